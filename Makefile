@@ -1,0 +1,81 @@
+# One entry for everything. `make help` lists the targets.
+# A bare machine needs Python 3.11 or newer with pip; all else is installed into .venv.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Tests that need the whole machine (processes, timers) run alone, after the parallel ones.
+PYTEST_WORKERS ?= 2
+PYTEST_ARGS    ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONDONTWRITEBYTECODE ?=
+
+.PHONY: help venv demo test lint fmt types pytest bench interop wheel-check proto proto-check proto-lint proto-release clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## create .venv and install Tandemq into it, editable, with locked versions
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Tandemq needs Python 3.11 or newer, this is {v[0]}.{v[1]}; try: make PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "no venv module here, using virtualenv"; rm -rf $(VENV); \
+	  $(PYTHON) -m pip install --quiet --target build/virtualenv virtualenv; \
+	  PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv --quiet $(VENV); }
+	PIP_CONSTRAINT=requirements.lock $(BIN)/python -m pip install --quiet -c requirements.lock -e '.[dev,uvloop]'
+	@touch $@
+
+demo: $(STAMP) ## start a pair and a witness, kill the master under load, account for every message
+	@mkdir -p build/demo
+	$(BIN)/tandemq demo
+
+test: $(STAMP) lint types proto-check proto-lint pytest ## everything that must hold before a commit (under 15 minutes)
+
+pytest: $(STAMP)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not long'
+
+lint: $(STAMP) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fmt: $(STAMP) ## rewrite the sources in the agreed format
+	$(BIN)/ruff check --fix --exit-zero --quiet .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## mypy, strict
+	$(BIN)/mypy
+
+bench: $(STAMP) ## our benchmarks: one JSON line per run
+	@test -f bench/run.py || { echo "bench: bench/run.py does not exist yet" >&2; exit 1; }
+	$(BIN)/python bench/run.py
+
+interop: $(STAMP) ## the same script of steps from clients in other languages
+	@test -x tests/interop/run.sh || { echo "interop: tests/interop/run.sh does not exist yet" >&2; exit 1; }
+	PATH="$(abspath $(BIN)):$$PATH" tests/interop/run.sh
+
+wheel-check: $(STAMP) ## build wheel and sdist, install the wheel alone elsewhere, look at what landed (DEMO=1: run the demo too)
+	$(BIN)/python tools/wheel_check.py $(if $(DEMO),--demo)
+
+proto: ## write the stubs from proto/ into tandemq/
+	$(PYTHON) tools/gen_proto.py write
+
+proto-check: ## fail if the committed stubs are not what proto/ says
+	$(PYTHON) tools/gen_proto.py check
+
+proto-lint: $(STAMP) ## buf lint, and buf breaking against what was released
+	@PATH="$(abspath $(BIN)):$$PATH" tools/proto_lint.sh
+
+proto-release: $(STAMP) ## make proto/released.binpb the contract that later changes must not break
+	$(BIN)/buf build --output proto/released.binpb
+
+clean: ## remove what builds and runs left behind (environments stay)
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv*' -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Who may be master: pure detector, epochs and promotion tables; classifiers, witness and other authorities."""
