@@ -10,12 +10,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Tests that need the whole machine (processes, timers) run alone, after the parallel ones.
-PYTEST_WORKERS ?= 2
-PYTEST_ARGS    ?=
+PYTEST_ARGS ?=
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-export PYTHONDONTWRITEBYTECODE ?=
+# What builds the package is pinned too; pip reads the first name since 25.3, the second before.
+export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
+export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
 .PHONY: help venv demo test lint fmt types pytest bench interop wheel-check proto proto-check proto-lint proto-release clean
 
@@ -26,11 +26,10 @@ venv: $(STAMP) ## create .venv and install Tandemq into it, editable, with locke
 
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Tandemq needs Python 3.11 or newer, this is {v[0]}.{v[1]}; try: make PYTHON=/path/to/python3.11")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
-	  echo "no venv module here, using virtualenv"; rm -rf $(VENV); \
-	  $(PYTHON) -m pip install --quiet --target build/virtualenv virtualenv; \
-	  PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv --quiet $(VENV); }
-	PIP_CONSTRAINT=requirements.lock $(BIN)/python -m pip install --quiet -c requirements.lock -e '.[dev,uvloop]'
+	@# Without ensurepip, because some distributions leave it out; the pip that exists installs the pinned one.
+	@test -x $(BIN)/pip || { $(PYTHON) -m venv --without-pip $(VENV); \
+	  $(PYTHON) -m pip --python $(BIN)/python install --quiet -c requirements.lock pip; }
+	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[dev,uvloop]'
 	@touch $@
 
 demo: $(STAMP) ## start a pair and a witness, kill the master under load, account for every message
