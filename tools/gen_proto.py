@@ -21,7 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTO_ROOT = ROOT / "proto"
 VENV = ROOT / ".venv-proto"
 # grpcio-tools writes the floors `grpcio>=1.76` and `protobuf>=6.31.1` of pyproject.toml: change both or neither.
-GENERATORS = ("grpcio-tools==1.76.0", "grpcio==1.76.0", "protobuf==6.33.6", "mypy-protobuf==3.7.0", "setuptools==80.9.0")
+GENERATORS = (
+    "grpcio-tools==1.76.0",
+    "grpcio==1.76.0",
+    "protobuf==6.33.6",
+    "mypy-protobuf==3.7.0",
+    "setuptools==80.9.0",
+)
 # One generated package per folder; anything else under tandemq/ is written by hand and not ours to touch.
 PACKAGES = ("tandemq/v1", "tandemq/peer/v1", "tandemq/witness/v1")
 GENERATED_SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
@@ -46,7 +52,9 @@ def generator_python() -> Path:
 
 def proto_files() -> list[str]:
     return sorted(
-        path.relative_to(PROTO_ROOT).as_posix() for package in PACKAGES for path in (PROTO_ROOT / package).glob("*.proto")
+        path.relative_to(PROTO_ROOT).as_posix()
+        for package in PACKAGES
+        for path in (PROTO_ROOT / package).glob("*.proto")
     )
 
 
@@ -107,7 +115,9 @@ def check(fresh: dict[str, str]) -> int:
     committed = generated_files(ROOT)
     differing = sorted(name for name in fresh.keys() | committed.keys() if fresh.get(name) != committed.get(name))
     for name in differing:
-        state = "missing" if name not in committed else "not made by proto/ any more" if name not in fresh else "differs"
+        state = (
+            "missing" if name not in committed else "not made by proto/ any more" if name not in fresh else "differs"
+        )
         print(f"{name}: {state}")
     if differing:
         print("the committed stubs are not what proto/ says: run `make proto` and commit the result", file=sys.stderr)

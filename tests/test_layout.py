@@ -1,0 +1,291 @@
+"""The architecture, as a test: who may import whom, how big things may get, what may not be written.
+
+It reads the sources, never imports them, and knows no list of files: a new module is covered by its name. The limits
+have named exceptions; an exception may shrink or go, and one that is no longer needed fails the test.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SERVER = ("replica", "storage", "failover", "chaos", "pipeline")
+FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
+
+# Decide, never act: no module reachable from these, through our own imports, may touch the world.
+PURE = (
+    *("replica.core", "replica.machine*", "replica.queue*", "replica.ranges", "replica.dedup", "replica.events"),
+    *("failover.detector", "failover.register", "failover.promotion"),
+)
+WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}
+
+# Importer, what it may not import, the importers excepted. `tandemq` is what users import: no server comes with it.
+ARROWS = (
+    ("tandemq", SERVER, ("tandemq.cli", "tandemq.embedded")),
+    ("storage", ("replica", "failover", "chaos", "pipeline"), ()),
+    ("failover", ("replica", "chaos", "pipeline"), ()),
+    ("replica", ("chaos", "pipeline"), ()),
+    ("chaos", ("replica", "storage", "failover", "pipeline"), ("chaos.sim",)),
+    ("pipeline", ("replica", "storage", "failover"), ()),
+)
+LMDB_DOORS = ("storage.disk", "failover.witness_store")
+
+FILE_LINES_MAX, PURE_LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX = 500, 350, 600, 70
+# Each entry: path, or path::function, to the size it has now.
+TOO_LONG: dict[str, int] = {}
+# Where a failure of any kind must become an answer to a caller, or end the process in order.
+BROAD_EXCEPT_DOORS = ("replica.node", "replica.service*")
+
+# Spelled in two halves, so that this file passes its own test.
+REGISTRY_HALVES = ("py|pi.org", "python|hosted", "npm|js.org", "crates|.io", "proxy.golang|.org", "index|-url")
+REGISTRY_HOSTS = tuple(halves.replace("|", "") for halves in REGISTRY_HALVES)
+SKIPPED_FOLDERS = {".git", "build", "dist", "node_modules", "target"}
+BINARY_SUFFIXES = {".gz", ".binpb", ".png", ".mdb", ".pyc"}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    target: str  # as written, made absolute; for `from a import b` once `a.b`
+    line: int
+    lazy: bool  # inside a function: happens when it is called
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    name: str
+    path: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def package(self) -> str:
+        return self.name if self.path.endswith("__init__.py") else self.name.rpartition(".")[0]
+
+    def imports(self) -> list[Import]:
+        return list(self._imports(self.tree, lazy=False))
+
+    def _imports(self, node: ast.AST, *, lazy: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.Import(names=names):
+                    yield from (Import(alias.name, child.lineno, lazy) for alias in names)
+                case ast.ImportFrom(module=module, names=names, level=level):
+                    base = (
+                        ".".join(self.package.split(".")[: len(self.package.split(".")) - level + 1]) if level else ""
+                    )
+                    prefix = ".".join(part for part in (base, module) if part)
+                    yield from (Import(f"{prefix}.{alias.name}", child.lineno, lazy) for alias in names)
+                case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=orelse):
+                    for other in orelse:  # the body never runs
+                        yield from self._imports(other, lazy=lazy)
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                    yield from self._imports(child, lazy=True)
+                case _:
+                    yield from self._imports(child, lazy=lazy)
+
+
+def module_of(path: str, text: str) -> Module:
+    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return Module(name, path, text, ast.parse(text, path))
+
+
+@cache
+def sources() -> dict[str, Module]:
+    """Every module written by hand, by name."""
+    modules = (
+        module_of(path.relative_to(ROOT).as_posix(), path.read_text())
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if not path.name.endswith(("_pb2.py", "_pb2_grpc.py"))
+    )
+    return {module.name: module for module in modules}
+
+
+def within(name: str, patterns: tuple[str, ...] | set[str]) -> bool:
+    return any(fnmatch(name, pattern) or fnmatch(name, f"{pattern}.*") for pattern in patterns)
+
+
+def impurities(start: Module, modules: dict[str, Module]) -> list[str]:
+    """Every way from a pure module to the world, as a chain of imports."""
+    found: list[str] = []
+    seen = {start.name}
+    waiting = [(start, start.name)]
+    while waiting:
+        module, chain = waiting.pop()
+        for item in module.imports():
+            step = f"{chain} -> {item.target} ({module.path}:{item.line})"
+            if within(item.target, WORLD) or "_pb2_grpc" in item.target:
+                found.append(step)
+            for name in (item.target, item.target.rpartition(".")[0]):
+                if name in modules and name not in seen:
+                    seen.add(name)
+                    waiting.append((modules[name], step))
+    return found
+
+
+def wrong_arrows(module: Module) -> list[str]:
+    found = []
+    for importer, forbidden, excepted in ARROWS:
+        if not within(module.name, (importer,)):
+            continue
+        for item in module.imports():
+            allowed = within(module.name, excepted) and (item.lazy or importer != "tandemq")
+            if within(item.target, forbidden) and not allowed:
+                found.append(f"{module.path}:{item.line} imports {item.target}")
+    for item in module.imports():
+        if within(item.target, ("lmdb",)) and not within(module.name, (*LMDB_DOORS, "tests", "bench")):
+            found.append(f"{module.path}:{item.line} imports lmdb; only {', '.join(LMDB_DOORS)} may")
+        if within(item.target, ("tests",)) and not within(module.name, ("tests",)):
+            found.append(f"{module.path}:{item.line} imports a test")
+    return found
+
+
+def sizes_over_limit(module: Module) -> dict[str, int]:
+    tested = within(module.name, ("tests",))
+    limit = TEST_LINES_MAX if tested else PURE_LINES_MAX if within(module.name, PURE) else FILE_LINES_MAX
+    found = {}
+    if (lines := len(module.text.splitlines())) > limit:
+        found[module.path] = lines
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES_MAX:
+                found[f"{module.path}::{node.name}"] = lines
+    return found
+
+
+def broad_excepts(module: Module) -> list[str]:
+    found = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ExceptHandler) and not within(module.name, BROAD_EXCEPT_DOORS):
+            kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+            names = [None if kind is None else ast.unparse(kind) for kind in kinds]
+            if {None, "Exception", "BaseException"} & set(names):
+                found.append(f"{module.path}:{node.lineno} catches everything")
+    return found
+
+
+def literal_sleeps(module: Module) -> list[str]:
+    return [
+        f"{module.path}:{node.lineno} sleeps; wait for the event instead"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "sleep"
+        and any(isinstance(argument, ast.Constant) and argument.value != 0 for argument in node.args)
+    ]
+
+
+def text_files() -> Iterator[Path]:
+    waiting = [ROOT]
+    while waiting:
+        for path in sorted(waiting.pop().iterdir()):
+            if path.is_dir():
+                if path.name not in SKIPPED_FOLDERS and not path.name.startswith(".venv") and "cache" not in path.name:
+                    waiting.append(path)
+            elif path.suffix not in BINARY_SUFFIXES and path.stat().st_size < 4_000_000:
+                yield path
+
+
+def test_pure_modules_reach_nothing_of_the_world() -> None:
+    pure = [module for name, module in sources().items() if within(name, PURE)]
+    assert [step for module in pure for step in impurities(module, sources())] == []
+
+
+def test_imports_follow_the_arrows() -> None:
+    assert [line for module in sources().values() for line in wrong_arrows(module)] == []
+
+
+def test_sizes_stay_within_their_limits() -> None:
+    found = {name: lines for module in sources().values() for name, lines in sizes_over_limit(module).items()}
+    grown = {name: lines for name, lines in found.items() if lines > TOO_LONG.get(name, 0)}
+    assert grown == {}, "over the limit: split it where a sentence describes each half"
+    assert TOO_LONG.keys() - found.keys() == set(), "no longer too long: take it off the list"
+
+
+def test_only_the_boundary_catches_everything() -> None:
+    assert [line for module in sources().values() for line in broad_excepts(module)] == []
+
+
+def test_tests_wait_for_events_and_never_for_time() -> None:
+    assert [
+        line for name, module in sources().items() if within(name, ("tests",)) for line in literal_sleeps(module)
+    ] == []
+
+
+def test_no_file_names_a_package_registry() -> None:
+    found = []
+    for path in text_files():
+        text = path.read_text(errors="replace").lower()
+        found += [f"{path.relative_to(ROOT)} names {host}" for host in REGISTRY_HOSTS if host in text]
+    assert found == []
+
+
+@pytest.mark.parametrize("name", SERVER)
+def test_no_other_distribution_provides_our_folder_names(name: str) -> None:
+    owners = set(importlib.metadata.packages_distributions().get(name, []))
+    assert owners <= {"tandemq"}, f"{owners} would shadow our {name}/"
+
+
+PLANTED = {
+    "replica/core.py": "from replica import clockwork\n",
+    "replica/clockwork.py": "from time import monotonic\n",
+    "replica/machine.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import grpc\n",
+    "replica/queue/index.py": "from .. import clockwork\nfrom tandemq.peer.v1 import log_pb2\n",
+    "replica/events.py": "from tandemq.peer.v1 import peer_pb2_grpc\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "count"),
+    [("replica/core.py", 1), ("replica/machine.py", 0), ("replica/queue/index.py", 1), ("replica/events.py", 1)],
+)
+def test_a_planted_impurity_is_found(path: str, count: int) -> None:
+    modules = {module.name: module for module in (module_of(name, text) for name, text in PLANTED.items())}
+    assert len(impurities(module_of(path, PLANTED[path]), modules)) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "count"),
+    [
+        ("tandemq/client.py", "def serve():\n    import replica.node\n", 1),
+        ("tandemq/cli/dev.py", "def serve():\n    import replica.node\n", 0),
+        ("tandemq/cli/dev.py", "import replica.node\n", 1),
+        ("storage/records.py", "from replica.core import step\n", 1),
+        ("storage/records.py", "import lmdb\n", 1),
+        ("storage/disk.py", "import lmdb\n", 0),
+        ("failover/promotion.py", "from replica import core\n", 1),
+        ("chaos/cluster.py", "import replica\n", 1),
+        ("chaos/sim/pair.py", "import replica\n", 0),
+        ("replica/node.py", "import storage.disk, failover.detector\nfrom tests.support import x\n", 1),
+    ],
+)
+def test_a_planted_arrow_is_found(path: str, text: str, count: int) -> None:
+    assert len(wrong_arrows(module_of(path, text))) == count
+
+
+def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
+    long_function = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
+    assert sizes_over_limit(module_of("replica/node.py", long_function)) == {
+        "replica/node.py::f": FUNCTION_LINES_MAX + 1
+    }
+    lines = "x = 1\n" * (PURE_LINES_MAX + 1)
+    assert sizes_over_limit(module_of("replica/core.py", lines)) == {"replica/core.py": PURE_LINES_MAX + 1}
+    assert sizes_over_limit(module_of("replica/node.py", lines)) == {}
+
+    for caught in ("", " Exception", " (ValueError, BaseException)"):
+        text = f"try:\n    pass\nexcept{caught}:\n    pass\n"
+        assert len(broad_excepts(module_of("tandemq/client.py", text))) == 1
+        assert broad_excepts(module_of("replica/node.py", text)) == []
+
+    assert (
+        len(literal_sleeps(module_of("tests/x.py", "time.sleep(0.1)\nasyncio.sleep(1)\nsleep(2)\nasyncio.sleep(0)\n")))
+        == 3
+    )
