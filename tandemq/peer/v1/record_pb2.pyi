@@ -1,0 +1,176 @@
+from tandemq.v1 import common_pb2 as _common_pb2
+from tandemq.v1 import queue_admin_service_pb2 as _queue_admin_service_pb2
+from tandemq.v1 import queue_service_pb2 as _queue_service_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class QueueAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    QUEUE_ACTION_UNSPECIFIED: _ClassVar[QueueAction]
+    QUEUE_ACTION_CREATE: _ClassVar[QueueAction]
+    QUEUE_ACTION_UPDATE: _ClassVar[QueueAction]
+    QUEUE_ACTION_DELETE: _ClassVar[QueueAction]
+    QUEUE_ACTION_PURGE: _ClassVar[QueueAction]
+    QUEUE_ACTION_OPEN: _ClassVar[QueueAction]
+    QUEUE_ACTION_CLOSE: _ClassVar[QueueAction]
+    QUEUE_ACTION_DESTROY: _ClassVar[QueueAction]
+QUEUE_ACTION_UNSPECIFIED: QueueAction
+QUEUE_ACTION_CREATE: QueueAction
+QUEUE_ACTION_UPDATE: QueueAction
+QUEUE_ACTION_DELETE: QueueAction
+QUEUE_ACTION_PURGE: QueueAction
+QUEUE_ACTION_OPEN: QueueAction
+QUEUE_ACTION_CLOSE: QueueAction
+QUEUE_ACTION_DESTROY: QueueAction
+
+class RecordHeader(_message.Message):
+    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role")
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
+    ENQUEUE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    time_ms: int
+    request_id: bytes
+    request_hash: int
+    enqueue: EnqueueOp
+    lease: LeaseOp
+    settle: SettleOp
+    expire: ExpireOp
+    queue: QueueOp
+    role: RoleOp
+    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ...) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("ordinal", "reason")
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ordinal: int
+    reason: _common_pb2.Reason
+    def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
+
+class EnqueueOp(_message.Message):
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    REFUSALS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITIES_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    VOLATILES_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DOWNGRADED_FIELD_NUMBER: _ClassVar[int]
+    INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    client_id: bytes
+    first_sequence: int
+    count: int
+    first_index: int
+    refusals: _containers.RepeatedCompositeFieldContainer[Refusal]
+    priorities: _containers.RepeatedScalarFieldContainer[int]
+    expires_at_ms: _containers.RepeatedScalarFieldContainer[int]
+    volatiles: _containers.RepeatedScalarFieldContainer[int]
+    payload_bytes: int
+    downgraded: bool
+    internal: bool
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ...) -> None: ...
+
+class LeaseOp(_message.Message):
+    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    IMMEDIATE_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    client_id: bytes
+    expires_at_ms: int
+    duration_ms: int
+    immediate: bool
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ...) -> None: ...
+
+class SettleOp(_message.Message):
+    __slots__ = ("queue_id", "effects", "results")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    effects: _containers.RepeatedCompositeFieldContainer[SettleEffect]
+    results: _containers.RepeatedCompositeFieldContainer[_queue_service_pb2.SettleResult]
+    def __init__(self, queue_id: _Optional[int] = ..., effects: _Optional[_Iterable[_Union[SettleEffect, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.SettleResult, _Mapping]]] = ...) -> None: ...
+
+class SettleEffect(_message.Message):
+    __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    outcome: _queue_service_pb2.Outcome
+    expires_at_ms: int
+    duration_ms: int
+    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+
+class ExpireOp(_message.Message):
+    __slots__ = ("messages", "lease_ids", "volatile_lost")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
+    VOLATILE_LOST_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[QueueRanges]
+    lease_ids: _containers.RepeatedScalarFieldContainer[int]
+    volatile_lost: _containers.RepeatedCompositeFieldContainer[QueueRanges]
+    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ...) -> None: ...
+
+class QueueRanges(_message.Message):
+    __slots__ = ("queue_id", "ranges")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
+
+class QueueOp(_message.Message):
+    __slots__ = ("action", "queue_id", "name", "config", "member", "members", "open_members", "removed")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    action: QueueAction
+    queue_id: int
+    name: str
+    config: _queue_admin_service_pb2.QueueConfig
+    member: str
+    members: _containers.RepeatedScalarFieldContainer[str]
+    open_members: _containers.RepeatedScalarFieldContainer[str]
+    removed: int
+    def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ...) -> None: ...
+
+class RoleOp(_message.Message):
+    __slots__ = ("owner", "in_sync_set", "reason")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    IN_SYNC_SET_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    in_sync_set: _containers.RepeatedScalarFieldContainer[str]
+    reason: str
+    def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,416 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from tandemq.v1 import common_pb2 as _common_pb2
+from tandemq.v1 import message_pb2 as _message_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class SettleMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SETTLE_MODE_UNSPECIFIED: _ClassVar[SettleMode]
+    SETTLE_MODE_LEASE: _ClassVar[SettleMode]
+    SETTLE_MODE_IMMEDIATE: _ClassVar[SettleMode]
+
+class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTCOME_UNSPECIFIED: _ClassVar[Outcome]
+    OUTCOME_ACK: _ClassVar[Outcome]
+    OUTCOME_RELEASE: _ClassVar[Outcome]
+    OUTCOME_REJECT: _ClassVar[Outcome]
+    OUTCOME_EXTEND: _ClassVar[Outcome]
+
+class DeliveryFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DELIVERY_FORMAT_UNSPECIFIED: _ClassVar[DeliveryFormat]
+    DELIVERY_FORMAT_MESSAGES: _ClassVar[DeliveryFormat]
+    DELIVERY_FORMAT_SEGMENTS: _ClassVar[DeliveryFormat]
+SETTLE_MODE_UNSPECIFIED: SettleMode
+SETTLE_MODE_LEASE: SettleMode
+SETTLE_MODE_IMMEDIATE: SettleMode
+OUTCOME_UNSPECIFIED: Outcome
+OUTCOME_ACK: Outcome
+OUTCOME_RELEASE: Outcome
+OUTCOME_REJECT: Outcome
+OUTCOME_EXTEND: Outcome
+DELIVERY_FORMAT_UNSPECIFIED: DeliveryFormat
+DELIVERY_FORMAT_MESSAGES: DeliveryFormat
+DELIVERY_FORMAT_SEGMENTS: DeliveryFormat
+
+class EnqueueRequest(_message.Message):
+    __slots__ = ("queue", "request_id", "messages", "min_copies", "epoch")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    request_id: bytes
+    messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
+    min_copies: int
+    epoch: int
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class EnqueueResult(_message.Message):
+    __slots__ = ("index", "id", "completion", "error", "warning")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    id: bytes
+    completion: _common_pb2.Completion
+    error: _common_pb2.Error
+    warning: _common_pb2.Warning
+    def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ...) -> None: ...
+
+class EnqueueResponse(_message.Message):
+    __slots__ = ("header", "results", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    results: _containers.RepeatedCompositeFieldContainer[EnqueueResult]
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
+
+class ProduceOpen(_message.Message):
+    __slots__ = ("client_id", "queue", "min_copies", "epoch")
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    client_id: bytes
+    queue: str
+    min_copies: int
+    epoch: int
+    def __init__(self, client_id: _Optional[bytes] = ..., queue: _Optional[str] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class EnqueueBatch(_message.Message):
+    __slots__ = ("queue", "first_sequence", "messages")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    first_sequence: int
+    messages: _message_pb2.MessageBatch
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., messages: _Optional[_Union[_message_pb2.MessageBatch, _Mapping]] = ...) -> None: ...
+
+class ProduceRequest(_message.Message):
+    __slots__ = ("open", "batch")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    open: ProduceOpen
+    batch: EnqueueBatch
+    def __init__(self, open: _Optional[_Union[ProduceOpen, _Mapping]] = ..., batch: _Optional[_Union[EnqueueBatch, _Mapping]] = ...) -> None: ...
+
+class ProduceOpened(_message.Message):
+    __slots__ = ("header", "last_sequence", "max_batches", "max_batch_bytes")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    MAX_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    last_sequence: int
+    max_batches: int
+    max_batch_bytes: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., last_sequence: _Optional[int] = ..., max_batches: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ...) -> None: ...
+
+class EntryError(_message.Message):
+    __slots__ = ("ordinal", "error")
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ordinal: int
+    error: _common_pb2.Error
+    def __init__(self, ordinal: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class EnqueueAck(_message.Message):
+    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    first_sequence: int
+    count: int
+    first_index: int
+    log_index: int
+    epoch: int
+    copies: int
+    level: _common_pb2.Level
+    duplicate: bool
+    errors: _containers.RepeatedCompositeFieldContainer[EntryError]
+    warning: _common_pb2.Warning
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ...) -> None: ...
+
+class EnqueueReject(_message.Message):
+    __slots__ = ("queue", "first_sequence", "count", "error", "last_sequence")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    first_sequence: int
+    count: int
+    error: _common_pb2.Error
+    last_sequence: int
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., last_sequence: _Optional[int] = ...) -> None: ...
+
+class Goaway(_message.Message):
+    __slots__ = ("error", "master_endpoint", "epoch")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    MASTER_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    master_endpoint: str
+    epoch: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., master_endpoint: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class ProduceResponse(_message.Message):
+    __slots__ = ("opened", "ack", "reject", "goaway")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    REJECT_FIELD_NUMBER: _ClassVar[int]
+    GOAWAY_FIELD_NUMBER: _ClassVar[int]
+    opened: ProduceOpened
+    ack: EnqueueAck
+    reject: EnqueueReject
+    goaway: Goaway
+    def __init__(self, opened: _Optional[_Union[ProduceOpened, _Mapping]] = ..., ack: _Optional[_Union[EnqueueAck, _Mapping]] = ..., reject: _Optional[_Union[EnqueueReject, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ...) -> None: ...
+
+class DequeueRequest(_message.Message):
+    __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_MODE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    request_id: bytes
+    max_messages: int
+    max_bytes: int
+    wait: _duration_pb2.Duration
+    settle_mode: SettleMode
+    lease_duration: _duration_pb2.Duration
+    client_id: bytes
+    epoch: int
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class DequeueResponse(_message.Message):
+    __slots__ = ("header", "lease_id", "messages", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    lease_id: int
+    messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredMessage]
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
+
+class ConsumeOpen(_message.Message):
+    __slots__ = ("queue", "client_id", "format", "settle_mode", "lease_duration", "epoch")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_MODE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    client_id: bytes
+    format: DeliveryFormat
+    settle_mode: SettleMode
+    lease_duration: _duration_pb2.Duration
+    epoch: int
+    def __init__(self, queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., format: _Optional[_Union[DeliveryFormat, str]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class ConsumeCredit(_message.Message):
+    __slots__ = ("messages", "bytes")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    messages: int
+    bytes: int
+    def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class Settlement(_message.Message):
+    __slots__ = ("lease_id", "ranges", "outcome", "extension", "reason")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    EXTENSION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    outcome: Outcome
+    extension: _duration_pb2.Duration
+    reason: str
+    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., extension: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ConsumeSettle(_message.Message):
+    __slots__ = ("settle_id", "settlements")
+    SETTLE_ID_FIELD_NUMBER: _ClassVar[int]
+    SETTLEMENTS_FIELD_NUMBER: _ClassVar[int]
+    settle_id: int
+    settlements: _containers.RepeatedCompositeFieldContainer[Settlement]
+    def __init__(self, settle_id: _Optional[int] = ..., settlements: _Optional[_Iterable[_Union[Settlement, _Mapping]]] = ...) -> None: ...
+
+class ConsumePing(_message.Message):
+    __slots__ = ("nonce",)
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    nonce: int
+    def __init__(self, nonce: _Optional[int] = ...) -> None: ...
+
+class ConsumeRequest(_message.Message):
+    __slots__ = ("open", "credit", "settle", "ping")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    open: ConsumeOpen
+    credit: ConsumeCredit
+    settle: ConsumeSettle
+    ping: ConsumePing
+    def __init__(self, open: _Optional[_Union[ConsumeOpen, _Mapping]] = ..., credit: _Optional[_Union[ConsumeCredit, _Mapping]] = ..., settle: _Optional[_Union[ConsumeSettle, _Mapping]] = ..., ping: _Optional[_Union[ConsumePing, _Mapping]] = ...) -> None: ...
+
+class ConsumeOpened(_message.Message):
+    __slots__ = ("header", "lease_duration")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    lease_duration: _duration_pb2.Duration
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Deliveries(_message.Message):
+    __slots__ = ("header", "queue", "lease_id", "messages", "segments")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    queue: str
+    lease_id: int
+    messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredMessage]
+    segments: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredSegment]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., queue: _Optional[str] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[_message_pb2.DeliveredSegment, _Mapping]]] = ...) -> None: ...
+
+class SettleResult(_message.Message):
+    __slots__ = ("settled", "error", "refused")
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    settled: int
+    error: _common_pb2.Error
+    refused: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    def __init__(self, settled: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
+
+class ConsumeSettled(_message.Message):
+    __slots__ = ("header", "settle_id", "results")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    settle_id: int
+    results: _containers.RepeatedCompositeFieldContainer[SettleResult]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., settle_id: _Optional[int] = ..., results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ...) -> None: ...
+
+class ConsumeProgress(_message.Message):
+    __slots__ = ("header", "nonce")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    nonce: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., nonce: _Optional[int] = ...) -> None: ...
+
+class ConsumeResponse(_message.Message):
+    __slots__ = ("opened", "deliveries", "settled", "progress", "goaway")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    DELIVERIES_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    GOAWAY_FIELD_NUMBER: _ClassVar[int]
+    opened: ConsumeOpened
+    deliveries: Deliveries
+    settled: ConsumeSettled
+    progress: ConsumeProgress
+    goaway: Goaway
+    def __init__(self, opened: _Optional[_Union[ConsumeOpened, _Mapping]] = ..., deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., settled: _Optional[_Union[ConsumeSettled, _Mapping]] = ..., progress: _Optional[_Union[ConsumeProgress, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ...) -> None: ...
+
+class SettleRequest(_message.Message):
+    __slots__ = ("queue", "request_id", "settlements", "epoch")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SETTLEMENTS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    request_id: bytes
+    settlements: _containers.RepeatedCompositeFieldContainer[Settlement]
+    epoch: int
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., settlements: _Optional[_Iterable[_Union[Settlement, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class SettleResponse(_message.Message):
+    __slots__ = ("header", "results", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    results: _containers.RepeatedCompositeFieldContainer[SettleResult]
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
+
+class BrowseRequest(_message.Message):
+    __slots__ = ("queue", "from_index", "max_messages")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FROM_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    from_index: int
+    max_messages: int
+    def __init__(self, queue: _Optional[str] = ..., from_index: _Optional[int] = ..., max_messages: _Optional[int] = ...) -> None: ...
+
+class BrowseResponse(_message.Message):
+    __slots__ = ("header", "messages")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredMessage]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ...) -> None: ...
+
+class BrowsePageRequest(_message.Message):
+    __slots__ = ("queue", "from_index", "max_messages")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FROM_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    from_index: int
+    max_messages: int
+    def __init__(self, queue: _Optional[str] = ..., from_index: _Optional[int] = ..., max_messages: _Optional[int] = ...) -> None: ...
+
+class BrowsePageResponse(_message.Message):
+    __slots__ = ("header", "messages", "next_index")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredMessage]
+    next_index: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
