@@ -1,0 +1,351 @@
+"""Decides what a manager's configuration means and whether it can work; it never opens a port or a directory.
+
+Values come from a TOML file and from `TANDEMQ_SECTION_KEY` variables, which win over the file. Every refusal names the
+file, the key, the value, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import ipaddress
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+BASE_PORT_DEFAULT = 7600
+# Distances from the base port: the second member's ports stay clear of the first one's, the witness of both.
+PEER_OFFSET, HTTP_OFFSET, MEMBER_STRIDE, WITNESS_OFFSET = 1, 2, 10, 20
+
+FILE_NAME = "tandemq.toml"
+SYSTEM_FILE = Path("/etc/tandemq") / FILE_NAME
+PROFILES = ("safe", "classic")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot work: `reason` is the contract's name for it, `message` says what to do."""
+
+    reason = "CONFIG_ERROR"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Address(NamedTuple):
+    """Where something listens."""
+
+    host: str
+    port: int
+
+    @property
+    def loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class MemberPorts(NamedTuple):
+    """The three ports of one member."""
+
+    client: int
+    peer: int
+    http: int
+
+
+def member_ports(base_port: int, ordinal: int) -> MemberPorts:
+    """Ports of the first (0) or second (1) member."""
+    client = base_port + ordinal * MEMBER_STRIDE
+    return MemberPorts(client, client + PEER_OFFSET, client + HTTP_OFFSET)
+
+
+def witness_port(base_port: int) -> int:
+    return base_port + WITNESS_OFFSET
+
+
+class Timers(msgspec.Struct, frozen=True, kw_only=True):
+    """How fast a silent peer is noticed, in milliseconds; heartbeat < suspect < lost."""
+
+    heartbeat_ms: int = 200
+    suspect_ms: int = 600
+    lost_ms: int = 1500
+    replica_bias_ms: int = 300  # a replica asks the witness this much later than a master would
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one member; each has a named refusal when it is reached."""
+
+    map_bytes: int = 64 * GIB  # sparse file; sending is refused at 80 %
+    journal_bytes: int = 1 * GIB  # beyond it, or beyond journal_hours, a peer needs a full transfer
+    journal_hours: int = 24
+    volatile_bytes: int = 256 * MIB
+    max_batch_bytes: int = 4 * MIB
+    park_ms: int = 5000  # how long a call without a deadline waits for a master
+
+
+class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a manager is told at start; nothing in it changes while it runs."""
+
+    member: str
+    data_dir: str
+    pair: str = ""  # "" = unpaired
+    peer_member: str = ""  # empty exactly when pair is
+    peer_address: str = ""  # the other member's peer port
+    peer_endpoint: str = ""  # the other member's client port
+    witness: str = ""
+    listen_client: str = "127.0.0.1:7600"
+    listen_peer: str = "127.0.0.1:7601"
+    listen_http: str = "127.0.0.1:7602"
+    advertise: str = ""  # what clients are told to dial; "" = listen_client
+    profile: str = "safe"
+    domains: tuple[str, ...] = ("main",)
+    insecure_network: bool = False
+    timers: Timers = Timers()
+    limits: Limits = Limits()
+
+    @property
+    def paired(self) -> bool:
+        return bool(self.pair)
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients are told to find this member."""
+        return self.advertise or self.listen_client
+
+
+class Key(NamedTuple):
+    """Where a value of the file goes."""
+
+    field: str
+    kind: Any
+
+
+_NESTED: dict[str, type[msgspec.Struct]] = {"timers": Timers, "limits": Limits}
+_KINDS = {field.name: field.type for field in msgspec.structs.fields(ManagerConfig)}
+_ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *_NESTED)
+SECTIONS: dict[str, dict[str, Key]] = {
+    "manager": {name: Key(name, kind) for name, kind in _KINDS.items() if name not in _ELSEWHERE},
+    "peer": {name: Key(f"peer_{name}", str) for name in ("member", "address", "endpoint")},
+    "witness": {"address": Key("witness", str)},
+    **{
+        section: {field.name: Key(field.name, field.type) for field in msgspec.structs.fields(struct)}
+        for section, struct in _NESTED.items()
+    },
+}
+
+
+def find_file(given: str | None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The file to read: the one given, else the user's, else the system's; None when there is none."""
+    if given:
+        path = Path(given)
+        if not path.is_file():
+            raise ConfigError(f"{given}: no such file; give an existing file to --config")
+        return path
+    places = [client_directory(environ) / FILE_NAME, SYSTEM_FILE]
+    return next((path for path in places if path.is_file()), None)
+
+
+def client_directory(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the user's own settings are: $TANDEMQ_CONFIG_HOME, else ~/.config/tandemq."""
+    home = environ.get("TANDEMQ_CONFIG_HOME")
+    return Path(home) if home else Path.home() / ".config" / "tandemq"
+
+
+def load(
+    path: Path | None,
+    overrides: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> ManagerConfig:
+    """Reads the file (None: none), then the environment, then `overrides` by field name; the later wins.
+
+    Raises ConfigError for anything unknown, of the wrong kind, or that cannot work.
+    """
+    source = str(path) if path else "no file"
+    values = parse(_read(path), source) if path else {}
+    for name, value in (*_from_environment(environ).items(), *(overrides or {}).items()):
+        values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
+    for name in ("member", "data_dir"):
+        if not values.get(name):
+            raise ConfigError(
+                f"{source}: manager.{name} is missing; set it in section [manager] or as TANDEMQ_MANAGER_{name.upper()}"
+            )
+    nested = {section: struct(**values.get(section, {})) for section, struct in _NESTED.items()}
+    config = ManagerConfig(**{**values, **nested})
+    check(config, source)
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not TOML: {error}") from error
+
+
+def parse(document: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The document's values by field name; nested for timers and limits."""
+    values: dict[str, Any] = {}
+    for section, body in document.items():
+        keys = SECTIONS.get(section)
+        if keys is None:
+            raise ConfigError(f"{source}: unknown section [{section}]{_suggest(section, SECTIONS)}")
+        if not isinstance(body, Mapping):
+            raise ConfigError(f"{source}: {section} = {body!r} stands outside a section; write [{section}] and keys")
+        for key, value in body.items():
+            _take(values, section, key, value, source)
+    return values
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for section, keys in SECTIONS.items():
+        prefix = f"TANDEMQ_{section.upper()}_"
+        for variable, text in environ.items():
+            if variable.startswith(prefix):
+                key = variable.removeprefix(prefix).lower()
+                many = key in keys and keys[key].field == "domains"
+                value = text.split(",") if many else text
+                _take(values, section, key, value, f"environment variable {variable}", strict=False)
+    return values
+
+
+def _take(values: dict[str, Any], section: str, key: str, value: Any, source: str, *, strict: bool = True) -> None:
+    known = SECTIONS[section].get(key)
+    if known is None:
+        raise ConfigError(f"{source}: unknown key {section}.{key}{_suggest(key, SECTIONS[section])}")
+    try:
+        converted = msgspec.convert(value, known.kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{source}: {section}.{key} = {value!r}: {error}") from error
+    if section in _NESTED:
+        values.setdefault(section, {})[known.field] = converted
+    else:
+        values[known.field] = converted
+
+
+def _suggest(wrong: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(wrong, known, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(known)}"
+
+
+def check(config: ManagerConfig, source: str = "configuration") -> None:
+    """Raises ConfigError unless a manager with these values can work."""
+
+    def refuse(key: str, value: object, advice: str) -> None:
+        raise ConfigError(f"{source}: {key} = {value!r}: {advice}")
+
+    if not NAME.fullmatch(config.member):
+        refuse("manager.member", config.member, "use up to 64 of A-Z a-z 0-9 . _ -, beginning with a letter or digit")
+    if config.profile not in PROFILES:
+        refuse("manager.profile", config.profile, f"choose one of {', '.join(PROFILES)}")
+    if not config.domains or len(set(config.domains)) < len(config.domains):
+        refuse("manager.domains", list(config.domains), "give at least one name, and each name once")
+    for domain in config.domains:
+        if domain == "local" or not NAME.fullmatch(domain):
+            refuse("manager.domains", domain, "use A-Z a-z 0-9 . _ -; local is taken by every member's own domain")
+    _check_pair(config, source)
+    _check_listening(config, source)
+    timers, limits = config.timers, config.limits
+    if not 0 < timers.heartbeat_ms < timers.suspect_ms < timers.lost_ms:
+        refuse("timers", msgspec.to_builtins(timers), "must rise: 0 < heartbeat_ms < suspect_ms < lost_ms")
+    if timers.replica_bias_ms < 0:
+        refuse("timers.replica_bias_ms", timers.replica_bias_ms, "must not be negative")
+    for name in limits.__struct_fields__:
+        if getattr(limits, name) <= 0:
+            refuse(f"limits.{name}", getattr(limits, name), "must be positive")
+    if limits.map_bytes < 16 * MIB:
+        refuse("limits.map_bytes", limits.map_bytes, "give the store at least 16 MiB")
+
+
+def _check_pair(config: ManagerConfig, source: str) -> None:
+    peer = {
+        "peer.member": config.peer_member,
+        "peer.address": config.peer_address,
+        "peer.endpoint": config.peer_endpoint,
+    }
+    if not config.pair:
+        given = [f"{key} = {value!r}" for key, value in {**peer, "witness.address": config.witness}.items() if value]
+        if given:
+            raise ConfigError(
+                f"{source}: {given[0]} belongs to a pair, but manager.pair is empty; name the pair, or remove it"
+            )
+        return
+    if not NAME.fullmatch(config.pair):
+        raise ConfigError(f"{source}: manager.pair = {config.pair!r}: use up to 64 of A-Z a-z 0-9 . _ -")
+    for key, value in peer.items():
+        if not value:
+            raise ConfigError(f"{source}: {key} is missing; pair {config.pair!r} has two members and needs the other's")
+    if config.peer_member == config.member:
+        raise ConfigError(
+            f"{source}: peer.member = {config.peer_member!r} is this member's own name; the members need different ones"
+        )
+    if not config.witness:
+        raise ConfigError(
+            f"{source}: witness.address is missing; without a third voice neither member of pair {config.pair!r} could "
+            "tell a dead peer from a cut cable, so none would ever take over. Start one with `tandemq witness` and "
+            "name it in section [witness]"
+        )
+    for key, value in (*list(peer.items())[1:], ("witness.address", config.witness)):
+        parse_address(value, f"{source}: {key}")
+
+
+def _check_listening(config: ManagerConfig, source: str) -> None:
+    seen: dict[Address, str] = {}
+    for name in ("listen_client", "listen_peer", "listen_http"):
+        value = getattr(config, name)
+        address = parse_address(value, f"{source}: manager.{name}")
+        if address in seen:
+            raise ConfigError(f"{source}: manager.{name} = {value!r} is also {seen[address]}; give each its own port")
+        seen[address] = f"manager.{name}"
+        check_exposure(address, f"{source}: manager.{name}", insecure_network=config.insecure_network)
+    if config.advertise:
+        parse_address(config.advertise, f"{source}: manager.advertise")
+
+
+def check_exposure(address: Address, where: str, *, insecure_network: bool) -> None:
+    """Refuses to be reachable from other machines, because nothing is encrypted or authenticated there yet."""
+    if not address.loopback and not insecure_network:
+        raise ConfigError(
+            f"{where} = '{address}' is reachable from other machines, in clear text and by anybody; listen on "
+            "127.0.0.1, or say --insecure-network if the network itself is trusted"
+        )
+
+
+def parse_address(text: str, where: str) -> Address:
+    """`host:port`, IPv6 in brackets. Raises ConfigError that begins with `where`."""
+    host, separator, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConfigError(f"{where} = {text!r}: write host:port, for example 127.0.0.1:{BASE_PORT_DEFAULT}")
+    return Address(host, int(port))
+
+
+def to_toml(config: ManagerConfig) -> str:
+    """The file that `load` reads back as the same configuration."""
+    lines: list[str] = []
+    for section, keys in SECTIONS.items():
+        owner = getattr(config, section) if section in _NESTED else config
+        lines += [f"[{section}]", *(f"{name} = {toml_value(getattr(owner, key.field))}" for name, key in keys.items())]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def toml_value(value: Any) -> str:
+    """A TOML literal: JSON's spelling of texts, numbers, booleans and lists is TOML's too."""
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
