@@ -1,0 +1,348 @@
+"""Decides how a member's records lie in one LMDB environment; never what a record means, nor when one may go.
+
+Rules that are not negotiable here: LMDB 0.9 files, default sync and metasync, no writemap (anything else lost or tore
+acknowledged commits in crash images); one environment a process; no transaction outlives a call. `append=True` answers
+False instead of raising when a key is not the highest, so every answer is checked. Every LMDB call gives the GIL away,
+and a busy thread may keep it for a switch interval: hence few calls per commit.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from struct import Struct
+
+import lmdb
+
+from storage.directory import lock_directory, make_directory, sync_directory
+from storage.errors import CorruptRecord, NewerFormat, StorageError, StoreFailed, StoreFull, WrongPair
+from storage.records import Prefix, read_prefix
+from storage.store import (
+    META_FORMAT,
+    META_INSTANCE,
+    META_MEMBER,
+    META_PAIR,
+    STORE_FORMAT,
+    Append,
+    Usage,
+    WriteBatch,
+    check_batch,
+    place_checked,
+)
+
+_KEY = Struct(">Q")
+_META = b"meta"
+_READERS_MAX = 1022  # reads at the same moment; a slot is 64 bytes
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadTxnError)
+
+
+def open_disk(
+    directory: Path, *, pair: str, member: str, map_bytes: int = 64 << 30, max_domains: int = 250
+) -> DiskStore:
+    """The store in this directory, made if there is none. `map_bytes` is sparse: it costs nothing until used.
+
+    Raises DirectoryInUse, WrongPair, NewerFormat, CorruptRecord; then nothing in the directory was changed.
+    """
+    make_directory(directory)
+    lock = lock_directory(directory)
+    try:
+        env = _open_environment(directory, map_bytes, max_domains)
+        try:
+            return DiskStore(env, directory, lock, pair, member)
+        except BaseException:
+            env.close()
+            raise
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def _open_environment(directory: Path, map_bytes: int, max_domains: int) -> lmdb.Environment:
+    try:
+        env = lmdb.Environment(
+            os.fspath(directory),
+            map_size=map_bytes,
+            max_dbs=max_domains + 1,
+            max_readers=_READERS_MAX,
+            mode=0o600,
+            sync=True,
+            metasync=True,
+            writemap=False,
+            lib_version=0,
+        )
+    except lmdb.VersionMismatchError as error:
+        raise NewerFormat(f"LMDB does not know this file: {error}", str(directory)) from error
+    except lmdb.Error as error:
+        if isinstance(error, _DAMAGED):
+            raise CorruptRecord(f"LMDB cannot read this file: {error}", str(directory)) from error
+        raise StoreFailed(f"LMDB cannot open this directory: {error}", str(directory)) from error
+    version = env.lib_version()
+    if version >= (1, 0, 0):
+        # The file decides which engine opens it.
+        env.close()
+        raise NewerFormat(f"The file was written by LMDB {version[0]}.{version[1]}", str(directory))
+    return env
+
+
+class DiskStore:
+    """See `Store` for the contract. Not to be used in a forked child: open after the fork."""
+
+    def __init__(self, env: lmdb.Environment, directory: Path, lock: int, pair: str, member: str) -> None:
+        self._env = env
+        self._directory = directory
+        self._lock = lock
+        self._pid = os.getpid()
+        self._closed = False
+        self._writing = threading.Lock()  # held inside commit, to notice a second writer
+        self._failure: StoreFailed | None = None
+        try:
+            fresh = _check_identity(env, directory, pair, member)
+            self._meta = env.open_db(_META)
+            if fresh:
+                sync_directory(directory)
+            # Replaced as a whole, never changed in place: readers look it up without a lock. A handle is in here only
+            # once the transaction that made it is committed.
+            self._domains = {
+                int(name[1:], 16): env.open_db(name, create=False) for name in env.dbs() if name.startswith(b"d")
+            }
+            env.reader_check()
+        except lmdb.Error as error:
+            raise _read_error(error, directory) from error
+
+    def commit(self, batch: WriteBatch) -> None:
+        self._check_usable()
+        check_batch(batch)
+        if self._failure is not None:
+            raise self._failure
+        alone = self._writing.acquire(blocking=False)
+        assert alone, "two threads commit at the same time"
+        try:
+            fresh = self._write(batch)
+        except lmdb.Error as error:
+            raise self._write_error(error) from error
+        except StoreFailed as failure:
+            self._failure = failure
+            raise
+        finally:
+            self._writing.release()
+        if fresh:
+            self._domains = {**self._domains, **fresh}
+
+    def _write(self, batch: WriteBatch) -> dict[int, lmdb._Database]:
+        """Carries the batch out in one transaction; the databases that were made for it."""
+        fresh: dict[int, lmdb._Database] = {}
+        with self._env.begin(write=True) as txn:
+            for domain in batch.wipe & self._domains.keys():
+                txn.drop(self._domains[domain], delete=False)
+            for domain, last in batch.cut.items():
+                if domain in self._domains:
+                    _cut(txn, self._domains[domain], last)
+            for domain, log_indexes in batch.drops.items():
+                if domain in self._domains:
+                    for log_index in log_indexes:
+                        txn.delete(_KEY.pack(log_index), db=self._domains[domain])
+            for entry in batch.inserts:
+                txn.put(_KEY.pack(entry.log_index), entry.record, db=self._for_writing(txn, entry.domain, fresh))
+            for domain, items in _by_domain(batch.appends).items():
+                self._append(txn, domain, items, fresh)
+            for key, value in batch.meta.items():
+                if value is None:
+                    txn.delete(key.encode(), db=self._meta)
+                else:
+                    txn.put(key.encode(), value, db=self._meta)
+        return fresh
+
+    def _append(
+        self, txn: lmdb.Transaction, domain: int, items: list[tuple[bytes, bytes]], fresh: dict[int, lmdb._Database]
+    ) -> None:
+        db = self._for_writing(txn, domain, fresh)
+        if len(items) == 1:
+            done = txn.put(*items[0], append=True, db=db)
+        else:
+            done = txn.cursor(db).putmulti(items, append=True) == (len(items), len(items))
+        if not done:
+            first, last = (_KEY.unpack(items[at][0])[0] for at in (0, -1))
+            what = f"Appending log index {first} to {last} of domain {domain} would not leave them the highest"
+            raise StoreFailed(what, str(self._directory))
+
+    def _for_writing(self, txn: lmdb.Transaction, domain: int, fresh: dict[int, lmdb._Database]) -> lmdb._Database:
+        db = self._domains.get(domain) or fresh.get(domain)
+        if db is None:
+            db = fresh[domain] = self._env.open_db(b"d%08x" % domain, txn=txn)
+        return db
+
+    def _write_error(self, error: lmdb.Error) -> StorageError:
+        where = str(self._directory)
+        if isinstance(error, lmdb.MapFullError):
+            return StoreFull(f"The map of {self._env.info()['map_size']} bytes has no room for this batch", where)
+        if isinstance(error, lmdb.DbsFullError):
+            return StoreFull("There are as many domains as this store was opened for", where)
+        if error.code in _NO_SPACE:
+            return StoreFull("The disk has no room for this batch", where)
+        self._failure = StoreFailed(f"A commit failed: {error}", where)
+        return self._failure
+
+    def read(self, domain: int, log_index: int) -> bytes | None:
+        return self._get(self._domains.get(domain), _KEY.pack(log_index))
+
+    def read_many(self, domain: int, log_indexes: Sequence[int]) -> list[bytes | None]:
+        keys = [_KEY.pack(log_index) for log_index in log_indexes]
+        with self._cursor(self._domains.get(domain)) as cursor:
+            found = {bytes(key): bytes(value) for key, value in cursor.getmulti(keys)} if cursor else {}
+        return [found.get(key) for key in keys]
+
+    def scan(
+        self, domain: int, first: int, *, limit_records: int = 256, limit_bytes: int = 4 << 20
+    ) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        size = 0
+        with self._cursor(self._domains.get(domain)) as cursor:
+            more = cursor and cursor.set_range(_KEY.pack(first))
+            while cursor and more and len(found) < limit_records:
+                key, value = cursor.item()
+                size += len(value)
+                if found and size > limit_bytes:
+                    break
+                found.append((_KEY.unpack(key)[0], bytes(value)))
+                more = cursor.next()
+        return found
+
+    def scan_prefixes(self, domain: int, first: int, *, limit: int = 10_000) -> list[tuple[int, Prefix, int]]:
+        found: list[tuple[int, Prefix, int]] = []
+        with self._cursor(self._domains.get(domain)) as cursor:
+            more = cursor and cursor.set_range(_KEY.pack(first))
+            while cursor and more and len(found) < limit:
+                key, value = cursor.item()
+                log_index = _KEY.unpack(key)[0]
+                prefix = place_checked(read_prefix(value), domain, log_index, str(self._directory))
+                found.append((log_index, prefix, len(value)))
+                more = cursor.next()
+        return found
+
+    def bounds(self, domain: int) -> tuple[int, int] | None:
+        with self._cursor(self._domains.get(domain)) as cursor:
+            if not cursor or not cursor.first():
+                return None
+            lowest: int = _KEY.unpack(cursor.key())[0]
+            cursor.last()
+            return lowest, _KEY.unpack(cursor.key())[0]
+
+    def get_meta(self, key: str) -> bytes | None:
+        return self._get(self._meta, key.encode())
+
+    def meta_items(self, prefix: str) -> list[tuple[str, bytes]]:
+        start = prefix.encode()
+        found: list[tuple[str, bytes]] = []
+        with self._cursor(self._meta) as cursor:
+            more = cursor and (cursor.set_range(start) if start else cursor.first())
+            while cursor and more and (key := bytes(cursor.key())).startswith(start):
+                found.append((key.decode(), bytes(cursor.value())))
+                more = cursor.next()
+        return found
+
+    def usage(self) -> Usage:
+        self._check_usable()
+        try:
+            with self._env.begin() as txn:
+                stats = [txn.stat(), txn.stat(self._meta), *(txn.stat(db) for db in self._domains.values())]
+            info = self._env.info()
+        except lmdb.Error as error:
+            raise _read_error(error, self._directory) from error
+        page_bytes = stats[0]["psize"]
+        pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
+        file_bytes = (info["last_pgno"] + 1) * page_bytes
+        disk = os.statvfs(self._directory)
+        reachable = min(info["map_size"], file_bytes + disk.f_bavail * disk.f_frsize)
+        return Usage(pages * page_bytes, reachable, file_bytes)
+
+    def reader_check(self) -> int:
+        self._check_usable()
+        return self._env.reader_check()
+
+    def close(self) -> None:
+        if not self._closed and os.getpid() == self._pid:
+            self._closed = True
+            self._env.close()
+            os.close(self._lock)
+
+    def _get(self, db: lmdb._Database | None, key: bytes) -> bytes | None:
+        self._check_usable()
+        if db is None:
+            return None
+        try:
+            with self._env.begin() as txn:
+                return txn.get(key, db=db)
+        except lmdb.Error as error:
+            raise _read_error(error, self._directory) from error
+
+    @contextmanager
+    def _cursor(self, db: lmdb._Database | None) -> Iterator[lmdb.Cursor[memoryview] | None]:
+        """A cursor whose views end with the block; None for a domain that has no database yet."""
+        self._check_usable()
+        if db is None:
+            yield None
+            return
+        try:
+            with self._env.begin(buffers=True) as txn:
+                yield txn.cursor(db)
+        except lmdb.Error as error:
+            raise _read_error(error, self._directory) from error
+
+    def _check_usable(self) -> None:
+        # LMDB would let a forked child go on, and corrupt the reader table for both.
+        assert os.getpid() == self._pid, "a store must not be used in a forked child"
+        if self._closed:
+            raise StoreFailed("The store is closed", str(self._directory))
+
+
+def _check_identity(env: lmdb.Environment, directory: Path, pair: str, member: str) -> bool:
+    """Whose directory this is; writes it, and says so, if nothing was ever committed here."""
+    with env.begin(write=True) as txn:
+        if txn.stat()["entries"] == 0:
+            meta = env.open_db(_META, txn=txn)
+            identity = {META_FORMAT: b"%d" % STORE_FORMAT, META_PAIR: pair.encode(), META_MEMBER: member.encode()}
+            for key, value in {**identity, META_INSTANCE: os.urandom(16)}.items():
+                txn.put(key.encode(), value, db=meta)
+            return True
+    try:
+        meta = env.open_db(_META, create=False)
+    except lmdb.NotFoundError:
+        raise CorruptRecord("The directory holds data that is not Tandemq's", str(directory)) from None
+    with env.begin() as txn:
+        keys = (META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE)
+        version, its_pair, its_member, instance = (txn.get(key.encode(), db=meta) for key in keys)
+    if version is None or not version.isdigit() or its_pair is None or its_member is None or instance is None:
+        raise CorruptRecord("The directory does not say which member it belongs to", str(directory))
+    if int(version) > STORE_FORMAT:
+        what = f"The directory has format {int(version)}, this version reads up to {STORE_FORMAT}"
+        raise NewerFormat(what, str(directory))
+    if (its_pair, its_member) != (pair.encode(), member.encode()):
+        owner = f"member {its_member.decode()} of pair {its_pair.decode()}"
+        raise WrongPair(f"The directory belongs to {owner}, this is member {member} of pair {pair}", str(directory))
+    return False
+
+
+def _cut(txn: lmdb.Transaction, db: lmdb._Database, last: int) -> None:
+    """Deletes every record above `last`."""
+    cursor = txn.cursor(db)
+    if cursor.set_range(_KEY.pack(last + 1)):
+        while cursor.delete():  # moves on to the next; False at the end
+            pass
+
+
+def _by_domain(entries: list[Append]) -> dict[int, list[tuple[bytes, bytes]]]:
+    items: dict[int, list[tuple[bytes, bytes]]] = {}
+    for entry in entries:
+        items.setdefault(entry.domain, []).append((_KEY.pack(entry.log_index), entry.record))
+    return items
+
+
+def _read_error(error: lmdb.Error, directory: Path) -> StorageError:
+    if isinstance(error, _DAMAGED):
+        return CorruptRecord(f"LMDB found damage: {error}", str(directory))
+    return StoreFailed(f"Reading failed: {error}", str(directory))

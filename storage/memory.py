@@ -1,0 +1,227 @@
+"""Keeps what a disk store keeps, in memory, for the simulator and the tests; never survives its process.
+
+It passes the same contract tests. Durability is simulated: `crash` hands the committed state to a successor, and
+`fail_next` makes one commit fail as a disk would.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Generic, TypeVar
+
+from storage.errors import StorageError, StoreFailed, StoreFull
+from storage.records import Prefix, read_prefix
+from storage.store import (
+    META_FORMAT,
+    META_INSTANCE,
+    META_MEMBER,
+    META_PAIR,
+    STORE_FORMAT,
+    Usage,
+    WriteBatch,
+    check_batch,
+    place_checked,
+)
+
+_WHERE = "memory store"
+_Key = TypeVar("_Key", int, str)
+_Undo = list[Callable[[], object]]
+
+
+class _Table(Generic[_Key]):
+    """Rows by key, and the keys in rising order."""
+
+    __slots__ = ("order", "rows")
+
+    def __init__(self) -> None:
+        self.order: list[_Key] = []
+        self.rows: dict[_Key, bytes] = {}
+
+    def replace(self, key: _Key, value: bytes | None) -> bytes | None:
+        """Puts a value, or deletes with None; what was there before."""
+        before = self.rows.get(key)
+        if value is not None:
+            if before is None:
+                self.order.insert(self.at(key), key)
+            self.rows[key] = value
+        elif before is not None:
+            del self.order[self.at(key)], self.rows[key]
+        return before
+
+    def at(self, key: _Key) -> int:
+        """Where the key is or would be."""
+        if not self.order or key > self.order[-1]:
+            return len(self.order)  # where nearly every append happens
+        return bisect_left(self.order, key)
+
+
+class MemoryStore:
+    """See `Store` for the contract. `instance` is given, not drawn: a simulation must be repeatable."""
+
+    def __init__(
+        self,
+        *,
+        pair: str = "pair",
+        member: str = "member",
+        instance: bytes = bytes(16),
+        map_bytes: int = 64 << 30,
+        max_domains: int = 250,
+    ) -> None:
+        self.fail_next: StorageError | None = None  # raised by the next commit, of which nothing is done
+        self._map_bytes = map_bytes
+        self._max_domains = max_domains
+        self._mutex = threading.Lock()
+        self._closed = False
+        self._failure: StoreFailed | None = None
+        self._logs: dict[int, _Table[int]] = {}
+        self._meta: _Table[str] = _Table()
+        self._meta.replace(META_FORMAT, b"%d" % STORE_FORMAT)
+        self._meta.replace(META_PAIR, pair.encode())
+        self._meta.replace(META_MEMBER, member.encode())
+        self._meta.replace(META_INSTANCE, instance)
+        self._used_bytes = sum(map(len, self._meta.rows.values()))  # of records and meta values
+        self._file_bytes = self._used_bytes
+
+    def crash(self) -> MemoryStore:
+        """What a restart finds. This store is dead from here on, as its process is."""
+        successor = MemoryStore(map_bytes=self._map_bytes, max_domains=self._max_domains)
+        with self._mutex:
+            self._closed = True
+            successor._logs, self._logs = self._logs, {}
+            successor._meta, self._meta = self._meta, _Table()
+            successor._used_bytes, successor._file_bytes = self._used_bytes, self._file_bytes
+        return successor
+
+    def commit(self, batch: WriteBatch) -> None:
+        check_batch(batch)
+        with self._mutex:
+            self._check_usable()
+            if self._failure is not None:
+                raise self._failure
+            undo: _Undo = []
+            used_bytes = self._used_bytes
+            try:
+                if self.fail_next is not None:
+                    failure, self.fail_next = self.fail_next, None
+                    raise failure
+                self._write(batch, undo)
+            except StorageError as error:
+                for step in reversed(undo):
+                    step()
+                self._used_bytes = used_bytes
+                if isinstance(error, StoreFailed):
+                    self._failure = error
+                raise
+            self._file_bytes = max(self._file_bytes, self._used_bytes)
+
+    def _write(self, batch: WriteBatch, undo: _Undo) -> None:
+        for domain, last in (*((domain, -1) for domain in batch.wipe), *batch.cut.items()):
+            if log := self._logs.get(domain):
+                while log.order and log.order[-1] > last:
+                    self._replace(log, log.order[-1], None, undo)
+        for domain, log_indexes in batch.drops.items():
+            if log := self._logs.get(domain):
+                for log_index in log_indexes:
+                    self._replace(log, log_index, None, undo)
+        for entry in batch.inserts:
+            self._replace(self._for_writing(entry.domain, undo), entry.log_index, entry.record, undo)
+        for entry in batch.appends:
+            log = self._for_writing(entry.domain, undo)
+            if log.order and log.order[-1] >= entry.log_index:
+                what = f"Appending log index {entry.log_index} of domain {entry.domain} would not leave it the highest"
+                raise StoreFailed(what, _WHERE)
+            self._replace(log, entry.log_index, entry.record, undo)
+        before_bytes = self._used_bytes
+        for key, value in batch.meta.items():
+            self._replace(self._meta, key, value, undo)
+        grows = bool(batch.inserts or batch.appends) or self._used_bytes > before_bytes
+        if grows and self._used_bytes > self._map_bytes:
+            raise StoreFull(f"The map of {self._map_bytes} bytes has no room for this batch", _WHERE)
+
+    def _replace(self, table: _Table[_Key], key: _Key, value: bytes | None, undo: _Undo) -> None:
+        before = table.replace(key, value)
+        undo.append(partial(table.replace, key, before))
+        self._used_bytes += len(value or b"") - len(before or b"")
+
+    def _for_writing(self, domain: int, undo: _Undo) -> _Table[int]:
+        log = self._logs.get(domain)
+        if log is None:
+            if len(self._logs) >= self._max_domains:
+                raise StoreFull("There are as many domains as this store was opened for", _WHERE)
+            log = self._logs[domain] = _Table()
+            undo.append(partial(self._logs.pop, domain))
+        return log
+
+    def read(self, domain: int, log_index: int) -> bytes | None:
+        with self._reading(domain) as log:
+            return log.rows.get(log_index)
+
+    def read_many(self, domain: int, log_indexes: Sequence[int]) -> list[bytes | None]:
+        with self._reading(domain) as log:
+            return [log.rows.get(log_index) for log_index in log_indexes]
+
+    def scan(
+        self, domain: int, first: int, *, limit_records: int = 256, limit_bytes: int = 4 << 20
+    ) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        with self._reading(domain) as log:
+            start = log.at(first)
+            size = 0
+            for log_index in log.order[start : start + limit_records]:
+                record = log.rows[log_index]
+                size += len(record)
+                if found and size > limit_bytes:
+                    break
+                found.append((log_index, record))
+        return found
+
+    def scan_prefixes(self, domain: int, first: int, *, limit: int = 10_000) -> list[tuple[int, Prefix, int]]:
+        found: list[tuple[int, Prefix, int]] = []
+        with self._reading(domain) as log:
+            start = log.at(first)
+            for log_index in log.order[start : start + limit]:
+                record = log.rows[log_index]
+                found.append((log_index, place_checked(read_prefix(record), domain, log_index, _WHERE), len(record)))
+        return found
+
+    def bounds(self, domain: int) -> tuple[int, int] | None:
+        with self._reading(domain) as log:
+            return (log.order[0], log.order[-1]) if log.order else None
+
+    def get_meta(self, key: str) -> bytes | None:
+        with self._mutex:
+            self._check_usable()
+            return self._meta.rows.get(key)
+
+    def meta_items(self, prefix: str) -> list[tuple[str, bytes]]:
+        with self._mutex:
+            self._check_usable()
+            return [(key, self._meta.rows[key]) for key in self._meta.order if key.startswith(prefix)]
+
+    def usage(self) -> Usage:
+        with self._mutex:
+            self._check_usable()
+            return Usage(self._used_bytes, self._map_bytes, self._file_bytes)
+
+    def reader_check(self) -> int:
+        with self._mutex:
+            self._check_usable()
+        return 0
+
+    def close(self) -> None:
+        with self._mutex:
+            self._closed = True
+
+    @contextmanager
+    def _reading(self, domain: int) -> Iterator[_Table[int]]:
+        with self._mutex:
+            self._check_usable()
+            yield self._logs.get(domain) or _Table()
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreFailed("The store is closed", _WHERE)
