@@ -1,0 +1,73 @@
+"""Translates registers to and from the witness's messages and states the channel options; it decides nothing.
+
+Both ends use it, so that a register that went over the wire or to disk and back is equal to itself.
+"""
+
+from __future__ import annotations
+
+from failover.register import Register, RegisterState
+from tandemq.witness.v1 import witness_service_pb2 as pb
+
+MESSAGE_BYTES_MAX = 64 * 1024  # a register is below 2 KiB; nothing larger has business at a witness
+
+KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS = 1_000, 500
+CLIENT_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    # Measured: without this one the C core never notices a frozen server, whatever the keepalive timeout says.
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),  # 0 = no limit; a watch is silent for days
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.enable_retries", 0),  # whether to repeat a set is decided after reading the register again (P1)
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.use_local_subchannel_pool", 1),  # a channel's state is its own, not that of others to the same address
+)
+SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.so_reuseport", 0),  # two witnesses on one port would each keep half of the truth
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
+    ("grpc.keepalive_time_ms", 10_000),  # frees the watches of clients that vanished
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),
+)
+
+
+class BadRegisterError(ValueError):
+    """The message is no register; the text says why."""
+
+
+def to_message(register: Register) -> pb.Register:
+    """Sets are sorted, so that equal registers have equal bytes."""
+    return pb.Register(
+        version=register.version,
+        epoch=register.epoch,
+        holder=register.holder,
+        in_sync_set=sorted(register.in_sync_set),
+        committed_set=sorted(register.committed_set),
+        state=pb.RegisterState.Name(register.state.value),
+        nonce=register.nonce,
+    )
+
+
+def from_message(message: pb.Register) -> Register:
+    """Raises BadRegisterError for a state that is not known here and for a set that names a member twice."""
+    try:
+        state = RegisterState(message.state)
+    except ValueError:
+        raise BadRegisterError(f"state {int(message.state)} is not known") from None
+    in_sync_set, committed_set = frozenset(message.in_sync_set), frozenset(message.committed_set)
+    if len(in_sync_set) != len(message.in_sync_set) or len(committed_set) != len(message.committed_set):
+        raise BadRegisterError("a set names a member twice")
+    return Register(
+        version=message.version,
+        epoch=message.epoch,
+        holder=message.holder,
+        in_sync_set=in_sync_set,
+        committed_set=committed_set,
+        state=state,
+        nonce=bytes(message.nonce),
+    )

@@ -1,0 +1,250 @@
+"""Serves the witness's registers over gRPC; it decides nothing about them and never answers before the store has.
+
+A refusal is an answer, not an error. Errors carry google.rpc.ErrorInfo (domain "tandemq"), whose reason is a name of
+tandemq.v1.Reason without its prefix; to a member every one of them means "unknown" (P1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NoReturn, TypeAlias
+
+import grpc
+import grpc.aio
+import lmdb
+from google.protobuf import any_pb2
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
+from grpc_status import rpc_status  # type: ignore[import-untyped]  # ships no types
+
+from failover.register import Register, check_form
+from failover.wire import SERVER_OPTIONS, BadRegisterError, from_message, to_message
+from failover.witness_store import QuotaExceededError, StoreFullError, WitnessStore
+from tandemq.v1 import common_pb2
+from tandemq.witness.v1 import witness_service_pb2 as pb
+from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
+
+SERVICE_NAME = pb.DESCRIPTOR.services_by_name["WitnessService"].full_name
+PAIR_BYTES_MAX, DOMAIN_BYTES_MAX, MEMBER_BYTES_MAX = 64, 255, 64  # with version below LMDB's 511 bytes for a key
+WATCH_COUNT_MAX = 20_000
+_NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*", re.ASCII)
+
+_Context: TypeAlias = grpc.aio.ServicerContext[object, object]
+
+
+class WitnessServer:
+    """A witness on one address and one directory. Start once, stop once; `failed` is set when it must not go on."""
+
+    def __init__(
+        self, listen: str, data_dir: Path, *, credentials: grpc.ServerCredentials | None = None, grace_s: float = 1.0
+    ) -> None:
+        self.listen, self.data_dir, self.grace_s = listen, data_dir, grace_s
+        self.port = 0  # bound port, from start() on
+        self.failed = asyncio.Event()
+        self._credentials = credentials
+        self._store: WitnessStore | None = None
+        self._servicer: _Servicer | None = None
+        self._server: grpc.aio.Server | None = None
+        self._health: health.aio.HealthServicer | None = None
+
+    async def start(self) -> int:
+        """Opens the store, binds, serves; the bound port. Raises DirectoryInUseError, StoreDamagedError or OSError."""
+        assert self._server is None, "a server starts once"
+        self._store = WitnessStore(self.data_dir)
+        try:
+            self._servicer = _Servicer(self._store, self.failed)
+            self._server = grpc.aio.server(options=SERVER_OPTIONS)
+            pb_grpc.add_WitnessServiceServicer_to_server(self._servicer, self._server)
+            self._health = health.aio.HealthServicer()
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+            reflection.enable_server_reflection(
+                (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME),
+                self._server,
+            )
+            self.port = self._bind(self._server)
+            await self._server.start()
+        except BaseException:
+            self._store.close()
+            raise
+        for name in ("", SERVICE_NAME):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        return self.port
+
+    async def stop(self) -> None:
+        """Ends watches, lets calls under way finish within the grace, frees port and directory."""
+        if self._server is None or self._servicer is None or self._store is None or self._health is None:
+            return
+        await self._health.enter_graceful_shutdown()
+        self._servicer.end_watches()
+        await self._server.stop(self.grace_s)
+        await self._servicer.close()
+        self._store.close()
+        self._server = None
+
+    def _bind(self, server: grpc.aio.Server) -> int:
+        try:
+            if self._credentials is None:
+                return server.add_insecure_port(self.listen)
+            return server.add_secure_port(self.listen, self._credentials)
+        except RuntimeError as error:  # what grpc raises for every failure to bind
+            raise OSError(f"cannot listen on {self.listen}: {error}") from error
+
+
+async def serve_witness(listen: str, data_dir: Path, *, ready: Callable[[int], None] | None = None) -> None:
+    """Serves until cancelled, then stops in order; `ready` is told the bound port.
+
+    Raises what WitnessServer.start raises, and RuntimeError when the disk fails: then nothing more may be answered.
+    """
+    server = WitnessServer(listen, data_dir)
+    port = await server.start()
+    try:
+        if ready is not None:
+            ready(port)
+        await server.failed.wait()
+        raise RuntimeError(f"the disk under {data_dir} failed; what it holds is known only after a restart")
+    finally:
+        await server.stop()
+
+
+class _Servicer(pb_grpc.WitnessServiceServicer):
+    def __init__(self, store: WitnessStore, failed: asyncio.Event) -> None:
+        self._store, self._failed = store, failed
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="witness-writer")
+        self._watches: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._watch_count = 0
+        self._ending = False
+        self._broken = False  # of the writer's thread
+
+    async def GetRegister(  # noqa: N802 (the contract's name)
+        self, request: pb.GetRegisterRequest, context: _Context
+    ) -> pb.GetRegisterResponse:
+        await self._check_serving(context)
+        await _check_names(context, pair=request.pair, domain=request.domain)
+        return pb.GetRegisterResponse(register=to_message(self._store.get(request.pair, request.domain)))
+
+    async def CompareAndSet(  # noqa: N802 (the contract's name)
+        self, request: pb.CompareAndSetRequest, context: _Context
+    ) -> pb.CompareAndSetResponse:
+        await self._check_serving(context)
+        await _check_names(context, pair=request.pair, domain=request.domain, member=request.member)
+        await _check_registers(context, request)
+        if request.desired.holder != request.member:
+            # Every kind of set is made by its holder; a mix-up of configurations must not change mastership.
+            current = self._store.get(request.pair, request.domain)
+            why = f"{request.member!r} asks for a register held by {request.desired.holder!r}"
+            return pb.CompareAndSetResponse(done=False, register=to_message(current), refusal=why)
+        loop = asyncio.get_running_loop()
+        try:
+            # A set that has begun goes on when its caller gives up: to the caller it is unknown, and may land (P1).
+            register, why_not = await loop.run_in_executor(self._writer, self._set, request, loop)
+        except QuotaExceededError as error:
+            await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_QUOTA_EXCEEDED, str(error))
+        except StoreFullError as error:
+            await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_STORAGE_FULL, str(error))
+        except lmdb.Error as error:
+            await _abort(context, code_pb2.INTERNAL, common_pb2.REASON_CORRUPT_STORE, str(error))
+        return pb.CompareAndSetResponse(done=why_not is None, register=to_message(register), refusal=why_not or "")
+
+    async def WatchRegister(  # noqa: N802 (the contract's name)
+        self, request: pb.WatchRegisterRequest, context: _Context
+    ) -> AsyncIterator[pb.WatchRegisterResponse]:
+        await self._check_serving(context)
+        await _check_names(context, pair=request.pair, domain=request.domain)
+        if self._watch_count >= WATCH_COUNT_MAX:
+            text = f"{WATCH_COUNT_MAX} watches are open"
+            await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_QUOTA_EXCEEDED, text)
+        changed, key = asyncio.Event(), (request.pair, request.domain)
+        self._watches.setdefault(key, set()).add(changed)
+        self._watch_count += 1
+        try:
+            seen = None
+            while not self._ending:
+                changed.clear()
+                # Only the newest is told: a slow reader skips, it never makes the witness remember.
+                if (current := self._store.get(*key)) != seen:
+                    seen = current
+                    yield pb.WatchRegisterResponse(register=to_message(current))
+                else:
+                    await changed.wait()
+        finally:
+            self._watch_count -= 1
+            self._watches[key].discard(changed)
+            if not self._watches[key]:
+                del self._watches[key]
+
+    def end_watches(self) -> None:
+        self._ending = True
+        for key in list(self._watches):
+            self._wake(*key)
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self._writer.shutdown)
+
+    def _set(self, request: pb.CompareAndSetRequest, loop: asyncio.AbstractEventLoop) -> tuple[Register, str | None]:
+        """On the writer's thread, where it runs to its end even if nobody waits for the answer any more."""
+        if self._broken:
+            raise lmdb.Error("an earlier write failed")
+        try:
+            return self._store.compare_and_set(request)
+        except lmdb.Error:
+            # After a failed fsync the pages count as clean: asking again would be answered from a cache. Stop for good.
+            self._broken = True
+            loop.call_soon_threadsafe(self._failed.set)
+            raise
+        finally:
+            loop.call_soon_threadsafe(self._wake, request.pair, request.domain)
+
+    def _wake(self, pair: str, domain: str) -> None:
+        for changed in self._watches.get((pair, domain), ()):
+            changed.set()
+
+    async def _check_serving(self, context: _Context) -> None:
+        if self._failed.is_set():
+            await _abort(context, code_pb2.INTERNAL, common_pb2.REASON_CORRUPT_STORE, "the witness's disk failed")
+
+
+async def _check_names(context: _Context, *, pair: str, domain: str, member: str | None = None) -> None:
+    limits = [("pair", pair, PAIR_BYTES_MAX), ("domain", domain, DOMAIN_BYTES_MAX)]
+    if member is not None:
+        limits.append(("member", member, MEMBER_BYTES_MAX))
+    for what, name, bytes_max in limits:
+        if (why := _name_fault(what, name, bytes_max)) is not None:
+            await _abort(context, code_pb2.INVALID_ARGUMENT, common_pb2.REASON_BAD_NAME, why)
+
+
+async def _check_registers(context: _Context, request: pb.CompareAndSetRequest) -> None:
+    for what, message in (("expected", request.expected), ("desired", request.desired)):
+        try:
+            register = from_message(message)
+            why = check_form(register)
+            if why is None and what == "desired" and register.is_new:
+                why = "version 0 cannot be set"
+            for name in sorted({register.holder} | register.in_sync_set | register.committed_set):
+                if why is None and not register.is_new:
+                    why = _name_fault("member", name, MEMBER_BYTES_MAX)
+        except BadRegisterError as error:
+            why = str(error)
+        if why is not None:
+            await _abort(context, code_pb2.INVALID_ARGUMENT, common_pb2.REASON_BAD_REQUEST, f"{what}: {why}")
+
+
+def _name_fault(what: str, name: str, bytes_max: int) -> str | None:
+    if not _NAME.fullmatch(name):
+        return f"{what} {name[:80]!r} is not a name: letters, digits and ._- in segments joined by /"
+    if len(name) > bytes_max:  # ASCII by now
+        return f"{what} has {len(name)} bytes, at most {bytes_max}"
+    return None
+
+
+async def _abort(context: _Context, code: int, reason: common_pb2.Reason, text: str) -> NoReturn:
+    name = common_pb2.Reason.Name(reason).removeprefix("REASON_")
+    detail = any_pb2.Any()
+    detail.Pack(error_details_pb2.ErrorInfo(reason=name, domain="tandemq"))
+    status = rpc_status.to_status(status_pb2.Status(code=code, message=text, details=[detail]))
+    await context.abort(status.code, status.details, status.trailing_metadata)
+    raise AssertionError("abort raises")
