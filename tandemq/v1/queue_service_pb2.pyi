@@ -182,16 +182,18 @@ class Goaway(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., master_endpoint: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class ProduceResponse(_message.Message):
-    __slots__ = ("opened", "ack", "reject", "goaway")
+    __slots__ = ("opened", "ack", "reject", "goaway", "more_acks")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     REJECT_FIELD_NUMBER: _ClassVar[int]
     GOAWAY_FIELD_NUMBER: _ClassVar[int]
+    MORE_ACKS_FIELD_NUMBER: _ClassVar[int]
     opened: ProduceOpened
     ack: EnqueueAck
     reject: EnqueueReject
     goaway: Goaway
-    def __init__(self, opened: _Optional[_Union[ProduceOpened, _Mapping]] = ..., ack: _Optional[_Union[EnqueueAck, _Mapping]] = ..., reject: _Optional[_Union[EnqueueReject, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ...) -> None: ...
+    more_acks: _containers.RepeatedCompositeFieldContainer[EnqueueAck]
+    def __init__(self, opened: _Optional[_Union[ProduceOpened, _Mapping]] = ..., ack: _Optional[_Union[EnqueueAck, _Mapping]] = ..., reject: _Optional[_Union[EnqueueReject, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ..., more_acks: _Optional[_Iterable[_Union[EnqueueAck, _Mapping]]] = ...) -> None: ...
 
 class DequeueRequest(_message.Message):
     __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch")
