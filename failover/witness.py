@@ -10,12 +10,12 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
-import lmdb
 from google.protobuf import any_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
@@ -24,7 +24,7 @@ from grpc_status import rpc_status  # type: ignore[import-untyped]  # ships no t
 
 from failover.register import Register, check_form
 from failover.wire import SERVER_OPTIONS, BadRegisterError, from_message, to_message
-from failover.witness_store import QuotaExceededError, StoreFullError, WitnessStore
+from failover.witness_store import QuotaExceededError, StoreBrokenError, StoreFullError, WitnessStore
 from tandemq.v1 import common_pb2
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
@@ -55,22 +55,22 @@ class WitnessServer:
     async def start(self) -> int:
         """Opens the store, binds, serves; the bound port. Raises DirectoryInUseError, StoreDamagedError or OSError."""
         assert self._server is None, "a server starts once"
-        self._store = WitnessStore(self.data_dir)
-        try:
+        with ExitStack() as opened:
+            self._store = WitnessStore(self.data_dir)
+            opened.callback(self._store.close)
             self._servicer = _Servicer(self._store, self.failed)
-            self._server = grpc.aio.server(options=SERVER_OPTIONS)
-            pb_grpc.add_WitnessServiceServicer_to_server(self._servicer, self._server)
+            server = grpc.aio.server(options=SERVER_OPTIONS)
+            pb_grpc.add_WitnessServiceServicer_to_server(self._servicer, server)
             self._health = health.aio.HealthServicer()
-            health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
             reflection.enable_server_reflection(
                 (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME),
-                self._server,
+                server,
             )
-            self.port = self._bind(self._server)
-            await self._server.start()
-        except BaseException:
-            self._store.close()
-            raise
+            self.port = self._bind(server)
+            await server.start()
+            self._server = server
+            opened.pop_all()  # stop() closes the store
         for name in ("", SERVICE_NAME):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return self.port
@@ -118,7 +118,6 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
         self._watches: dict[tuple[str, str], set[asyncio.Event]] = {}
         self._watch_count = 0
         self._ending = False
-        self._broken = False  # of the writer's thread
 
     async def GetRegister(  # noqa: N802 (the contract's name)
         self, request: pb.GetRegisterRequest, context: _Context
@@ -146,7 +145,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
             await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_QUOTA_EXCEEDED, str(error))
         except StoreFullError as error:
             await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_STORAGE_FULL, str(error))
-        except lmdb.Error as error:
+        except StoreBrokenError as error:
             await _abort(context, code_pb2.INTERNAL, common_pb2.REASON_CORRUPT_STORE, str(error))
         return pb.CompareAndSetResponse(done=why_not is None, register=to_message(register), refusal=why_not or "")
 
@@ -187,13 +186,9 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
 
     def _set(self, request: pb.CompareAndSetRequest, loop: asyncio.AbstractEventLoop) -> tuple[Register, str | None]:
         """On the writer's thread, where it runs to its end even if nobody waits for the answer any more."""
-        if self._broken:
-            raise lmdb.Error("an earlier write failed")
         try:
             return self._store.compare_and_set(request)
-        except lmdb.Error:
-            # After a failed fsync the pages count as clean: asking again would be answered from a cache. Stop for good.
-            self._broken = True
+        except StoreBrokenError:
             loop.call_soon_threadsafe(self._failed.set)
             raise
         finally:

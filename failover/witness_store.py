@@ -17,6 +17,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import google_crc32c
@@ -50,6 +51,10 @@ class StoreFullError(RuntimeError):
     """Disk or map is full; the set was not made."""
 
 
+class StoreBrokenError(RuntimeError):
+    """A write failed and what is on disk is not known; the process must end, and a restart will read it."""
+
+
 class WitnessStore:
     """Registers by (pair, domain)."""
 
@@ -57,22 +62,18 @@ class WitnessStore:
         self, data_dir: Path, *, register_count_max: int = REGISTER_COUNT_MAX, map_bytes: int = MAP_BYTES
     ) -> None:
         self._register_count_max = register_count_max
+        self._broken: str | None = None
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock_fd = _lock(data_dir)
-        try:
+        with ExitStack() as opened:
+            opened.callback(os.close, _lock(data_dir))
             # lib_version=0: the format of new files is ours to choose, not an environment variable's. sync and metasync
             # stay on: anything less may lose the last commit, and the last commit is what was promised.
             self._env = lmdb.open(
                 os.fspath(data_dir / "registers"), map_size=map_bytes, max_dbs=3, mode=0o600, lib_version=0
             )
-            try:
-                self._registers = self._load()
-            except BaseException:
-                self._env.close()
-                raise
-        except BaseException:
-            os.close(self._lock_fd)
-            raise
+            opened.callback(self._env.close)
+            self._registers = self._load()
+            self._opened = opened.pop_all()
 
     def get(self, pair: str, domain: str) -> Register:
         """The durable register; a new one when never set."""
@@ -84,9 +85,10 @@ class WitnessStore:
     def compare_and_set(self, request: pb.CompareAndSetRequest) -> tuple[Register, str | None]:
         """The register in force and why the set was refused, or None: then it is durable. Blocks for an fsync.
 
-        The request is valid. Raises QuotaExceededError and StoreFullError with nothing changed; any other lmdb.Error
-        means that what is on disk is not known, and the process must end.
+        The request is valid. Raises QuotaExceededError and StoreFullError with nothing changed, and StoreBrokenError.
         """
+        if self._broken is not None:
+            raise StoreBrokenError(self._broken)
         key = _key(request.pair, request.domain)
         current = self._registers.get(key, Register())
         expected, desired = from_message(request.expected), from_message(request.desired)
@@ -104,7 +106,11 @@ class WitnessStore:
                 if desired.version > JOURNAL_COUNT_MAX:  # versions are dense, so one goes as one comes
                     txn.delete(key + _VERSION.pack(desired.version - JOURNAL_COUNT_MAX), db=self._journal_db)
         except (lmdb.MapFullError, lmdb.DiskError) as error:
-            raise StoreFullError(str(error)) from error
+            raise StoreFullError(str(error)) from error  # the transaction is void, the disk is as it was
+        except lmdb.Error as error:
+            # After a failed fsync the pages count as clean: asking again would be answered from a cache. Stop for good.
+            self._broken = str(error)
+            raise StoreBrokenError(self._broken) from error
         self._registers[key] = desired
         return desired, None
 
@@ -123,8 +129,7 @@ class WitnessStore:
 
     def close(self) -> None:
         """Frees the directory. Nothing is pending: every set was durable when it returned."""
-        self._env.close()
-        os.close(self._lock_fd)
+        self._opened.close()
 
     def _load(self) -> dict[bytes, Register]:
         meta_db = self._env.open_db(b"meta")
