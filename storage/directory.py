@@ -15,20 +15,19 @@ _PRIVATE_FILE = 0o600
 
 def make_directory(directory: Path) -> None:
     """Private, and durable together with the parents that had to be made."""
-    if directory.is_dir():
-        status = directory.stat()
-        # A mounted volume may belong to somebody else; the files in it are private in any case.
-        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
-            directory.chmod(_PRIVATE_DIRECTORY)
-        return
-    make_directory_parents(directory.parent)
-    directory.mkdir(mode=_PRIVATE_DIRECTORY, exist_ok=True)
-    sync_directory(directory.parent)
-
-
-def make_directory_parents(directory: Path) -> None:
     if not directory.is_dir():
-        make_directory_parents(directory.parent)
+        _make_parents(directory.parent)
+        directory.mkdir(mode=_PRIVATE_DIRECTORY, exist_ok=True)
+        sync_directory(directory.parent)
+    status = directory.stat()
+    # A mounted volume may belong to somebody else; the files in it are private in any case.
+    if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+        directory.chmod(_PRIVATE_DIRECTORY)
+
+
+def _make_parents(directory: Path) -> None:
+    if not directory.is_dir():
+        _make_parents(directory.parent)
         directory.mkdir(exist_ok=True)
         sync_directory(directory.parent)
 

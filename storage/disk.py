@@ -12,27 +12,18 @@ import errno
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from struct import Struct
 
 import lmdb
 
 from storage.directory import lock_directory, make_directory, sync_directory
-from storage.errors import CorruptRecord, NewerFormat, StorageError, StoreFailed, StoreFull, WrongPair
+from storage.errors import CorruptRecord, NewerFormat, StorageError, StoreFailed, StoreFull
+from storage.identity import check_identity, new_identity
 from storage.records import Prefix, read_prefix
-from storage.store import (
-    META_FORMAT,
-    META_INSTANCE,
-    META_MEMBER,
-    META_PAIR,
-    STORE_FORMAT,
-    Append,
-    Usage,
-    WriteBatch,
-    check_batch,
-    place_checked,
-)
+from storage.room import BALLAST_BYTES, Room
+from storage.store import RESERVED_META, Append, Usage, WriteBatch, check_batch, place_checked
 
 _KEY = Struct(">Q")
 _META = b"meta"
@@ -42,24 +33,33 @@ _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb
 
 
 def open_disk(
-    directory: Path, *, pair: str, member: str, map_bytes: int = 64 << 30, max_domains: int = 250
+    directory: Path,
+    *,
+    pair: str,
+    member: str,
+    map_bytes: int = 64 << 30,
+    max_domains: int = 250,
+    ballast_bytes: int = BALLAST_BYTES,
 ) -> DiskStore:
     """The store in this directory, made if there is none. `map_bytes` is sparse: it costs nothing until used.
 
     Raises DirectoryInUse, WrongPair, NewerFormat, CorruptRecord; then nothing in the directory was changed.
     """
     make_directory(directory)
-    lock = lock_directory(directory)
-    try:
+    with ExitStack() as undo:
+        lock = lock_directory(directory)
+        undo.callback(os.close, lock)
         env = _open_environment(directory, map_bytes, max_domains)
+        undo.callback(env.close)
         try:
-            return DiskStore(env, directory, lock, pair, member)
-        except BaseException:
-            env.close()
-            raise
-    except BaseException:
-        os.close(lock)
-        raise
+            _check_owner(env, directory, pair, member)
+            sync_directory(directory)  # each time: the process that made the files may have died before it did this
+            env.reader_check()
+            store = DiskStore(env, lock, directory, Room(directory, ballast_bytes))
+        except lmdb.Error as error:
+            raise _read_error(error, directory) from error
+        undo.pop_all()
+    return store
 
 
 def _open_environment(directory: Path, map_bytes: int, max_domains: int) -> lmdb.Environment:
@@ -92,27 +92,19 @@ def _open_environment(directory: Path, map_bytes: int, max_domains: int) -> lmdb
 class DiskStore:
     """See `Store` for the contract. Not to be used in a forked child: open after the fork."""
 
-    def __init__(self, env: lmdb.Environment, directory: Path, lock: int, pair: str, member: str) -> None:
+    def __init__(self, env: lmdb.Environment, lock: int, directory: Path, room: Room) -> None:
         self._env = env
-        self._directory = directory
         self._lock = lock
+        self._directory = directory
+        self._room = room
         self._pid = os.getpid()
         self._closed = False
         self._writing = threading.Lock()  # held inside commit, to notice a second writer
         self._failure: StoreFailed | None = None
-        try:
-            fresh = _check_identity(env, directory, pair, member)
-            self._meta = env.open_db(_META)
-            if fresh:
-                sync_directory(directory)
-            # Replaced as a whole, never changed in place: readers look it up without a lock. A handle is in here only
-            # once the transaction that made it is committed.
-            self._domains = {
-                int(name[1:], 16): env.open_db(name, create=False) for name in env.dbs() if name.startswith(b"d")
-            }
-            env.reader_check()
-        except lmdb.Error as error:
-            raise _read_error(error, directory) from error
+        self._meta = env.open_db(_META, create=False)
+        # Replaced as a whole, never changed in place: readers look it up without a lock. A handle is in here only once
+        # the transaction that made it is committed.
+        self._domains = {int(name[1:], 16): env.open_db(name, create=False) for name in env.dbs() if name != _META}
 
     def commit(self, batch: WriteBatch) -> None:
         self._check_usable()
@@ -122,9 +114,7 @@ class DiskStore:
         alone = self._writing.acquire(blocking=False)
         assert alone, "two threads commit at the same time"
         try:
-            fresh = self._write(batch)
-        except lmdb.Error as error:
-            raise self._write_error(error) from error
+            fresh = self._write_or_make_room(batch)
         except StoreFailed as failure:
             self._failure = failure
             raise
@@ -132,6 +122,33 @@ class DiskStore:
             self._writing.release()
         if fresh:
             self._domains = {**self._domains, **fresh}
+
+    def _write_or_make_room(self, batch: WriteBatch) -> dict[int, lmdb._Database]:
+        where = str(self._directory)
+        while True:
+            try:
+                return self._write(batch)
+            except lmdb.MapFullError as error:
+                raise StoreFull(f"The map of {self._env.info()['map_size']} bytes cannot take this", where) from error
+            except lmdb.DbsFullError as error:
+                raise StoreFull("There are as many domains as this store was opened for", where) from error
+            except lmdb.Error as error:
+                if not self._was_disk_full(error, batch):
+                    raise StoreFailed(f"A commit failed: {error}", where) from error
+                if not self._room.give_way():
+                    raise StoreFull("The disk has no room for this batch", where) from error
+                # Nothing of the batch was done and there is room now: not the repetition that StoreFailed forbids.
+
+    def _was_disk_full(self, error: lmdb.Error, batch: WriteBatch) -> bool:
+        """Whether this failure means a full disk and nothing else, so that the store can go on."""
+        if error.code not in _NO_SPACE and not (error.code == errno.EIO and self._room.cannot_take(batch)):
+            return False
+        try:
+            # LMDB refuses for good once the page that makes a commit valid could not be written.
+            self._env.begin(write=True).abort()
+        except lmdb.PanicError:
+            return False
+        return True
 
     def _write(self, batch: WriteBatch) -> dict[int, lmdb._Database]:
         """Carries the batch out in one transaction; the databases that were made for it."""
@@ -175,17 +192,6 @@ class DiskStore:
         if db is None:
             db = fresh[domain] = self._env.open_db(b"d%08x" % domain, txn=txn)
         return db
-
-    def _write_error(self, error: lmdb.Error) -> StorageError:
-        where = str(self._directory)
-        if isinstance(error, lmdb.MapFullError):
-            return StoreFull(f"The map of {self._env.info()['map_size']} bytes has no room for this batch", where)
-        if isinstance(error, lmdb.DbsFullError):
-            return StoreFull("There are as many domains as this store was opened for", where)
-        if error.code in _NO_SPACE:
-            return StoreFull("The disk has no room for this batch", where)
-        self._failure = StoreFailed(f"A commit failed: {error}", where)
-        return self._failure
 
     def read(self, domain: int, log_index: int) -> bytes | None:
         return self._get(self._domains.get(domain), _KEY.pack(log_index))
@@ -256,12 +262,12 @@ class DiskStore:
         page_bytes = stats[0]["psize"]
         pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
         file_bytes = (info["last_pgno"] + 1) * page_bytes
-        disk = os.statvfs(self._directory)
-        reachable = min(info["map_size"], file_bytes + disk.f_bavail * disk.f_frsize)
+        reachable = min(info["map_size"], file_bytes + self._room.available_bytes())
         return Usage(pages * page_bytes, reachable, file_bytes)
 
     def reader_check(self) -> int:
         self._check_usable()
+        self._room.restore_ballast()
         return self._env.reader_check()
 
     def close(self) -> None:
@@ -300,31 +306,21 @@ class DiskStore:
             raise StoreFailed("The store is closed", str(self._directory))
 
 
-def _check_identity(env: lmdb.Environment, directory: Path, pair: str, member: str) -> bool:
-    """Whose directory this is; writes it, and says so, if nothing was ever committed here."""
+def _check_owner(env: lmdb.Environment, directory: Path, pair: str, member: str) -> None:
+    """Whose directory this is; writes it if nothing was ever committed here."""
     with env.begin(write=True) as txn:
         if txn.stat()["entries"] == 0:
             meta = env.open_db(_META, txn=txn)
-            identity = {META_FORMAT: b"%d" % STORE_FORMAT, META_PAIR: pair.encode(), META_MEMBER: member.encode()}
-            for key, value in {**identity, META_INSTANCE: os.urandom(16)}.items():
+            for key, value in new_identity(pair, member, os.urandom(16)).items():
                 txn.put(key.encode(), value, db=meta)
-            return True
+            return
     try:
         meta = env.open_db(_META, create=False)
     except lmdb.NotFoundError:
         raise CorruptRecord("The directory holds data that is not Tandemq's", str(directory)) from None
     with env.begin() as txn:
-        keys = (META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE)
-        version, its_pair, its_member, instance = (txn.get(key.encode(), db=meta) for key in keys)
-    if version is None or not version.isdigit() or its_pair is None or its_member is None or instance is None:
-        raise CorruptRecord("The directory does not say which member it belongs to", str(directory))
-    if int(version) > STORE_FORMAT:
-        what = f"The directory has format {int(version)}, this version reads up to {STORE_FORMAT}"
-        raise NewerFormat(what, str(directory))
-    if (its_pair, its_member) != (pair.encode(), member.encode()):
-        owner = f"member {its_member.decode()} of pair {its_pair.decode()}"
-        raise WrongPair(f"The directory belongs to {owner}, this is member {member} of pair {pair}", str(directory))
-    return False
+        found = {key: txn.get(key.encode(), db=meta) for key in sorted(RESERVED_META)}
+    check_identity(found, pair, member, str(directory))
 
 
 def _cut(txn: lmdb.Transaction, db: lmdb._Database, last: int) -> None:

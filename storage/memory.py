@@ -14,18 +14,9 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from storage.errors import StorageError, StoreFailed, StoreFull
+from storage.identity import new_identity
 from storage.records import Prefix, read_prefix
-from storage.store import (
-    META_FORMAT,
-    META_INSTANCE,
-    META_MEMBER,
-    META_PAIR,
-    STORE_FORMAT,
-    Usage,
-    WriteBatch,
-    check_batch,
-    place_checked,
-)
+from storage.store import Usage, WriteBatch, check_batch, place_checked
 
 _WHERE = "memory store"
 _Key = TypeVar("_Key", int, str)
@@ -79,10 +70,8 @@ class MemoryStore:
         self._failure: StoreFailed | None = None
         self._logs: dict[int, _Table[int]] = {}
         self._meta: _Table[str] = _Table()
-        self._meta.replace(META_FORMAT, b"%d" % STORE_FORMAT)
-        self._meta.replace(META_PAIR, pair.encode())
-        self._meta.replace(META_MEMBER, member.encode())
-        self._meta.replace(META_INSTANCE, instance)
+        for key, value in new_identity(pair, member, instance).items():
+            self._meta.replace(key, value)
         self._used_bytes = sum(map(len, self._meta.rows.values()))  # of records and meta values
         self._file_bytes = self._used_bytes
 

@@ -85,7 +85,7 @@ class Store(Protocol):
     def usage(self) -> Usage: ...
 
     def reader_check(self) -> int:
-        """Frees the slots of readers that died; how many there were."""
+        """Housekeeping, at start and each minute: frees the slots of readers that died; how many there were."""
 
     def close(self) -> None:
         """Nobody else may be inside a method. A second call does nothing."""
