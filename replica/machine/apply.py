@@ -1,0 +1,170 @@
+"""Does what a record says, the same on every member; never decides, refuses or looks at a clock.
+
+A record that does not fit the state is a broken invariant and an AssertionError: the member stops rather than differ.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from replica.machine.apply_queue import apply_queue
+from replica.machine.apply_time import apply_expire, end_lease, return_messages
+from replica.machine.dedup import DuplicateRun
+from replica.machine.plan_settle import ACK, EXTEND, REJECT, RELEASE, settled_key
+from replica.machine.queue import Lease, QueueState
+from replica.machine.ranges import RangeSet, Run
+from replica.machine.requests import lease_id_of
+from replica.machine.segments import PLAIN, PRIORITY_DEFAULT, extra_of
+from replica.machine.state import Applied, State
+from tandemq.peer.v1 import record_pb2
+
+
+def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
+    assert log_index == state.applied_index + 1, "records are applied in order, each once"
+    assert header.time_ms >= state.time_ms, "a domain's time never falls"
+    name, queue_id = "", 0
+    kind = header.WhichOneof("op")
+    match kind:
+        case "enqueue":
+            queue_id = header.enqueue.queue_id
+            applied = _enqueue(state, log_index, epoch, header.time_ms, header.enqueue)
+        case "lease":
+            queue_id = header.lease.queue_id
+            applied = _lease(state, lease_id_of(epoch, log_index), header.time_ms, header.lease)
+        case "settle":
+            queue_id = header.settle.queue_id
+            applied = _settle(state, header.settle)
+        case "expire":
+            applied = apply_expire(state, header.expire)
+        case "queue":
+            queue_id = header.queue.queue_id
+            name = header.queue.name or state.queues[queue_id].name
+            applied = apply_queue(state, header.time_ms, header.queue)
+        case _:
+            assert kind == "role", f"no record is of kind {kind}"
+            applied = _role(state, header.time_ms)
+    state.applied_index = log_index
+    state.time_ms = header.time_ms
+    if header.request_id:
+        queue = state.queues.get(queue_id)
+        state.requests.add(log_index, epoch, header, name, queue.version if queue else 0)
+    return applied
+
+
+def _enqueue(state: State, log_index: int, epoch: int, time_ms: int, op: record_pb2.EnqueueOp) -> Applied:
+    queue = state.queues[op.queue_id]
+    refusals = tuple((refusal.ordinal, refusal.reason) for refusal in op.refusals) if op.refusals else ()
+    count = op.count - len(refusals)
+    if op.client_id:
+        run = DuplicateRun(op.first_sequence, op.count, op.first_index, log_index, epoch, refusals, op.downgraded)
+        state.producers.add(op.queue_id, op.client_id, run, time_ms)
+    queue.last_activity_ms = time_ms
+    if not count:
+        return Applied((op.queue_id,), [log_index])
+    start, end = op.first_index, op.first_index + count
+    assert start == queue.next_index, "indexes are dense"
+    ordinals: array[int] = array("H")
+    if refusals:
+        refused = {ordinal for ordinal, _ in refusals}
+        ordinals.extend(ordinal for ordinal in range(op.count) if ordinal not in refused)
+    if op.priorities or op.expires_at_ms or ordinals:
+        priorities = _of_accepted(op.priorities, ordinals)
+        expiries = _of_accepted(op.expires_at_ms, ordinals)
+        extra = extra_of(ordinals, bytes(priorities), array("Q", expiries) if any(expiries) else array("Q"))
+        queue.segments.append(start, log_index, count, op.payload_bytes, extra)
+        if extra.expires_at_ms:
+            queue.timed += count if len(expiries) == 1 else sum(1 for expiry in expiries if expiry)
+            state.schedule_messages(queue, start, end)
+        queue.make_ready(start, end)
+    else:
+        queue.segments.append(start, log_index, count, op.payload_bytes, PLAIN)
+        queue.ready[PRIORITY_DEFAULT].add(start, end)
+    if op.volatiles:
+        marks = _of_accepted(op.volatiles, ordinals)
+        for low, high in _marked(marks, start, end):
+            queue.volatile.add(low, high)
+    queue.next_index = end
+    queue.length += count
+    queue.bytes += op.payload_bytes
+    queue.totals.enqueued += count
+    queue.totals.highest_length = max(queue.totals.highest_length, queue.length)
+    if log_index <= state.commit_index:
+        queue.visible_index = end - 1
+    else:
+        state.pending.append((log_index, op.queue_id, end - 1))
+    return Applied((op.queue_id,), [])
+
+
+def _of_accepted(column: Sequence[int], ordinals: Sequence[int]) -> Sequence[int]:
+    return [column[ordinal] for ordinal in ordinals] if ordinals and len(column) > 1 else column
+
+
+def _marked(marks: Sequence[int], start: int, end: int) -> Iterable[Run]:
+    if len(marks) == 1:
+        return ((start, end),) if marks[0] else ()
+    return ((start + at, start + at + 1) for at, mark in enumerate(marks) if mark)
+
+
+def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) -> Applied:
+    queue = state.queues[op.queue_id]
+    freed: list[int] = []
+    runs = [(part.first, part.first + part.count) for part in op.ranges]
+    for start, end in runs:
+        assert queue.take_ready(start, end) == end - start, "leased what is not ready"
+    queue.last_activity_ms = time_ms
+    if op.immediate:
+        for start, end in runs:
+            queue.forget(start, end, freed)
+            queue.totals.acked += end - start
+        return Applied((op.queue_id,), freed)
+    lease = Lease(lease_id, op.queue_id, RangeSet(runs), op.client_id, op.expires_at_ms, op.duration_ms)
+    queue.leases[lease_id] = state.leases[lease_id] = lease
+    state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease_id)
+    return Applied((op.queue_id,), freed, lease_id)
+
+
+def _settle(state: State, op: record_pb2.SettleOp) -> Applied:
+    queue = state.queues[op.queue_id]
+    freed: list[int] = []
+    for effect in op.effects:
+        lease = queue.leases.get(effect.lease_id)
+        if effect.outcome == EXTEND:
+            assert lease, "extended a lease that is not there"
+            lease.expires_at_ms, lease.duration_ms = effect.expires_at_ms, effect.duration_ms
+            state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease.lease_id)
+            continue
+        for part in effect.ranges:
+            start, end = part.first, part.first + part.count
+            if effect.outcome == RELEASE:
+                assert lease, "released what no lease holds"
+                lease.ranges.remove(start, end)
+                return_messages(state, queue, start, end)
+            else:
+                held = lease.ranges.discard(start, end) if lease else 0
+                if held < end - start:
+                    held += queue.take_ready(start, end)
+                assert held == end - start, "settled what is not there"
+                queue.forget(start, end, freed)
+                _count_settled(state, queue, effect, start, end)
+        if lease and not lease.ranges:
+            end_lease(state, lease)
+    return Applied((op.queue_id,), freed)
+
+
+def _count_settled(state: State, queue: QueueState, effect: record_pb2.SettleEffect, start: int, end: int) -> None:
+    if effect.outcome == ACK:
+        queue.totals.acked += end - start
+    else:
+        assert effect.outcome == REJECT, "an outcome without a meaning"
+        queue.totals.rejected += end - start
+    key = settled_key(effect.lease_id, effect.outcome)
+    queue.remember_settled(key, start, end, state.limits.settled_leases_kept)
+
+
+def _role(state: State, time_ms: int) -> Applied:
+    """Consumers had no master to settle at: every lease restarts in full."""
+    for lease in state.leases.values():
+        lease.expires_at_ms = time_ms + lease.duration_ms
+        state.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)
+    return Applied((), [])

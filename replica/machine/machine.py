@@ -1,0 +1,237 @@
+"""The queue machine of one domain, as its callers see it: plan, apply, commit, ask; never waits, stores or sends.
+
+`plan_*` decide on the master and change nothing; what they return is ordered as a record. `apply` does what a record
+says and is the only way that the state changes, on master, replica and in recovery. `commit` makes what is on every
+copy deliverable. A caller asks `find_request` before it plans a unary call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from replica.machine import snapshot as snapshots
+from replica.machine import views
+from replica.machine.apply import apply
+from replica.machine.columns import Columns
+from replica.machine.limits import Limits
+from replica.machine.plan_enqueue import EnqueueCall, EnqueuePlan, plan_enqueue
+from replica.machine.plan_lease import LeaseCall, plan_lease
+from replica.machine.plan_queue import QueueCall, plan_queue
+from replica.machine.plan_settle import SettleCall, SettlePlan, plan_settle
+from replica.machine.plan_time import next_due_ms, plan_expire, plan_volatile_lost
+from replica.machine.queue import QueueState
+from replica.machine.requests import RequestAnswer
+from replica.machine.state import Applied, State
+from replica.machine.views import SegmentSlice
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2, queue_service_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+
+class Machine:
+    def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
+        self.member_names = tuple(member_names)
+        self._state = State(domain, limits or Limits())
+
+    @property
+    def limits(self) -> Limits:
+        return self._state.limits
+
+    @property
+    def applied_index(self) -> int:
+        return self._state.applied_index
+
+    @property
+    def commit_index(self) -> int:
+        return self._state.commit_index
+
+    @property
+    def time_ms(self) -> int:
+        return self._state.time_ms
+
+    # Decide. Each raises Refused when the call is refused as a whole.
+
+    def plan_enqueue(
+        self,
+        *,
+        now_ms: int,
+        queue: str,
+        client_id: bytes,
+        first_sequence: int,
+        request_id: bytes,
+        request_hash: int,
+        columns: Columns,
+        member: str,
+    ) -> EnqueuePlan:
+        call = EnqueueCall(now_ms, queue, client_id, first_sequence, request_id, request_hash, columns, member)
+        return plan_enqueue(self._state, call)
+
+    def plan_lease(
+        self,
+        *,
+        now_ms: int,
+        queue_id: int,
+        max_messages: int,
+        max_bytes: int,
+        client_id: bytes,
+        duration_ms: int,
+        immediate: bool,
+        request_id: bytes = b"",
+        request_hash: int = 0,
+    ) -> record_pb2.RecordHeader | None:
+        """None: nothing is deliverable. The bodies of an IMMEDIATE one are looked up before it is applied."""
+        call = LeaseCall(
+            now_ms, queue_id, max_messages, max_bytes, client_id, duration_ms, immediate, request_id, request_hash
+        )
+        return plan_lease(self._state, call)
+
+    def plan_settle(
+        self,
+        *,
+        now_ms: int,
+        queue: str,
+        settlements: Sequence[queue_service_pb2.Settlement],
+        request_id: bytes = b"",
+        request_hash: int = 0,
+    ) -> SettlePlan:
+        return plan_settle(self._state, SettleCall(now_ms, queue, settlements, request_id, request_hash))
+
+    def plan_expire(self, now_ms: int) -> record_pb2.RecordHeader | None:
+        """None: nothing is due. Call it again as long as it returns something: a record ends a bounded number."""
+        return plan_expire(self._state, now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """Domain time at which `plan_expire` will have something; None while nothing can end."""
+        return next_due_ms(self._state)
+
+    def plan_queue(
+        self,
+        *,
+        now_ms: int,
+        action: record_pb2.QueueAction,
+        name: str,
+        config: admin_pb2.QueueConfig | None = None,
+        mask: Sequence[str] = (),
+        expected_version: int = 0,
+        member: str = "",
+        members: Sequence[str] = (),
+        open_members: Sequence[str] | None = None,
+        if_empty: bool = False,
+        request_id: bytes = b"",
+        request_hash: int = 0,
+    ) -> record_pb2.RecordHeader:
+        call = QueueCall(
+            now_ms,
+            action,
+            name,
+            config,
+            mask,
+            expected_version,
+            member,
+            members,
+            open_members,
+            if_empty,
+            request_id,
+            request_hash,
+        )
+        return plan_queue(self._state, self.member_names, call)
+
+    def plan_volatile_lost(self, now_ms: int, has_body: Callable[[int], bool]) -> record_pb2.RecordHeader | None:
+        return plan_volatile_lost(self._state, now_ms, has_body)
+
+    def find_request(self, request_id: bytes, request_hash: int) -> RequestAnswer | None:
+        """The first answer to a unary call that is repeated; Refused if the id was used for a different one."""
+        return self._state.requests.find(request_id, request_hash)
+
+    def last_sequence(self, queue: str, client_id: bytes) -> int:
+        """Highest sequence of a producer that was executed; 0 if it is not known."""
+        queue_id = self._state.ids.get(queue)
+        producer = None if queue_id is None else self._state.producers.get(queue_id, client_id)
+        return producer.last_sequence if producer else 0
+
+    # Change.
+
+    def apply(self, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
+        """Raises nothing but AssertionError, for a record that does not fit: the caller stops."""
+        return apply(self._state, log_index, epoch, header)
+
+    def commit(self, log_index: int) -> list[int]:
+        """Everything up to here is on every copy that must have it. Returns the queues that have more to deliver."""
+        state = self._state
+        if log_index <= state.commit_index:
+            return []
+        state.commit_index = log_index
+        pending = state.pending
+        shown: dict[int, QueueState] = {}
+        while pending and pending[0][0] <= log_index:
+            _, queue_id, last_index = pending.popleft()
+            queue = state.queues.get(queue_id)
+            if queue is not None:
+                queue.visible_index = last_index
+                shown[queue_id] = queue
+        return [queue_id for queue_id, queue in shown.items() if queue.has_ready()]
+
+    # Ask.
+
+    def queue_id(self, name: str) -> int | None:
+        return self._state.ids.get(name)
+
+    def queue(self, queue_id: int) -> QueueState:
+        """To read only. Refused (QUEUE_NOT_FOUND) when it was deleted."""
+        return self._state.numbered(queue_id)
+
+    def queue_info(self, name: str, member: str) -> admin_pb2.QueueInfo:
+        return views.queue_info(self._state.named(name), member)
+
+    def names(self) -> list[str]:
+        return sorted(self._state.ids)
+
+    def has_ready(self, queue_id: int) -> bool:
+        """A lease would find something; it may still have expired."""
+        queue = self._state.queues.get(queue_id)
+        return queue is not None and bool(queue.open_members) and queue.config.dequeue_enabled and queue.has_ready()
+
+    def locate(self, queue_id: int, index: int) -> tuple[int, int]:
+        """Log index and ordinal of a message that the queue holds."""
+        found = self._state.numbered(queue_id).segments.locate(index)
+        assert found, f"message {index} is not in queue {queue_id}"
+        return found
+
+    def segments_of(
+        self, queue_id: int, ranges: Iterable[common_pb2.IndexRange], *, delivered: bool = True
+    ) -> list[SegmentSlice]:
+        """Where the bodies of some messages are, in the order of the ranges. Not delivered: for a browser."""
+        runs = [(part.first, part.first + part.count) for part in ranges]
+        return views.segments_of(self._state.numbered(queue_id), runs, delivered=delivered)
+
+    def browse(self, queue_id: int, from_index: int, limit: int) -> list[common_pb2.IndexRange]:
+        return views.browse(self._state.numbered(queue_id), from_index, limit)
+
+    def live(self, log_index: int, queue_id: int | None = None) -> bool:
+        """A message of the record is left. Cheap with the queue that the record's header names."""
+        if queue_id is not None:
+            queue = self._state.queues.get(queue_id)
+            return queue is not None and queue.segments.live_of(log_index) > 0
+        return any(queue.segments.live_of(log_index) for queue in self._state.queues.values())
+
+    def live_log_indexes(self) -> Iterator[tuple[int, int]]:
+        """Queue and log index of every record that holds messages, rising within each queue."""
+        for queue_id, queue in sorted(self._state.queues.items()):
+            for log_index in queue.segments.log_indexes():
+                yield queue_id, log_index
+
+    # Copy.
+
+    def snapshot(self) -> bytes:
+        return snapshots.snapshot(self._state)
+
+    @classmethod
+    def restore(cls, data: bytes, member_names: Sequence[str], limits: Limits | None = None) -> Machine:
+        """What was committed when the snapshot was taken is visible again; the caller commits the rest."""
+        made = cls(0, member_names, limits)
+        made._state = snapshots.restore(data, made.limits)
+        return made
+
+    def digest(self) -> bytes:
+        """16 bytes, equal on two members with equal state. Walks over all of it: not for the path of a message."""
+        return snapshots.digest(self._state)

@@ -1,0 +1,104 @@
+"""Decides which messages a consumer gets next: highest priority, then lowest index; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replica.machine.config import milliseconds
+from replica.machine.errors import Refused
+from replica.machine.queue import QueueState
+from replica.machine.ranges import Run
+from replica.machine.segments import Part
+from replica.machine.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseCall:
+    now_ms: int
+    queue_id: int
+    max_messages: int
+    max_bytes: int  # payload bytes; one message is given whatever its size
+    client_id: bytes
+    duration_ms: int  # 0: the queue's
+    immediate: bool
+    request_id: bytes = b""
+    request_hash: int = 0
+
+
+def plan_lease(state: State, call: LeaseCall) -> record_pb2.RecordHeader | None:
+    queue = state.numbered(call.queue_id)
+    if not queue.open_members:
+        raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {queue.name} is not open")
+    if not queue.config.dequeue_enabled:
+        raise Refused(common_pb2.REASON_DEQUEUE_DISABLED, f"receiving from queue {queue.name} is disabled")
+    if call.duration_ms > state.limits.lease_ms_max:
+        raise Refused(common_pb2.REASON_BAD_REQUEST, f"a lease may last {state.limits.lease_ms_max // 1000} s at most")
+    assert call.request_id not in state.requests, "find_request comes first"
+    time_ms = state.at(call.now_ms)
+    messages_max = min(call.max_messages, state.limits.lease_messages_max)
+    runs = _choose(queue, time_ms, messages_max, call.max_bytes)
+    if not runs:
+        return None
+    duration_ms = call.duration_ms or milliseconds(queue.config.lease_duration)
+    op = record_pb2.LeaseOp(
+        queue_id=queue.queue_id,
+        ranges=[common_pb2.IndexRange(first=start, count=end - start) for start, end in runs],
+        client_id=call.client_id,
+        expires_at_ms=0 if call.immediate else time_ms + duration_ms,
+        duration_ms=0 if call.immediate else duration_ms,
+        immediate=call.immediate,
+    )
+    return record_pb2.RecordHeader(
+        time_ms=time_ms, request_id=call.request_id, request_hash=call.request_hash, lease=op
+    )
+
+
+def _choose(queue: QueueState, time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
+    """Sizes are the mean of the segment, as bodies are not looked at."""
+    runs: list[Run] = []
+    room, room_bytes = messages_max, bytes_max
+    for part in _deliverable(queue):
+        if room <= 0:
+            break
+        for start, end in _unexpired(part, time_ms) if part.extra.expires_at_ms else ((part.start, part.end),):
+            end = min(end, start + room)
+            size = part.payload_bytes * (end - start) // part.live
+            if size > room_bytes:
+                end = start + room_bytes * part.live // part.payload_bytes
+                if start == end and not runs:
+                    end = start + 1
+                room = end - start  # the last ones
+            if start == end:
+                break
+            room -= end - start
+            room_bytes -= size
+            if runs and runs[-1][1] == start:
+                runs[-1] = runs[-1][0], end
+            else:
+                runs.append((start, end))
+            if room <= 0:
+                break
+    return runs
+
+
+def _deliverable(queue: QueueState) -> Iterator[Part]:
+    below = queue.visible_index + 1
+    for level in reversed(queue.ready):
+        if level.size:
+            for start, end in level.runs(0, below):
+                yield from queue.segments.parts(start, end)
+
+
+def _unexpired(part: Part, time_ms: int) -> Iterator[Run]:
+    """Expired ones wait for the EXPIRE record; nobody gets them meanwhile."""
+    start = part.start
+    for index in range(part.start, part.end):
+        if 0 < part.extra.expiry(part.offset + index - part.start) <= time_ms:
+            if start < index:
+                yield start, index
+            start = index + 1
+    if start < part.end:
+        yield start, part.end

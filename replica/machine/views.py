@@ -1,0 +1,115 @@
+"""Answers what readers of bodies, browsers and administrators ask about a queue; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from replica.machine.queue import QueueState
+from replica.machine.ranges import RangeSet, Run
+from replica.machine.segments import Part
+from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+
+class SegmentSlice(NamedTuple):
+    """Neighbouring messages of one record."""
+
+    log_index: int
+    first_index: int
+    first_ordinal: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    ordinals: list[int] | None  # None: dense from first_ordinal
+    delivery_counts: list[int] | None  # None: 1 for all
+
+
+def segments_of(queue: QueueState, runs: Iterable[Run], *, delivered: bool) -> list[SegmentSlice]:
+    """In the order of the runs. Messages whose whole segment is gone are left out.
+
+    `delivered`: the runs are a lease's, so each message's count includes that delivery; else a browser asks.
+    """
+    slices = []
+    for start, end in runs:
+        for part in queue.segments.parts(start, end):
+            count = part.end - part.start
+            ordinals = None
+            first_ordinal = part.offset
+            if part.extra.ordinals:
+                kept = part.extra.ordinals[part.offset : part.offset + count].tolist()
+                first_ordinal = kept[0]
+                ordinals = kept if kept[-1] - kept[0] >= count else None
+            counts = _delivery_counts(queue, part, delivered=delivered)
+            slices.append(SegmentSlice(part.log_index, part.start, first_ordinal, count, ordinals, counts))
+    return slices
+
+
+def _delivery_counts(queue: QueueState, part: Part, *, delivered: bool) -> list[int] | None:
+    if delivered:
+        if not queue.deliveries:
+            return None
+        counts = [queue.deliveries.get(index, 0) + 1 for index in range(part.start, part.end)]
+        return counts if max(counts) > 1 else None
+    counts = [queue.deliveries.get(index, 0) + 1 for index in range(part.start, part.end)]
+    for start, end in queue.ready_in(part.start, part.end):
+        for index in range(start, end):
+            counts[index - part.start] -= 1  # it waits: the delivery that the others are in has not begun
+    return counts
+
+
+def browse(queue: QueueState, from_index: int, limit: int) -> list[common_pb2.IndexRange]:
+    """Visible messages, ready or leased, by rising index; limit 0: all."""
+    below = queue.visible_index + 1
+    start = max(from_index, 1)
+    found: list[Run] = []
+    sources: list[RangeSet] = [level for level in queue.ready if level.size]
+    sources += [lease.ranges for lease in queue.leases.values()]
+    for source in sources:
+        room = limit or below
+        for low, high in source.runs(start, below):
+            found.append((low, min(high, low + room)))
+            room -= high - low
+            if room <= 0:
+                break
+    found.sort()
+    merged: list[common_pb2.IndexRange] = []
+    room = limit or below
+    for low, high in found:
+        count = min(high - low, room)
+        room -= count
+        if merged and merged[-1].first + merged[-1].count == low:
+            merged[-1].count += count
+        elif count:
+            merged.append(common_pb2.IndexRange(first=low, count=count))
+        if room <= 0:
+            break
+    return merged
+
+
+def queue_info(queue: QueueState, member: str) -> admin_pb2.QueueInfo:
+    if member in queue.open_members:
+        state = admin_pb2.QUEUE_STATE_OPEN
+    elif member in queue.closed_members:
+        state = admin_pb2.QUEUE_STATE_CLOSED
+    else:
+        state = admin_pb2.QUEUE_STATE_CONFIGURED if member in queue.members else admin_pb2.QUEUE_STATE_UNSPECIFIED
+    ready = queue.ready_count
+    info = admin_pb2.QueueInfo(
+        name=queue.name,
+        config=queue.config,
+        version=queue.version,
+        state=state,
+        length=queue.length,
+        ready=ready,
+        leased=queue.length - ready,
+        bytes=queue.bytes,
+        last_index=queue.next_index - 1,
+        enqueued_total=queue.totals.enqueued,
+        acked_total=queue.totals.acked,
+        expired_total=queue.totals.expired,
+        volatile_lost_total=queue.totals.volatile_lost,
+        highest_length=queue.totals.highest_length,
+        open_members=sorted(queue.open_members),
+    )
+    info.created_at.FromMilliseconds(queue.created_ms)
+    info.last_activity_at.FromMilliseconds(queue.last_activity_ms)
+    return info
