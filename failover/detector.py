@@ -45,7 +45,7 @@ class Detector:
         assert pause_ms > 0
         self.suspect_ms, self.lost_ms, self.pause_ms = suspect_ms, lost_ms, pause_ms
         self._heard_ms: int | None = None  # when the peer was last heard; None until the first event
-        self._heard_us_ms = 0  # when the peer last heard us, as far as it said; meaningful when _heard_ms is set
+        self._heard_us_ms: int | None = None  # when the peer last heard us; None until it says so on this connection
         self._tick_ms: int | None = None
         self._now_ms = 0
         self._linked = False  # False: nothing can be green
@@ -55,7 +55,7 @@ class Detector:
         """Any frame of the current connection. A frame of an older connection must not come here."""
         self._advance(now_ms)
         if not self._linked:
-            self._heard_us_ms = now_ms  # a new connection carries frames both ways until reports say otherwise
+            self._heard_us_ms = None  # a new connection carries frames both ways until reports say otherwise
         self._heard_ms = now_ms
         self._linked, self._refused = True, False
 
@@ -64,7 +64,8 @@ class Detector:
         assert heard_ago_ms >= 0
         self.on_heard(now_ms)
         # Reports may overtake each other between streams; the newest hearing stands.
-        self._heard_us_ms = max(self._heard_us_ms, now_ms - heard_ago_ms)
+        heard_us_ms = now_ms - heard_ago_ms
+        self._heard_us_ms = heard_us_ms if self._heard_us_ms is None else max(self._heard_us_ms, heard_us_ms)
 
     def on_link_reset(self, now_ms: int) -> None:
         """The connection broke: yellow at once, red by time, or at once when the reconnect is refused."""
@@ -91,7 +92,7 @@ class Detector:
         self._tick_ms = now_ms
         if paused:
             # What was read since we woke may have lain in a buffer for as long as we slept: no sign of life either.
-            self._heard_ms = self._heard_us_ms = now_ms - self.suspect_ms
+            self._heard_ms, self._heard_us_ms = now_ms - self.suspect_ms, None
             self._refused = False
             return Reading(Light.YELLOW, paused=True, silent_ms=self.suspect_ms)
         self._forgive(now_ms, max(0, gap_ms - self.suspect_ms))
@@ -106,14 +107,15 @@ class Detector:
         assert now_ms >= self._now_ms, "the boot-time clock never falls"
         self._now_ms = now_ms
         if self._heard_ms is None:  # silence is counted from the first event on
-            self._heard_ms = self._heard_us_ms = now_ms
+            self._heard_ms = now_ms
 
     def _forgive(self, now_ms: int, stalled_ms: int) -> None:
         """A stall of our own counts for suspect_ms at most, so that no single late tick turns green into red."""
         assert self._heard_ms is not None
         self._heard_ms = min(now_ms, self._heard_ms + stalled_ms)
-        self._heard_us_ms = min(now_ms, self._heard_us_ms + stalled_ms)
+        if self._heard_us_ms is not None:
+            self._heard_us_ms = min(now_ms, self._heard_us_ms + stalled_ms)
 
     def _silent_ms(self, now_ms: int) -> int:
         assert self._heard_ms is not None
-        return now_ms - min(self._heard_ms, self._heard_us_ms)
+        return now_ms - min(self._heard_ms, self._heard_ms if self._heard_us_ms is None else self._heard_us_ms)

@@ -1,0 +1,380 @@
+"""The promotion table, over all small facts: who may claim, that one does, and that never both do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from failover.marks import DataMark, Link, Role
+from failover.promotion import (
+    REPLICA_BIAS_MS,
+    RETRY_MS,
+    RETRY_MS_MAX,
+    Claim,
+    Decision,
+    Facts,
+    Follow,
+    Wait,
+    Why,
+    claim_delay_ms,
+    decide,
+    next_epoch,
+    retry_delay_ms,
+)
+from failover.register import Register, add_member, check_set, claim, commit
+from tandemq.v1 import common_pb2
+
+A, B = "a", "b"
+BOTH = frozenset({A, B})
+GOOD = (DataMark.IN_SYNC, DataMark.SOLE)
+
+
+def alone(member: str) -> frozenset[str]:
+    return frozenset({member})
+
+
+def registers() -> list[Register]:
+    """Every kind: new, claimed and committed, each holder, each pair of sets, a stranger's."""
+    found = [Register()]
+    for holder in (A, B):
+        first = claim(Register(), member=holder, epoch=1, members=alone(holder), nonce=b"1")
+        solo = commit(first, nonce=b"2")
+        pair = add_member(solo, member_added=B if holder == A else A, nonce=b"3")
+        found += [first, solo, pair]
+        for base, author in product((solo, pair), (A, B)):
+            for members in (alone(author), BOTH):
+                if author in base.eligible_set and members <= base.eligible_set:
+                    claimed = claim(base, member=author, epoch=2, members=members, nonce=b"4")
+                    found += [claimed, commit(claimed, nonce=b"5")]
+    stranger = claim(Register(), member="c", epoch=1, members=alone("c"), nonce=b"1")
+    return [*found, commit(stranger, nonce=b"2")]
+
+
+REGISTERS = registers()
+EPOCH_PAIRS = [(0, 0), (1, 1), (1, 2), (2, 1)]
+
+
+def mirrored(facts: Facts) -> Facts:
+    """The same moment as the peer sees it; neither is master."""
+    assert facts.peer_data is not None
+    return replace(
+        facts,
+        member=facts.peer,
+        peer=facts.member,
+        data=facts.peer_data,
+        peer_data=facts.data,
+        epoch=facts.peer_epoch,
+        peer_epoch=facts.epoch,
+    )
+
+
+def connected_facts() -> Iterator[Facts]:
+    for register, data, peer_data, (epoch, peer_epoch) in product([None, *REGISTERS], DataMark, DataMark, EPOCH_PAIRS):
+        yield Facts(
+            member=A,
+            peer=B,
+            data=data,
+            peer_connected=True,
+            peer_role_master=False,
+            peer_data=peer_data,
+            register=register,
+            peer_lost=False,
+            epoch=epoch,
+            peer_epoch=peer_epoch,
+        )
+
+
+def all_facts() -> Iterator[Facts]:
+    for facts in connected_facts():
+        for each in (facts, mirrored(facts)):
+            for peer_role_master, peer_lost, young in product((False, True), repeat=3):
+                yield replace(each, peer_role_master=peer_role_master, peer_lost=peer_lost, young_claim=young)
+                yield replace(
+                    each,
+                    peer_role_master=peer_role_master,
+                    peer_lost=peer_lost,
+                    young_claim=young,
+                    peer_connected=False,
+                    peer_data=None,
+                )
+
+
+def eligible(member: str, data: DataMark | None, register: Register) -> bool:
+    return data in GOOD and member in register.eligible_set
+
+
+def test_never_do_both_members_of_a_connected_pair_claim() -> None:
+    for facts in connected_facts():
+        assert not (isinstance(decide(facts), Claim) and isinstance(decide(mirrored(facts)), Claim)), facts
+
+
+def test_exactly_one_claims_when_one_may() -> None:
+    """P8: both waiting is as wrong as both claiming."""
+    for facts in connected_facts():
+        if facts.register is None or facts.register.vouches_for_nobody:
+            continue
+        may = eligible(A, facts.data, facts.register) or eligible(B, facts.peer_data, facts.register)
+        claims = [isinstance(decide(each), Claim) for each in (facts, mirrored(facts))]
+        assert sum(claims) == may, facts
+
+
+@pytest.mark.slow
+def test_only_an_eligible_member_claims_and_names_only_eligible_members() -> None:
+    """P5, P9; not connected, a member speaks for itself alone and only once the peer is lost."""
+    for facts in all_facts():
+        decision = decide(facts)
+        if not isinstance(decision, Claim):
+            continue
+        assert facts.register is not None, facts
+        assert facts.member in decision.members
+        assert facts.peer_connected or (facts.peer_lost and decision.members == {facts.member}), facts
+        if facts.register.vouches_for_nobody:
+            assert decision.members == {facts.member}, facts
+            assert facts.peer_connected, facts
+            continue
+        assert eligible(facts.member, facts.data, facts.register), facts
+        if facts.peer in decision.members:
+            assert eligible(facts.peer, facts.peer_data, facts.register), facts
+
+
+@pytest.mark.slow
+def test_every_claim_is_one_that_the_register_lets_in() -> None:
+    for facts in all_facts():
+        decision = decide(facts)
+        if isinstance(decision, Claim) and facts.register is not None:
+            desired = claim(
+                facts.register,
+                member=facts.member,
+                epoch=next_epoch(facts.register, facts.epoch, 0, facts.peer_epoch),
+                members=decision.members,
+                nonce=b"x",
+            )
+            assert check_set(facts.register, facts.register, desired) is None, facts
+
+
+@pytest.mark.slow
+def test_a_connected_master_is_followed_whatever_else_is_known() -> None:
+    for facts in all_facts():
+        follows = isinstance(decide(facts), Follow)
+        assert follows == (facts.peer_connected and facts.peer_role_master)
+
+
+@pytest.mark.slow
+def test_without_a_readable_register_nobody_claims() -> None:
+    for facts in all_facts():
+        if facts.register is None and not (facts.peer_connected and facts.peer_role_master):
+            assert decide(facts) == Wait(Why.REGISTER_UNREADABLE)
+
+
+@pytest.mark.slow
+def test_every_reason_is_reached() -> None:
+    reasons = {decide(facts).reason for facts in all_facts()}
+    reasons |= {decide(replace(facts, peer_data=None)).reason for facts in connected_facts()}
+    assert reasons == set(Why)
+
+
+# ---- rows, one by one
+
+
+def facts_of(
+    register: Register | None,
+    data: DataMark,
+    peer_data: DataMark | None,
+    *,
+    member: str = A,
+    epoch: int = 0,
+    peer_epoch: int = 0,
+    young_claim: bool = False,
+) -> Facts:
+    """Connected when the peer's mark is given; else the peer is lost."""
+    return Facts(
+        member=member,
+        peer=B if member == A else A,
+        data=data,
+        peer_connected=peer_data is not None,
+        peer_role_master=False,
+        peer_data=peer_data,
+        register=register,
+        peer_lost=peer_data is None,
+        epoch=epoch,
+        peer_epoch=peer_epoch,
+        young_claim=young_claim,
+    )
+
+
+def committed(member: str, epoch: int = 1) -> Register:
+    return commit(claim(Register(), member=member, epoch=epoch, members=alone(member), nonce=b"c"), nonce=b"d")
+
+
+def paired() -> Register:
+    return add_member(committed(A), member_added=B, nonce=b"p")
+
+
+def both(facts: Facts) -> tuple[Decision, Decision]:
+    return decide(facts), decide(mirrored(facts))
+
+
+def test_ruling_4_the_lower_name_forms_the_pair() -> None:
+    found = both(facts_of(Register(), DataMark.EMPTY, DataMark.EMPTY))
+    assert found == (Claim(alone(A), Why.FORMATION), Wait(Why.FORMATION_OTHER))
+    assert decide(facts_of(Register(), DataMark.EMPTY, None)) == Wait(Why.BLANK_ALONE)
+
+
+def test_formation_interrupted_before_its_commit_is_taken_up_again() -> None:
+    first = claim(Register(), member=A, epoch=1, members=alone(A), nonce=b"1")
+    for data in (DataMark.EMPTY, DataMark.SOLE):  # before and after the local commit
+        assert decide(facts_of(first, data, DataMark.EMPTY)).__class__ is Claim
+
+
+def test_wiped_register_the_member_that_served_alone_wins_over_one_that_still_believes_itself_in_sync() -> None:
+    """a is the lower name and IN_SYNC since e1; b went solo in e2 and acknowledged; then the witness lost its disk."""
+    facts = facts_of(Register(), DataMark.IN_SYNC, DataMark.SOLE, epoch=1, peer_epoch=2)
+    assert both(facts) == (Wait(Why.BLANK_OTHER_COPY), Claim(alone(B), Why.BLANK_BEST_COPY))
+    # the higher epoch counts before the mark: a claim that was never committed leaves SOLE behind, too
+    facts = facts_of(Register(), DataMark.SOLE, DataMark.IN_SYNC, epoch=2, peer_epoch=3)
+    assert both(facts) == (Wait(Why.BLANK_OTHER_COPY), Claim(alone(B), Why.BLANK_BEST_COPY))
+    # without epochs the mark decides
+    facts = facts_of(Register(), DataMark.IN_SYNC, DataMark.SOLE)
+    assert both(facts) == (Wait(Why.BLANK_OTHER_COPY), Claim(alone(B), Why.BLANK_BEST_COPY))
+
+
+@pytest.mark.parametrize(
+    ("data", "peer_data", "epoch", "peer_epoch"),
+    [
+        (DataMark.SOLE, DataMark.SOLE, 2, 2),  # two owners of one epoch
+        (DataMark.IN_SYNC, DataMark.DAMAGED, 2, 1),  # what is damaged may be the only copy of something
+        (DataMark.IN_SYNC, DataMark.STALE, 1, 2),  # the outdated one knows an epoch that the good one does not
+        (DataMark.STALE, DataMark.EMPTY, 1, 0),
+        (DataMark.SYNCING, DataMark.STALE, 1, 1),
+    ],
+)
+def test_wiped_register_and_unclear_copies_are_for_an_operator(
+    data: DataMark, peer_data: DataMark, epoch: int, peer_epoch: int
+) -> None:
+    facts = facts_of(Register(), data, peer_data, epoch=epoch, peer_epoch=peer_epoch)
+    assert both(facts) == (Wait(Why.BLANK_UNCLEAR), Wait(Why.BLANK_UNCLEAR))
+
+
+@pytest.mark.parametrize("peer_data", [DataMark.EMPTY, DataMark.SYNCING, DataMark.STALE])
+@pytest.mark.parametrize("data", GOOD)
+def test_wiped_register_and_one_good_copy(data: DataMark, peer_data: DataMark) -> None:
+    found = both(facts_of(Register(), data, peer_data, epoch=1, peer_epoch=1))
+    assert found == (Claim(alone(A), Why.BLANK_BEST_COPY), Wait(Why.BLANK_OTHER_COPY))
+
+
+def test_p9_both_in_the_set_keep_it_one_in_the_set_claims_alone() -> None:
+    found = both(facts_of(paired(), DataMark.IN_SYNC, DataMark.IN_SYNC))
+    assert found == (Claim(BOTH, Why.NAMED_HOLDER), Wait(Why.NAMED_OTHER))
+    found = both(facts_of(committed(B), DataMark.IN_SYNC, DataMark.SOLE))
+    assert found == (Wait(Why.ONLY_PEER_ELIGIBLE), Claim(alone(B), Why.OTHER_NOT_ELIGIBLE))
+
+
+@pytest.mark.parametrize("data", [mark for mark in DataMark if mark not in GOOD])
+def test_a_mark_below_good_never_claims_against_a_known_register(data: DataMark) -> None:
+    """protocol-check.md section 3: without it an empty disk becomes master."""
+    assert decide(facts_of(paired(), data, None)) == Wait(Why.NOT_ELIGIBLE)
+    assert decide(facts_of(paired(), data, data)) == Wait(Why.NONE_ELIGIBLE)
+
+
+def test_matrix_both_crashed_the_first_back_serves_only_if_the_register_names_it() -> None:
+    assert decide(facts_of(paired(), DataMark.IN_SYNC, None)) == Claim(alone(A), Why.PEER_LOST)
+    assert decide(facts_of(committed(B), DataMark.IN_SYNC, None)) == Wait(Why.NOT_ELIGIBLE)
+
+
+def test_a_silent_peer_is_not_lost_before_the_verdict() -> None:
+    facts = replace(facts_of(paired(), DataMark.IN_SYNC, None), peer_lost=False)
+    assert decide(facts) == Wait(Why.NOT_LOST_YET)
+
+
+# ---- the stories of protocol-check.md section 2, as far as they are decided here
+
+
+def test_story_own_number_plus_one() -> None:
+    """P4: a opened e2 with {both} before b heard of it; b, still at e1, claims 3."""
+    register = claim(paired(), member=A, epoch=2, members=BOTH, nonce=b"2")
+    assert next_epoch(register, own_epoch=1, promised_epoch=0, peer_epoch=0) == 3
+
+
+def test_story_same_number_by_handoff() -> None:
+    """P15: a ceded e2 and stored the promise; its own later claim is 3, whatever became of the handoff."""
+    assert next_epoch(paired(), own_epoch=1, promised_epoch=2, peer_epoch=0) == 3
+
+
+@pytest.mark.parametrize("epochs", list(product((0, 1, 5), repeat=4)))
+def test_p4_the_next_epoch_is_above_all_that_are_known(epochs: tuple[int, int, int, int]) -> None:
+    in_register, own, promised, peer = epochs
+    assert next_epoch(Register(epoch=in_register), own, promised, peer) == max(epochs) + 1
+    assert next_epoch(None, own, promised, peer) == max(own, promised, peer) + 1  # P18
+
+
+def test_story_left_over_claim() -> None:
+    """P7: the register says "CLAIMED e2 by b", the pair ran in e1; the tidying epoch is b's and keeps the set."""
+    left_over = claim(paired(), member=B, epoch=2, members=alone(B), nonce=b"b")
+    found = both(facts_of(left_over, DataMark.IN_SYNC, DataMark.IN_SYNC, epoch=1, peer_epoch=1))
+    assert found == (Wait(Why.NAMED_OTHER), Claim(BOTH, Why.NAMED_HOLDER))
+
+
+def test_story_duel() -> None:
+    """P8: a ceded and crashed, both would claim. From whatever either claimed last, one of them is to go on."""
+    register = paired()
+    for epoch, author in enumerate((B, A, B, A), start=2):
+        register = claim(register, member=author, epoch=epoch, members=alone(author), nonce=b"d")
+        decisions = dict(zip((A, B), both(facts_of(register, DataMark.IN_SYNC, DataMark.IN_SYNC)), strict=True))
+        assert {name for name, decision in decisions.items() if isinstance(decision, Claim)} == {author}
+
+
+def test_story_both_wait() -> None:
+    """P8: b claimed the ceded e2 and crashed before storing it; a's promised e2 does not make a "ahead"."""
+    register = claim(paired(), member=B, epoch=2, members=alone(B), nonce=b"b")
+    facts = facts_of(register, DataMark.IN_SYNC, DataMark.IN_SYNC, epoch=1, peer_epoch=1)
+    assert [type(decision) for decision in both(facts)] == [Wait, Claim]
+    assert next_epoch(register, own_epoch=1, promised_epoch=0, peer_epoch=1) == 3
+
+
+def test_story_duel_of_two_that_are_cut_off() -> None:
+    """P8: a young claim of the peer is left alone, an old one is not; one's own never holds one back."""
+    of_peer = claim(paired(), member=B, epoch=2, members=alone(B), nonce=b"b")
+    own = claim(paired(), member=A, epoch=2, members=alone(A), nonce=b"a")
+    assert decide(facts_of(of_peer, DataMark.IN_SYNC, None, young_claim=True)) == Wait(Why.YOUNG_CLAIM)
+    assert decide(facts_of(of_peer, DataMark.IN_SYNC, None)) == Claim(alone(A), Why.PEER_LOST)
+    assert decide(facts_of(own, DataMark.IN_SYNC, None, young_claim=True)) == Claim(alone(A), Why.PEER_LOST)
+
+
+# ---- timing
+
+
+def test_ruling_9_the_master_goes_at_once_the_replica_after_its_bias() -> None:
+    assert claim_delay_ms(role_is_master=True, link_reset_and_refused=False) == 0
+    assert claim_delay_ms(role_is_master=False, link_reset_and_refused=False) == REPLICA_BIAS_MS == 300
+    assert claim_delay_ms(role_is_master=False, link_reset_and_refused=True) == 0
+    assert claim_delay_ms(role_is_master=False, link_reset_and_refused=False, bias_ms=7) == 7
+
+
+def test_retries_double_stay_bounded_and_keep_the_masters_head_start() -> None:
+    assert retry_delay_ms(1, 0.0, role_was_master=True) == RETRY_MS
+    assert retry_delay_ms(2, 0.0, role_was_master=True) == 2 * RETRY_MS
+    assert retry_delay_ms(10_000, 0.0, role_was_master=True) == RETRY_MS_MAX
+    for attempt, jitter in product((1, 5, 100), (0.0, 0.5, 0.999)):
+        master = retry_delay_ms(attempt, jitter, role_was_master=True)
+        assert master < 2 * RETRY_MS_MAX
+        assert retry_delay_ms(attempt, jitter, role_was_master=False) == master + REPLICA_BIAS_MS
+
+
+# ---- marks
+
+
+def test_the_axes_have_the_numbers_of_the_contract() -> None:
+    for ours, theirs, prefix in (
+        (Role, common_pb2.Role, "ROLE_"),
+        (DataMark, common_pb2.DataState, "DATA_STATE_"),
+        (Link, common_pb2.LinkState, "LINK_STATE_"),
+    ):
+        names = {f"{prefix}{member.name}": member.value for member in ours}
+        assert names | {f"{prefix}UNSPECIFIED": 0} == dict(theirs.items())
+
+
+def test_good_marks() -> None:
+    assert tuple(mark for mark in DataMark if mark.is_good) == GOOD
