@@ -23,7 +23,7 @@ from storage.errors import CorruptRecord, NewerFormat, StorageError, StoreFailed
 from storage.identity import check_identity, new_identity
 from storage.records import Prefix, read_prefix
 from storage.room import BALLAST_BYTES, Room
-from storage.store import RESERVED_META, Append, Usage, WriteBatch, check_batch, place_checked
+from storage.store import LOG_INDEX_MAX, RESERVED_META, Append, Usage, WriteBatch, check_batch, place_checked
 
 _KEY = Struct(">Q")
 _META = b"meta"
@@ -64,7 +64,7 @@ def open_disk(
 
 def _open_environment(directory: Path, map_bytes: int, max_domains: int) -> lmdb.Environment:
     try:
-        env = lmdb.Environment(
+        return lmdb.Environment(
             os.fspath(directory),
             map_size=map_bytes,
             max_dbs=max_domains + 1,
@@ -75,18 +75,21 @@ def _open_environment(directory: Path, map_bytes: int, max_domains: int) -> lmdb
             writemap=False,
             lib_version=0,
         )
-    except lmdb.VersionMismatchError as error:
-        raise NewerFormat(f"LMDB does not know this file: {error}", str(directory)) from error
     except lmdb.Error as error:
+        if isinstance(error, lmdb.VersionMismatchError) or _is_of_newer_engine(directory):
+            raise NewerFormat("The file was written by a newer LMDB", str(directory)) from error
         if isinstance(error, _DAMAGED):
             raise CorruptRecord(f"LMDB cannot read this file: {error}", str(directory)) from error
         raise StoreFailed(f"LMDB cannot open this directory: {error}", str(directory)) from error
-    version = env.lib_version()
-    if version >= (1, 0, 0):
-        # The file decides which engine opens it.
-        env.close()
-        raise NewerFormat(f"The file was written by LMDB {version[0]}.{version[1]}", str(directory))
-    return env
+
+
+def _is_of_newer_engine(directory: Path) -> bool:
+    """The 0.9 engine calls such a file no LMDB file at all; moving it away would be the wrong advice."""
+    try:
+        lmdb.Environment(os.fspath(directory), readonly=True, lock=False, create=False, lib_version=1).close()
+    except lmdb.Error:
+        return False
+    return True
 
 
 class DiskStore:
@@ -103,7 +106,8 @@ class DiskStore:
         self._failure: StoreFailed | None = None
         self._meta = env.open_db(_META, create=False)
         # Replaced as a whole, never changed in place: readers look it up without a lock. A handle is in here only once
-        # the transaction that made it is committed.
+        # the transaction that made it is committed; a reader takes it before it begins, as LMDB refuses a handle that
+        # is younger than the transaction.
         self._domains = {int(name[1:], 16): env.open_db(name, create=False) for name in env.dbs() if name != _META}
 
     def commit(self, batch: WriteBatch) -> None:
@@ -146,7 +150,7 @@ class DiskStore:
         try:
             # LMDB refuses for good once the page that makes a commit valid could not be written.
             self._env.begin(write=True).abort()
-        except lmdb.PanicError:
+        except lmdb.Error:
             return False
         return True
 
@@ -253,9 +257,10 @@ class DiskStore:
 
     def usage(self) -> Usage:
         self._check_usable()
+        databases = (self._meta, *self._domains.values())
         try:
             with self._env.begin() as txn:
-                stats = [txn.stat(), txn.stat(self._meta), *(txn.stat(db) for db in self._domains.values())]
+                stats = [txn.stat(), *(txn.stat(db) for db in databases)]
             info = self._env.info()
         except lmdb.Error as error:
             raise _read_error(error, self._directory) from error
@@ -326,7 +331,7 @@ def _check_owner(env: lmdb.Environment, directory: Path, pair: str, member: str)
 def _cut(txn: lmdb.Transaction, db: lmdb._Database, last: int) -> None:
     """Deletes every record above `last`."""
     cursor = txn.cursor(db)
-    if cursor.set_range(_KEY.pack(last + 1)):
+    if last < LOG_INDEX_MAX and cursor.set_range(_KEY.pack(last + 1)):
         while cursor.delete():  # moves on to the next; False at the end
             pass
 
