@@ -1,0 +1,347 @@
+"""Starts, stops, kills and pauses the processes of a pair and its witness; never looks inside one.
+
+Every process is its own group, and holds the reading end of a pipe whose other end is here: when this process goes in
+any way, theirs end. What they write goes to `<data-dir>/logs/<name>.log`. A `Cluster` belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from tandemq.cli.view import PairView, look
+from tandemq.config import (
+    Limits,
+    ManagerConfig,
+    Timers,
+    member_ports,
+    to_toml,
+    witness_port,
+)
+
+HOST = "127.0.0.1"
+WITNESS = "witness"
+POLL_S = 0.05
+READY_DEADLINE_S = 20.0
+STOP_DEADLINE_S = 8.0
+LOG_TAIL_LINES = 12
+# Ports are looked for from here up: below the range that systems hand out to outgoing connections.
+FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
+
+LineSink = Callable[[str, str], None]
+
+
+class ClusterError(RuntimeError):
+    """A process did not do what it was asked to; the message ends with the last lines of its log."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One process of the cluster; `process` is None before its first start."""
+
+    name: str
+    arguments: list[str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+    paused: bool = False
+
+    @property
+    def pid(self) -> int | None:
+        return self.process.pid if self.process else None
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def ending(self) -> str:
+        """How the last process ended."""
+        code = self.process.poll() if self.process else None
+        if code is None:
+            return "running"
+        return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+    def spawn(self, on_line: LineSink | None) -> None:
+        assert not self.running, f"{self.name} runs already"
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "tandemq", *self.arguments, "--until-stdin-closes"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE if on_line else log,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+        self.starts += 1
+        self.paused = False
+        if on_line and self.process.stdout:
+            pump = threading.Thread(target=self._pump, args=(self.process.stdout, on_line), daemon=True)
+            pump.start()
+
+    def _pump(self, lines: IO[bytes], on_line: LineSink) -> None:
+        with self.log.open("ab", buffering=0) as log:
+            for line in lines:
+                log.write(line)
+                on_line(self.name, line.decode(errors="replace").rstrip("\n"))
+
+    def signal(self, number: int) -> None:
+        if self.running and self.process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+
+    def tail(self) -> str:
+        try:
+            lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        except FileNotFoundError:
+            lines = []
+        return "\n".join([f"last lines of {self.log}:", *lines]) if lines else f"{self.log} is empty"
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def ports_in_use(base_port: int, members: int = 2) -> list[int]:
+    """Those of the cluster's ports that somebody else listens on."""
+    ports = [port for ordinal in range(members) for port in member_ports(base_port, ordinal)]
+    return [port for port in (*ports, witness_port(base_port)) if not port_is_free(port)]
+
+
+def free_base_port() -> int:
+    """A base port whose whole range is free. Processes that look at the same time begin at different places."""
+    span = FREE_PORTS_TO - FREE_PORTS_FROM
+    for step in range(0, span, FREE_PORTS_STEP):
+        base = FREE_PORTS_FROM + (os.getpid() * FREE_PORTS_STEP + step) % span
+        if not ports_in_use(base):
+            return base
+    raise ClusterError(f"no free range of ports between {FREE_PORTS_FROM} and {FREE_PORTS_TO}")
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Two members and a witness, or a single unpaired member when `members` has one name.
+
+    `async with cluster.running():` starts it and cleans up whatever happens. Data directories are kept.
+    """
+
+    data_dir: Path
+    base_port: int = 0  # 0: a free one
+    members: Sequence[str] = ("a", "b")
+    pair: str = "pair"
+    timers: Timers = field(default_factory=Timers)
+    limits: Limits = field(default_factory=Limits)
+    profile: str = "safe"
+    on_line: LineSink | None = None
+    children: dict[str, Child] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert 1 <= len(self.members) <= 2
+        self.data_dir = self.data_dir.resolve()
+        self.base_port = self.base_port or free_base_port()
+        if self.paired:
+            listen = ["--listen", self._at(witness_port(self.base_port)), "--data-dir", str(self.data_dir / WITNESS)]
+            self._add(WITNESS, ["witness", *listen])
+        for name in self.members:
+            self._add(name, ["serve", "--config", str(self.config_file(name))])
+
+    def _add(self, name: str, arguments: list[str]) -> None:
+        self.children[name] = Child(name, arguments, self.data_dir / "logs" / f"{name}.log")
+
+    @staticmethod
+    def _at(port: int) -> str:
+        return f"{HOST}:{port}"
+
+    @property
+    def paired(self) -> bool:
+        return len(self.members) == 2
+
+    def config_file(self, name: str) -> Path:
+        return self.data_dir / f"{name}.toml"
+
+    def endpoint(self, name: str) -> str:
+        return self._at(member_ports(self.base_port, list(self.members).index(name)).client)
+
+    @property
+    def endpoints(self) -> list[str]:
+        return [self.endpoint(name) for name in self.members]
+
+    @property
+    def target(self) -> str:
+        """What a client is given."""
+        return ",".join(self.endpoints)
+
+    def config(self, name: str) -> ManagerConfig:
+        ordinal = list(self.members).index(name)
+        client, peer, http = (self._at(port) for port in member_ports(self.base_port, ordinal))
+        config = ManagerConfig(
+            member=name,
+            data_dir=str(self.data_dir / name),
+            listen_client=client,
+            listen_peer=peer,
+            listen_http=http,
+            profile=self.profile,
+            timers=self.timers,
+            limits=self.limits,
+        )
+        if not self.paired:
+            return config
+        other = member_ports(self.base_port, 1 - ordinal)
+        return msgspec.structs.replace(
+            config,
+            pair=self.pair,
+            peer_member=self.members[1 - ordinal],
+            peer_address=self._at(other.peer),
+            peer_endpoint=self._at(other.client),
+            witness=self._at(witness_port(self.base_port)),
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self, deadline_s: float = READY_DEADLINE_S) -> AsyncIterator[Cluster]:
+        try:
+            await self.start(deadline_s)
+            yield self
+        finally:
+            await self.stop()
+
+    async def start(self, deadline_s: float = READY_DEADLINE_S) -> None:
+        """Starts everything; returns when the pair is whole. Raises ClusterError, having stopped everything."""
+        if taken := ports_in_use(self.base_port, len(self.members)):
+            raise ClusterError(f"port {taken[0]} is in use; choose another --base-port (now {self.base_port})")
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        for name in self.members:
+            self.config_file(name).write_text(to_toml(self.config(name)), encoding="utf-8")
+        async with contextlib.AsyncExitStack() as cleanup:  # also a cancelled start leaves no process behind
+            cleanup.push_async_callback(self.stop)
+            for name in self.children:
+                self.spawn(name)
+            await self.wait_ready(deadline_s)
+            cleanup.pop_all()
+
+    def spawn(self, name: str) -> None:
+        """Starts one process and does not wait for it."""
+        self.children[name].spawn(self.on_line)
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        """Sends a signal to the process and its children; after SIGKILL the process is gone. Returns its id."""
+        child = self.children[name]
+        assert child.process is not None, f"{name} was never started"
+        child.signal(number)
+        if number == signal.SIGKILL:
+            child.process.wait()
+        return child.process.pid
+
+    def pause(self, name: str) -> None:
+        self.children[name].signal(signal.SIGSTOP)
+        self.children[name].paused = True
+
+    def resume(self, name: str) -> None:
+        self.children[name].signal(signal.SIGCONT)
+        self.children[name].paused = False
+
+    async def restart(self, name: str, deadline_s: float = READY_DEADLINE_S) -> None:
+        """Starts a process that is gone, or ends it in order first; returns when it answers."""
+        await self._end([self.children[name]])
+        self.spawn(name)
+        await self.wait_answers(name, deadline_s)
+
+    async def stop(self) -> None:
+        """Ends every process: in order first, by force after a time. May be repeated."""
+        await self._end([self.children[name] for name in reversed(self.children)])
+
+    async def _end(self, children: list[Child]) -> None:
+        for child in children:
+            child.signal(signal.SIGTERM)
+            child.signal(signal.SIGCONT)  # a paused process hears nothing before
+        try:
+            waits = [child.process.wait for child in children if child.process]
+            await asyncio.gather(*(asyncio.to_thread(wait, STOP_DEADLINE_S) for wait in waits))
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            for child in children:
+                child.signal(signal.SIGKILL)
+                if child.process:
+                    child.process.wait()
+                    if child.process.stdin:
+                        child.process.stdin.close()
+
+    async def status(self) -> PairView:
+        return await look(self.endpoints)
+
+    async def wait_for(
+        self, condition: Callable[[PairView], bool], what: str, deadline_s: float = READY_DEADLINE_S
+    ) -> PairView:
+        """The first view for which `condition` holds. Raises ClusterError at the deadline, saying what was seen."""
+        deadline = time.monotonic() + deadline_s
+        while True:
+            view = await self.status()
+            if condition(view):
+                return view
+            self._check_alive()
+            if time.monotonic() > deadline:
+                raise ClusterError(f"not {what} within {deadline_s:g} s; seen: {describe(view)}\n{self._tails()}")
+            await asyncio.sleep(POLL_S)
+
+    async def wait_ready(self, deadline_s: float = READY_DEADLINE_S) -> PairView:
+        """Returns when the witness answers and the members are whole."""
+        if self.paired:
+            await self.wait_answers(WITNESS, deadline_s)
+            return await self.wait_for(PairView.whole, "a master and a replica in sync", deadline_s)
+        return await self.wait_for(lambda view: bool(view.masters()), "serving", deadline_s)
+
+    async def wait_answers(self, name: str, deadline_s: float = READY_DEADLINE_S) -> None:
+        """Returns when the process accepts connections on its client port."""
+        child, deadline = self.children[name], time.monotonic() + deadline_s
+        endpoint = self._at(witness_port(self.base_port)) if name == WITNESS else self.endpoint(name)
+        host, port = endpoint.split(":")
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+            except OSError:
+                pass
+            else:
+                writer.close()
+                return
+            if not child.running:
+                raise ClusterError(f"{name} ended with {child.ending} while starting; {child.tail()}")
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{name} does not answer at {endpoint} within {deadline_s:g} s; {child.tail()}")
+            await asyncio.sleep(POLL_S)
+
+    def _check_alive(self) -> None:
+        """Raises when a process ended that nobody killed."""
+        for child in self.children.values():
+            if child.process and child.process.poll() not in (None, -signal.SIGKILL):
+                raise ClusterError(f"{child.name} ended with {child.ending}; {child.tail()}")
+
+    def _tails(self) -> str:
+        return "\n".join(child.tail() for child in self.children.values())
+
+
+def describe(view: PairView) -> str:
+    """One line a member, for error messages."""
+    seen = []
+    for member in view.members:
+        states = [f"{d.name} {d.role} {d.data_state} epoch {d.epoch} log {d.log_index}" for d in member.domains]
+        seen.append(f"{member.name or member.endpoint}: {', '.join(states) if member.reachable else 'no answer'}")
+    return "; ".join(seen)

@@ -1,0 +1,61 @@
+"""Decides which commands there are; each one's module is loaded when it is used; it never talks to a server."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+# Name, where it is, and what the list of commands says: a module is not loaded to print the list.
+COMMANDS = {
+    "demo": ("tandemq.cli.demo:demo", "Kill the master of a pair under load, twice, and account for every message."),
+    "dev": ("tandemq.cli.dev:dev", "Run a pair and a witness on this machine, in the foreground."),
+    "serve": ("tandemq.cli.serve:serve", "Run one queue manager."),
+    "witness": ("tandemq.cli.serve:witness", "Run a witness: the third voice that decides who takes over."),
+    "pair": ("tandemq.cli.pair:pair", "See how the members of a pair do."),
+    "queue": ("tandemq.cli.queue:queue", "Create, list, change and remove queues."),
+    "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
+    "config": ("tandemq.cli.config:config", "Check a manager's configuration."),
+    "version": ("tandemq.cli.version:version", "Print versions."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def root() -> None:
+    """Tandemq: a fault-tolerant queue service in which two managers keep every queue.
+
+    \b
+    Try it:  tandemq demo
+    Use it:  tandemq dev                        (a pair on this machine)
+             tandemq queue create orders
+             tandemq msg send orders hello
+             tandemq msg receive orders --ack
+
+    Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out.
+    """
+
+
+def main() -> None:
+    root(prog_name="tandemq")

@@ -1,0 +1,80 @@
+"""Decides how results look: a table for people, JSON for programs; it never decides what is in them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SCHEMA_VERSION = 1
+
+
+def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """One document with its schema version first."""
+    print(json.dumps({"schema_version": SCHEMA_VERSION, **value}, indent=2, ensure_ascii=False))
+
+
+def print_line(value: Mapping[str, Any]) -> None:
+    """One JSON object on one line, at once: somebody may be reading a pipe."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], kind: str, form: str, columns: Iterable[str] = ()) -> None:
+    """Rows as a table of these columns, as one document under the key `kind`, or as lines."""
+    if form == "json":
+        print_json({kind: list(rows)})
+    elif form == "jsonl":
+        for row in rows:
+            print_line(row)
+    else:
+        print_table(rows, columns or (rows[0] if rows else ()))
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    names = list(columns)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        numeric = bool(rows) and all(isinstance(row.get(name), int | float) for row in rows)
+        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(cell(row.get(name)) for name in names))
+    console().print(table)
+
+
+def print_facts(facts: Mapping[str, Any], form: str) -> None:
+    """One object: a list of its fields, or JSON."""
+    if form == "json":
+        print_json(facts)
+    elif form == "jsonl":
+        print_line(facts)
+    else:
+        width = max(map(len, facts), default=0)
+        for name, value in facts.items():
+            print(f"{name.replace('_', ' '):<{width}}  {cell(value)}")
+
+
+def cell(value: Any) -> str:
+    match value:
+        case None | "":
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list() | tuple():
+            return ", ".join(map(str, value)) or "-"
+        case _:
+            return str(value)

@@ -1,0 +1,221 @@
+"""Runs one manager or one witness until it is told to stop; decides how that ends, never what the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from tandemq.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from tandemq.config import ManagerConfig
+
+log = logging.getLogger("tandemq.cli")
+
+_STORAGE_REASONS = {
+    "NewerFormat": "NEWER_FORMAT",
+    "DirectoryInUse": "DIRECTORY_IN_USE",
+    "WrongPair": "WRONG_PAIR",
+    "StoreFull": "STORAGE_FULL",
+}
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Server(Protocol):
+    """A manager or a witness that has been started."""
+
+    async def stop(self) -> None: ...
+
+
+def _process_options(command: click.decorators.FC) -> click.decorators.FC:
+    options = (
+        click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True),
+        click.option("--log-format", type=click.Choice(["json", "plain"]), help="Default: plain on a terminal."),
+        click.option("--until-stdin-closes", is_flag=True, hidden=True),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.option("--config", "file", metavar="FILE", help="Default: the user's tandemq.toml, then the system's.")
+@click.option("--member", metavar="NAME", help="Name of this member.")
+@click.option("--data-dir", metavar="DIR", help="Where it keeps everything.")
+@click.option("--base-port", type=click.IntRange(1, 65000), help="Clients here, peer +1, HTTP +2, on 127.0.0.1.")
+@click.option("--insecure-network", is_flag=True, help="Allow listening beyond this machine, without encryption.")
+@_process_options
+def serve(
+    file: str | None,
+    member: str | None,
+    data_dir: str | None,
+    base_port: int | None,
+    insecure_network: bool,
+    log_level: str,
+    log_format: str | None,
+    until_stdin_closes: bool,
+) -> None:
+    """Run one queue manager until SIGTERM or Ctrl-C.
+
+    Options win over TANDEMQ_SECTION_KEY variables, and these over the file. Without a pair in its configuration it is
+    a single, unreplicated manager.
+
+    \b
+    Example: tandemq serve --config a.toml
+             tandemq serve --member solo --data-dir ./solo
+    """
+    overrides: dict[str, Any] = {"member": member, "data_dir": data_dir and str(Path(data_dir).resolve())}
+    if base_port is not None:
+        from tandemq.config import member_ports
+
+        client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
+        overrides |= {"listen_client": client, "listen_peer": peer, "listen_http": http}
+    overrides["insecure_network"] = insecure_network or None
+    config = load_config(file, {name: value for name, value in overrides.items() if value is not None})
+    _set_up_logs(config.member, log_level, log_format)
+    _run(_manager(config), config.member, config.endpoint, until_stdin_closes=until_stdin_closes)
+
+
+@click.command()
+@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:7620", show_default=True)
+@click.option("--data-dir", metavar="DIR", required=True, help="Where it keeps its register.")
+@click.option("--insecure-network", is_flag=True, help="Allow listening beyond this machine, without encryption.")
+@_process_options
+def witness(
+    listen: str,
+    data_dir: str,
+    insecure_network: bool,
+    log_level: str,
+    log_format: str | None,
+    until_stdin_closes: bool,
+) -> None:
+    """Run a witness until SIGTERM or Ctrl-C. One serves many pairs and holds no messages.
+
+    Put it on a third machine: it decides who goes on when the members lose sight of each other.
+
+    Example: tandemq witness --listen 127.0.0.1:7620 --data-dir ./witness
+    """
+    from tandemq.config import ConfigError, check_exposure, parse_address
+
+    try:
+        check_exposure(parse_address(listen, "--listen"), "--listen", insecure_network=insecure_network)
+    except ConfigError as error:
+        raise Failure(error.reason, error.message) from error
+    _set_up_logs("witness", log_level, log_format)
+    directory = Path(data_dir).resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    _run(_witness(listen, directory), "witness", listen, until_stdin_closes=until_stdin_closes)
+
+
+def load_config(file: str | None, overrides: dict[str, Any]) -> ManagerConfig:
+    """As `tandemq.config.load`, with a wrong configuration as the command's failure."""
+    from tandemq.config import ConfigError, find_file, load
+
+    try:
+        return load(find_file(file), overrides)
+    except ConfigError as error:
+        raise Failure(error.reason, error.message, "see `tandemq config check`") from error
+
+
+def _set_up_logs(member: str, level: str, form: str | None) -> None:
+    from tandemq.cli.logs import set_up
+
+    set_up(member, level, as_json=form == "json" or (form is None and not sys.stderr.isatty()))
+
+
+async def _manager(config: ManagerConfig) -> Server:
+    from tandemq.embedded import server_path
+
+    server_path()
+    from replica.manager import Manager
+
+    from storage.errors import StorageError
+
+    manager = Manager(config)
+    try:
+        await manager.start()
+    except StorageError as error:
+        raise Failure(_STORAGE_REASONS.get(type(error).__name__, "CORRUPT_STORE"), error.what, error.remedy) from error
+    return manager
+
+
+async def _witness(listen: str, data_dir: Path) -> Server:
+    from tandemq.embedded import server_path
+
+    server_path()
+    from failover.witness import WitnessServer
+    from failover.witness_store import DirectoryInUseError, StoreDamagedError
+
+    server = WitnessServer(listen, data_dir)
+    try:
+        await server.start()
+    except DirectoryInUseError as error:
+        raise Failure("DIRECTORY_IN_USE", str(error), "stop that process, or choose another --data-dir") from error
+    except StoreDamagedError as error:
+        raise Failure(
+            "CORRUPT_STORE", str(error), "keep the directory, and start an empty witness elsewhere"
+        ) from error
+    except OSError as error:
+        raise Failure("PORT_IN_USE", str(error), "stop what listens there, or choose another --listen") from error
+    return server
+
+
+def _run(opening: Awaitable[Server], name: str, endpoint: str, *, until_stdin_closes: bool) -> None:
+    from tandemq.config import ConfigError
+    from tandemq.errors import TandemqError
+
+    try:
+        asyncio.run(_serve(opening, name, endpoint, until_stdin_closes=until_stdin_closes))
+    except (TandemqError, ConfigError) as error:
+        from tandemq.cli.session import NEXT_STEPS
+
+        raise Failure(error.reason, error.message, NEXT_STEPS.get(error.reason, "")) from error
+    except OSError as error:
+        raise Failure("INTERNAL", str(error), "look at the file or address that it names") from error
+
+
+async def _serve(opening: Awaitable[Server], name: str, endpoint: str, *, until_stdin_closes: bool) -> None:
+    told_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_stop.set)
+    if until_stdin_closes:
+        loop.add_reader(sys.stdin.fileno(), _on_stdin, told_to_stop)
+    server = await opening
+    log.info("%s serves at %s", name, endpoint, extra={"pid": os.getpid()})
+    asked = asyncio.ensure_future(told_to_stop.wait())
+    gave_up = asyncio.ensure_future(_gives_up(server))
+    try:
+        await asyncio.wait({asked, gave_up}, return_when=asyncio.FIRST_COMPLETED)
+        if gave_up.done():
+            gave_up.result()
+            raise Failure("INTERNAL", f"{name} gave up", "its last log lines say why")
+    finally:
+        log.info("%s stops", name)
+        await server.stop()
+        for task in (asked, gave_up):
+            task.cancel()
+
+
+async def _gives_up(server: Server) -> None:
+    """Returns, or raises what it died of, when the server ends without having been asked to."""
+    if wait_closed := getattr(server, "wait_closed", None):
+        await wait_closed()
+    elif failed := getattr(server, "failed", None):
+        await failed.wait()
+    else:
+        await asyncio.get_running_loop().create_future()
+
+
+def _on_stdin(told_to_stop: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        told_to_stop.set()

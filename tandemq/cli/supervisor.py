@@ -1,0 +1,165 @@
+"""Watches the processes of a development pair and does what `tandemq dev` asks; it never restarts one unasked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tandemq.cli import context
+from tandemq.cli.failure import Failure
+from tandemq.cli.logs import readable
+
+if TYPE_CHECKING:
+    from chaos.cluster import Cluster
+
+WATCH_S = 0.2
+_COLOURS = {"a": "cyan", "b": "magenta", "witness": "yellow"}
+
+
+def supervise(cluster: Cluster, *, quiet: bool) -> None:
+    """Runs the pair until Ctrl-C, SIGTERM or `dev stop`."""
+    from tandemq.cli.dev import runs
+
+    if runs(cluster.data_dir):
+        raise Failure(
+            "DIRECTORY_IN_USE",
+            f"another `tandemq dev` runs in {cluster.data_dir}",
+            f"stop it with `tandemq dev --data-dir {cluster.data_dir} stop`, or choose another --data-dir",
+        )
+    if not quiet:
+        cluster.on_line = _print_line
+    from chaos.cluster import ClusterError
+
+    try:
+        asyncio.run(Supervisor(cluster).run())
+    except ClusterError as error:
+        reason = "PORT_IN_USE" if "is in use" in str(error) else "FAILED"
+        raise Failure(reason, str(error), f"logs are in {cluster.data_dir / 'logs'}") from error
+
+
+def _print_line(name: str, line: str) -> None:
+    say(name, readable(line))
+
+
+def say(name: str, text: str) -> None:
+    label = click.style(f"{name:>7} |", fg=_COLOURS.get(name, "green"))
+    click.echo("\n".join(f"{label} {line}" for line in text.splitlines()))
+
+
+class Supervisor:
+    """Owns the cluster and the control socket while they run."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._told_to_stop = asyncio.Event()
+        self._reported: dict[str, int] = {}  # process id of the last death that was told, by name
+        self._busy = asyncio.Lock()  # one restart at a time
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._told_to_stop.set)
+        async with contextlib.AsyncExitStack() as cleanup:
+            say("dev", f"starting a, b and witness in {self._cluster.data_dir}")
+            cleanup.push_async_callback(self._cluster.stop)
+            starting = asyncio.ensure_future(self._cluster.start())
+            told = asyncio.ensure_future(self._told_to_stop.wait())
+            cleanup.callback(told.cancel)
+            await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+            if not starting.done():
+                starting.cancel()
+                return
+            await starting
+            cleanup.callback(context.forget, self._cluster.data_dir)
+            self._write_context()
+            await self._open_control(cleanup)
+            self._greet()
+            await self._watch()
+            say("dev", "stopping")
+
+    async def _open_control(self, cleanup: contextlib.AsyncExitStack) -> None:
+        path = context.control_path(self._cluster.data_dir)
+        path.unlink(missing_ok=True)  # of a supervisor that was killed; a living one was refused before
+        mask = os.umask(0o177)
+        try:
+            server = await asyncio.start_unix_server(self._on_question, path)
+        finally:
+            os.umask(mask)
+        cleanup.callback(path.unlink, missing_ok=True)
+        cleanup.callback(server.close)
+
+    def _write_context(self) -> None:
+        cluster = self._cluster
+        pids = {name: child.pid for name, child in cluster.children.items() if child.pid and child.running}
+        context.write(cluster.data_dir, cluster.target, cluster.pair, pids)
+        context.make_current(cluster.data_dir)
+
+    def _greet(self) -> None:
+        cluster = self._cluster
+        members = ", ".join(f"{name} at {cluster.endpoint(name)}" for name in cluster.members)
+        say("dev", f"ready: {members}")
+        say("dev", "try: tandemq queue create orders; tandemq msg send orders hello; tandemq pair status")
+        say("dev", f"hurt it: kill -9 {cluster.children[cluster.members[0]].pid}; Ctrl-C stops everything")
+
+    async def _watch(self) -> None:
+        while not self._told_to_stop.is_set():
+            for name, child in self._cluster.children.items():
+                pid = child.pid or 0
+                if not child.running and not self._busy.locked() and self._reported.get(name) != pid:
+                    self._reported[name] = pid
+                    restart = f"tandemq dev --data-dir {self._cluster.data_dir} restart {name}"
+                    say("dev", f"{name} died ({child.ending}); restart with: {restart}")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._told_to_stop.wait(), WATCH_S)
+
+    async def _on_question(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            answer = await self._answer(json.loads(await reader.readline() or "{}"))
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        except (ConnectionError, ValueError):
+            pass  # who asked is gone, or does not speak JSON
+        finally:
+            writer.close()
+
+    async def _answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        match question:
+            case {"verb": "status"}:
+                return {"ok": True, "processes": self._processes()}
+            case {"verb": "stop"}:
+                self._told_to_stop.set()
+                return {"ok": True}
+            case {"verb": "restart", "name": str(name)} if name in self._cluster.children:
+                return await self._restart(name)
+            case {"verb": "restart", "name": name}:
+                known = ", ".join(self._cluster.children)
+                return {"ok": False, "message": f"no process is called {name}; there are {known}"}
+            case _:
+                return {"ok": False, "message": f"not understood: {question}"}
+
+    async def _restart(self, name: str) -> dict[str, Any]:
+        from chaos.cluster import ClusterError
+
+        async with self._busy:
+            say("dev", f"restarting {name}")
+            try:
+                await self._cluster.restart(name)
+            except ClusterError as error:
+                say("dev", str(error))
+                return {"ok": False, "message": str(error)}
+            self._write_context()
+        pid = self._cluster.children[name].pid
+        say("dev", f"{name} runs again, pid {pid}")
+        return {"ok": True, "pid": pid}
+
+    def _processes(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "pid": child.pid, "running": child.running, "starts": child.starts, "state": child.ending}
+            for name, child in self._cluster.children.items()
+        ]

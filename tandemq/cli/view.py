@@ -1,0 +1,133 @@
+"""Asks every member of a pair how it does and puts the answers side by side; it never judges which one is right.
+
+A view names states as people say them ("MASTER", not "ROLE_MASTER"). A member that does not answer is in the view too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import grpc
+import msgspec
+
+from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
+
+# Channels of one process share their connections, and with them the wait before a redial. A view is a fresh look.
+_CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0))
+
+
+class DomainView(msgspec.Struct, frozen=True, kw_only=True):
+    """One domain at one member."""
+
+    name: str
+    role: str
+    data_state: str
+    link_state: str
+    epoch: int
+    log_index: int
+    durable_index: int
+    commit_index: int
+    applied_index: int
+    digest: str
+    state_digest: str
+    in_sync_set: tuple[str, ...]
+    last_change: str = ""
+
+
+class MemberView(msgspec.Struct, frozen=True, kw_only=True):
+    """One member; without an answer only its endpoint is sure."""
+
+    name: str
+    endpoint: str
+    pid: int = 0
+    reachable: bool = False
+    peer_connected: bool = False
+    witness_connected: bool = False
+    domains: tuple[DomainView, ...] = ()
+
+    def domain(self, name: str) -> DomainView | None:
+        return next((domain for domain in self.domains if domain.name == name), None)
+
+
+class PairView(msgspec.Struct, frozen=True, kw_only=True):
+    """Both members as they see themselves at about the same time."""
+
+    schema_version: int = 1
+    pair: str
+    members: tuple[MemberView, ...]
+
+    def masters(self, domain: str = "main") -> list[str]:
+        return [member.name for member in self.members if (d := member.domain(domain)) and d.role == "MASTER"]
+
+    def whole(self, domain: str = "main") -> bool:
+        """One master, and every other member a replica that holds all the master holds."""
+        states = [member.domain(domain) for member in self.members]
+        roles = sorted(state.role if state else "" for state in states)
+        synced = all(state is not None and state.data_state == "IN_SYNC" for state in states)
+        return synced and roles == sorted(["MASTER"] + ["REPLICA"] * (len(states) - 1))
+
+    def equal(self, domain: str = "main") -> bool:
+        """Whole, and the same log and the same queues everywhere."""
+        states = [state for member in self.members if (state := member.domain(domain))]
+        facts = {(state.log_index, state.digest, state.applied_index, state.state_digest) for state in states}
+        return self.whole(domain) and len(facts) == 1
+
+
+async def look(endpoints: Iterable[str], timeout_s: float = 2.0) -> PairView:
+    """The view over the members at these endpoints and over the peers that they name."""
+    asked: dict[str, pair_service_pb2.GetPairStatusResponse | None] = {}
+    waiting = list(dict.fromkeys(endpoints))
+    while waiting:
+        answers = await asyncio.gather(*(_ask(endpoint, timeout_s) for endpoint in waiting))
+        asked.update(zip(waiting, answers, strict=True))
+        known = {answer.member.endpoint for answer in asked.values() if answer} | asked.keys()
+        waiting = sorted({a.peer_endpoint for a in asked.values() if a and a.peer_endpoint} - known)
+    answered = [answer for answer in asked.values() if answer]
+    members = {answer.member.name: _member(answer) for answer in answered}
+    peers = {answer.peer_endpoint: answer.peer for answer in answered}
+    for endpoint, answer in asked.items():
+        if answer is None and peers.get(endpoint) not in members:
+            members[peers.get(endpoint) or endpoint] = MemberView(name=peers.get(endpoint, ""), endpoint=endpoint)
+    pair = next((answer.header.pair for answer in answered), "")
+    return PairView(pair=pair, members=tuple(sorted(members.values(), key=lambda m: (m.name, m.endpoint))))
+
+
+async def _ask(endpoint: str, timeout_s: float) -> pair_service_pb2.GetPairStatusResponse | None:
+    async with grpc.aio.insecure_channel(endpoint, options=_CHANNEL_OPTIONS) as channel:
+        stub = pair_service_pb2_grpc.PairServiceStub(channel)
+        try:
+            return await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError:
+            return None
+
+
+def _member(answer: pair_service_pb2.GetPairStatusResponse) -> MemberView:
+    member = answer.member
+    return MemberView(
+        name=member.name,
+        endpoint=member.endpoint,
+        pid=member.pid,
+        reachable=True,
+        peer_connected=member.peer_connected,
+        witness_connected=member.witness_connected,
+        domains=tuple(_domain(domain) for domain in member.domains),
+    )
+
+
+def _domain(domain: pair_service_pb2.DomainStatus) -> DomainView:
+    return DomainView(
+        name=domain.name,
+        role=common_pb2.Role.Name(domain.role).removeprefix("ROLE_"),
+        data_state=common_pb2.DataState.Name(domain.data_state).removeprefix("DATA_STATE_"),
+        link_state=common_pb2.LinkState.Name(domain.link_state).removeprefix("LINK_STATE_"),
+        epoch=domain.epoch,
+        log_index=domain.log_index,
+        durable_index=domain.durable_index,
+        commit_index=domain.commit_index,
+        applied_index=domain.applied_index,
+        digest=domain.digest,
+        state_digest=domain.state_digest,
+        in_sync_set=tuple(domain.in_sync_set),
+        last_change=domain.last_change,
+    )
