@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tandemq.cli.failure import FAILED, Failure, timed_out, unreachable
 
 if TYPE_CHECKING:
-    from tandemq.aio import Client
+    from tandemq.client.aio import Client
     from tandemq.client.target import Target
     from tandemq.errors import TandemqError
 
@@ -55,25 +55,23 @@ def endpoints_of(given: str | None) -> list[str]:
     return list(target_of(given).endpoints)
 
 
-def run(target: str | None, timeout_ms: int | None, work: Callable[[Client], Awaitable[Result]]) -> Result:
-    """Does `work` with a connected client within the time; None means as long as it takes."""
-    endpoints = target_of(target).endpoints
+def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
+    """Does `work` with a client that waits at most this long for any answer."""
+    named = target_of(target)
 
     async def connected() -> Result:
-        from tandemq import aio
+        from tandemq.client import aio
 
-        async with asyncio.timeout(timeout_ms / 1000 if timeout_ms else None):
-            async with aio.connect(endpoints) as client:
-                return await work(client)
+        timeout_s = max(timeout_ms, 1) / 1000
+        async with aio.connect(named, timeout=timeout_s, attempt_timeout=min(5.0, timeout_s)) as client:
+            return await work(client)
 
     from tandemq.errors import TandemqError
 
     try:
         return asyncio.run(connected())
     except TandemqError as error:
-        raise failure_of(error, ",".join(endpoints)) from error
-    except TimeoutError as error:
-        raise timed_out(f"no answer from {','.join(endpoints)} within {(timeout_ms or 0) / 1000:g} s") from error
+        raise failure_of(error, ",".join(named.endpoints)) from error
 
 
 def failure_of(error: TandemqError, target: str) -> Failure:

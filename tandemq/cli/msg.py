@@ -1,0 +1,289 @@
+"""Sends, receives and browses messages; says only what a member confirmed, and never repeats a call on its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from tandemq.cli.failure import Failure
+from tandemq.cli.output import print_facts, print_line, print_rows
+from tandemq.cli.params import DURATION, PROPERTY, output_option, target_option, timeout_option
+from tandemq.cli.session import run
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from tandemq.client.aio import Client, ReceivedBatch, ReceivedMessage
+    from tandemq.client.outgoing import Attributes
+    from tandemq.client.receipts import Receipts
+
+CHUNK_MESSAGES = 10_000  # sent, and asked for, at once
+COLUMNS = ("index", "delivery_count", "body")
+PROGRESS_FROM_MESSAGES = 2  # one message needs no bar
+
+
+@click.group()
+def msg() -> None:
+    """Send, receive and browse messages."""
+
+
+@msg.command()
+@click.argument("queue")
+@click.argument("text", nargs=-1)
+@click.option(
+    "--lines", metavar="FILE", help="Send each line of the file as a message; - reads stdin, .gz is unpacked."
+)
+@click.option("--body-file", metavar="FILE", help="Send the file's bytes as one message; - reads stdin.")
+@click.option("--priority", type=click.IntRange(0, 9), help="9 is delivered first. Default: 4.")
+@click.option("--persistent/--volatile", default=None, help="Default: the queue decides.")
+@click.option("--ttl", type=DURATION, help="Remove it when it was not settled by then.")
+@click.option("--property", "properties", type=PROPERTY, multiple=True, help="For the consumer's eyes; repeatable.")
+@click.option("--content-type", help="For the consumer's eyes.")
+@click.option("--min-copies", type=click.IntRange(0, 2), default=0, help="Refuse rather than keep fewer copies.")
+@target_option
+@timeout_option("30s")
+@output_option()
+def send(
+    queue: str, text: tuple[str, ...], lines: str | None, body_file: str | None, min_copies: int, **options: Any
+) -> None:
+    """Send messages in order and wait until every one is acknowledged.
+
+    \b
+    Example: tandemq msg send orders "first" "second" --property kind=test
+             tandemq msg send orders --lines big.txt --ttl 1h
+             echo hello | tandemq msg send orders --lines -
+    """
+    if sum((bool(text), lines is not None, body_file is not None)) != 1:
+        raise click.UsageError("give exactly one of TEXT, --lines and --body-file")
+    target, timeout_ms, output = options.pop("target"), options.pop("timeout_ms"), options.pop("output")
+    tally = Tally(queue)
+    attributes = _attributes_of(options)
+    try:
+        with _opened(lines or body_file) as stream:
+            bodies = _bodies(text, stream, whole=body_file is not None)
+            run(target, timeout_ms, lambda client: _send_all(client, bodies, attributes, min_copies, tally))
+    except Failure as failure:
+        before = f"acknowledged before that: {tally.acknowledged}, last index {tally.last_index}; {failure.next_step}"
+        raise Failure(failure.reason, failure.message, before, failure.exit_code) from failure
+    print_facts(tally.facts(), output)
+
+
+class Tally:
+    """What was acknowledged so far."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.acknowledged = self.first_index = self.last_index = self.copies = self.epoch = 0
+        self.level = ""
+
+    def add(self, receipts: Receipts) -> None:
+        for run_of in receipts.runs:
+            self.first_index = self.first_index or run_of.first_index
+            self.last_index = run_of.first_index + run_of.count - 1
+            self.copies = min(self.copies or run_of.copies, run_of.copies)
+            self.epoch, self.level = run_of.epoch, run_of.level.name
+            self.acknowledged += run_of.count
+
+    def facts(self) -> dict[str, Any]:
+        names = ("queue", "acknowledged", "first_index", "last_index", "copies", "level", "epoch")
+        return {name: getattr(self, name) for name in names}
+
+
+async def _send_all(
+    client: Client, bodies: Iterator[bytes], attributes: Attributes, min_copies: int, tally: Tally
+) -> None:
+    import itertools
+
+    from tandemq.client.receipts import PartlyRefused
+
+    async with client.producer(tally.queue, min_copies=min_copies) as producer:
+        with _progress() as progress:
+            task = progress.add_task("sent", total=None)
+            while chunk := list(itertools.islice(bodies, CHUNK_MESSAGES)):
+                try:
+                    tally.add(await producer.send_many(chunk, **attributes))
+                except PartlyRefused as error:
+                    tally.add(error.receipts)
+                    raise
+                progress.update(task, completed=tally.acknowledged, visible=tally.acknowledged > PROGRESS_FROM_MESSAGES)
+
+
+def _progress() -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from tandemq.cli.output import console
+
+    columns = (TextColumn("{task.completed:,.0f} acknowledged"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+def _attributes_of(options: dict[str, Any]) -> Attributes:
+    from tandemq.client.outgoing import Attributes
+
+    found = Attributes()
+    if options["priority"] is not None:
+        found["priority"] = options["priority"]
+    if options["persistent"] is not None:
+        found["persistent"] = options["persistent"]
+    if options["ttl"] is not None:
+        found["ttl"] = timedelta(milliseconds=options["ttl"])
+    if options["content_type"]:
+        found["content_type"] = options["content_type"]
+    if options["properties"]:
+        found["properties"] = dict(options["properties"])
+    return found
+
+
+class _opened:  # noqa: N801 - used like a function
+    """A file, stdin for "-", or nothing, as a stream of bytes."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = name
+        self._stream: BinaryIO | None = None
+
+    def __enter__(self) -> BinaryIO | None:
+        if self._name == "-":
+            return sys.stdin.buffer
+        if self._name:
+            try:
+                self._stream = _open(Path(self._name))
+            except OSError as error:
+                raise click.UsageError(f"{self._name}: {error.strerror}") from error
+        return self._stream
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream:
+            self._stream.close()
+
+
+def _open(path: Path) -> BinaryIO:
+    import gzip
+
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]  # GzipFile is one
+
+
+def _bodies(text: tuple[str, ...], stream: BinaryIO | None, *, whole: bool) -> Iterator[bytes]:
+    if stream is None:
+        yield from (item.encode() for item in text)
+    elif whole:
+        yield stream.read()
+    else:
+        yield from (line.removesuffix(b"\n") for line in stream)
+
+
+@msg.command()
+@click.argument("queue")
+@click.option("--count", type=click.IntRange(min=0), default=1, show_default=True, help="0 means all there are.")
+@click.option("--wait", "wait_ms", type=DURATION, default="0", help="Wait this long for a message when there is none.")
+@click.option("--lease", "lease_ms", type=DURATION, help="Keep them from others this long. Default: the queue's.")
+@click.option("--ack", "outcome", flag_value="ack", help="Remove them.")
+@click.option("--release", "outcome", flag_value="release", default="release", help="Put them back (default).")
+@target_option
+@timeout_option()
+@output_option("jsonl", "json", "table")
+def receive(
+    queue: str,
+    count: int,
+    wait_ms: int,
+    lease_ms: int | None,
+    outcome: str,
+    target: str | None,
+    timeout_ms: int,
+    output: str,
+) -> None:
+    """Receive messages and print one JSON object a line; nothing to receive is an empty success.
+
+    With --ack, exit code 0 means that a member confirmed their removal. What is printed was flushed before that.
+
+    \b
+    Example: tandemq msg receive orders --count 10 --wait 5s --ack
+             tandemq msg receive orders --count 0 --ack -o jsonl > orders.jsonl
+    """
+    waits = timedelta(milliseconds=wait_ms)
+    lease = timedelta(milliseconds=lease_ms) if lease_ms else None
+    rows: list[dict[str, Any]] = []
+    received = 0
+
+    async def work(client: Client) -> None:
+        nonlocal received
+        held: list[ReceivedBatch] = []
+        while not count or received < count:
+            wanted = min(count - received, CHUNK_MESSAGES) if count else CHUNK_MESSAGES
+            batch = await client.dequeue(queue, wanted, wait=waits, lease=lease)
+            if not batch:
+                break
+            received += len(batch)
+            _print_batch(batch, rows, output)
+            if outcome == "ack":
+                await batch.ack()
+            else:
+                held.append(batch)
+        for batch in held:
+            await batch.release()
+
+    run(target, timeout_ms, work)
+    if output != "jsonl":
+        print_rows(rows, "messages", output, COLUMNS)
+
+
+def _print_batch(batch: ReceivedBatch, rows: list[dict[str, Any]], output: str) -> None:
+    facts = (facts_of(message) for message in batch)
+    if output == "jsonl":
+        for row in facts:
+            print_line(row)
+        sys.stdout.flush()  # before it may be removed
+    else:
+        rows.extend(facts)
+
+
+@msg.command()
+@click.argument("queue")
+@click.option("--from-index", type=click.IntRange(min=0), default=0, help="Lowest index wanted.")
+@click.option("--count", type=click.IntRange(min=0), default=0, help="0 means all there are.")
+@target_option
+@timeout_option()
+@output_option("jsonl", "json", "table")
+def browse(queue: str, from_index: int, count: int, target: str | None, timeout_ms: int, output: str) -> None:
+    """Print messages by rising index without changing anything.
+
+    Example: tandemq msg browse orders --from-index 100 --count 5
+    """
+    rows: list[dict[str, Any]] = []
+
+    async def work(client: Client) -> None:
+        async for message in client.browse(queue, from_index=from_index, max_messages=count):
+            if output == "jsonl":
+                print_line(facts_of(message))
+            else:
+                rows.append(facts_of(message))
+
+    run(target, timeout_ms, work)
+    if output != "jsonl":
+        print_rows(rows, "messages", output, COLUMNS)
+
+
+def facts_of(message: ReceivedMessage) -> dict[str, Any]:
+    """A message as JSON. A body that is no UTF-8 is given as `body_base64`."""
+    import base64
+
+    facts: dict[str, Any] = {"queue": message.queue, "index": message.index, "id": message.id.hex()}
+    try:
+        facts["body"] = message.payload.decode()
+    except UnicodeDecodeError:
+        facts["body_base64"] = base64.b64encode(message.payload).decode()
+    facts["properties"] = {name: _json_value(value) for name, value in message.properties.items()}
+    facts["delivery_count"] = message.delivery_count
+    attributes = message.attributes
+    for name in ("priority", "content_type", "correlation_id", "reply_to", "group_id"):
+        if name in attributes:
+            facts[name] = attributes[name]
+    return facts
+
+
+def _json_value(value: object) -> object:
+    return value.hex() if isinstance(value, bytes) else value
