@@ -1,0 +1,115 @@
+"""Turns what the core answers into replies and refusals of the wire, and carries them to whoever waits. No decisions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NoReturn
+
+from google.protobuf.duration_pb2 import Duration
+
+from failover.marks import Role
+from replica.effects import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
+from tandemq.errors import DETAILS_KEY, status_details, status_for
+from tandemq.v1.common_pb2 import Error, Level, Reason, ResponseHeader, Warning as WarningKind
+from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryError
+
+if TYPE_CHECKING:
+    import grpc
+
+    from replica.domain import Domain
+    from replica.members import Members
+
+Answer = EnqueueDone | LeaseDone | SettleDone | QueueDone | Failed | Moved
+
+_TEXT = {
+    Reason.REASON_MESSAGE_TOO_LARGE: "the message is larger than the queue's max_message_bytes",
+    Reason.REASON_QUEUE_FULL: "the queue is at its max_length or max_bytes; consume, or raise the limit",
+}
+
+
+class FutureWaiter:
+    """Somebody who waits for one answer."""
+
+    __slots__ = ("cancelled", "future")
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+    def answer(self, result: Answer) -> None:
+        """The answer is here; the first one counts."""
+        if not self.future.done():
+            self.future.set_result(result)
+
+
+def failure(failed: Failed) -> Error:
+    """A refusal as it stands in frames and batch results."""
+    error = Error(reason=failed.reason, message=failed.message, metadata=failed.metadata)  # type: ignore[arg-type]  # enum number
+    if failed.retry_after_ms is not None:
+        error.retry_after.CopyFrom(Duration(nanos=failed.retry_after_ms % 1000 * 1_000_000, seconds=failed.retry_after_ms // 1000))
+    return error
+
+
+def refusal(reason: int, message: str, metadata: dict[str, str] | None = None) -> Failed:
+    """A refusal that the shell itself makes."""
+    return Failed(reason, message, metadata or {}, None)
+
+
+async def abort(context: grpc.aio.ServicerContext, failed: Failed | Moved) -> NoReturn:  # type: ignore[type-arg]  # serializers are bytes
+    """Refuse the whole call: status, ErrorInfo, RetryInfo."""
+    if isinstance(failed, Moved):
+        failed = Failed(Reason.REASON_NOT_MASTER, failed.message, {}, 100)
+    error = failure(failed)
+    await context.abort(status_for(failed.reason), failed.message, ((DETAILS_KEY, status_details(error)),))
+    raise AssertionError("abort raises")
+
+
+def level_of(copies: int, *, volatile: bool) -> Level:
+    """Where an operation is, from the number of members that hold it."""
+    if copies < 2:
+        return Level.LEVEL_LOCAL
+    return Level.LEVEL_PAIR_RECV if volatile else Level.LEVEL_PAIR_SYNC
+
+
+def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> ResponseHeader:
+    """The header that stands in every reply."""
+    shared = domain.shared
+    copies = domain.replication.copies if domain.replication.serving else (2 if domain.target.opened else 1)
+    return ResponseHeader(
+        pair=members.pair or members.member,
+        member=members.member,
+        domain=shared.name,
+        epoch=shared.state.epoch,
+        commit_index=shared.commit_index,
+        copies=copies,
+        level=level_of(copies, volatile=volatile),
+        master_endpoint=members.master_endpoint(domain),
+    )
+
+
+def entry_error(reason: int) -> Error:
+    """The refusal of one entry of a batch."""
+    text = _TEXT.get(reason, "the entry was refused")  # type: ignore[call-overload]  # enum number
+    return Error(reason=reason, message=text)  # type: ignore[arg-type]  # enum number
+
+
+def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
+    """The answer to a batch."""
+    return EnqueueAck(
+        queue=queue,
+        first_sequence=done.first_sequence,
+        count=done.count,
+        first_index=done.first_index,
+        log_index=done.log_index,
+        epoch=done.epoch,
+        copies=done.copies,
+        level=level_of(done.copies, volatile=done.volatile),
+        duplicate=done.duplicate,
+        errors=[EntryError(ordinal=ordinal, error=entry_error(reason)) for ordinal, reason in done.refusals],
+        warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
+    )
+
+
+def is_master(domain: Domain) -> bool:
+    """Whether this member serves as master."""
+    return domain.replication.serving and domain.shared.role is Role.MASTER

@@ -1,0 +1,184 @@
+"""Who waits for messages at the master, and who gets the next ones. Server state, never replicated; leases are records, credit is not.
+
+Consumers of a queue are served in turn. A leased delivery leaves at once, before its record is durable (rulings.md 13); one that
+removes the message at delivery, and one that answers a Dequeue call, waits until its record is committed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from replica.effects import Deliver, Failed, LeaseDone, Moved
+from replica.machine import Refused, lease_id_of
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from replica.calls import Consumer
+    from replica.machine import RequestAnswer
+    from replica.orders import Orders
+    from replica.replication import Replication
+    from replica.shared import Shared
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+
+DELIVERY_MESSAGES_MAX = 2_000
+"""Messages under one lease: bounds the work of one turn."""
+DELIVERY_BYTES_MAX = 2 << 20
+"""Payload bytes under one lease: bounds a frame."""
+WAITERS_MAX = 10_000
+"""Consumers of one domain; the next one is refused TOO_MANY_WAITERS."""
+
+
+class Consumers:
+    """The consumers of one domain."""
+
+    def __init__(self, shared: Shared, orders: Orders, replication: Replication) -> None:
+        self.shared = shared
+        self.orders = orders
+        self.replication = replication
+        self.turns: dict[int, deque[Consumer]] = {}
+        self.count = 0
+        orders.on_change = self.pump
+
+    def attach(self, consumer: Consumer) -> None:
+        """A consumer arrives. Refusals: no such queue, not open here, receiving disabled, too many."""
+        try:
+            self._attach(consumer)
+        except Refused as refused:
+            failed = Failed(refused.reason, refused.message, dict(refused.metadata), refused.retry_after_ms)
+            self.orders.reply(consumer.waiter, failed)
+
+    def _attach(self, consumer: Consumer) -> None:
+        machine = self.orders.machine
+        if self.count >= WAITERS_MAX:
+            raise Refused(Reason.REASON_TOO_MANY_WAITERS, f"{WAITERS_MAX} consumers are attached already", {}, 1000)
+        consumer.queue_id = self._check_queue(consumer)
+        if consumer.request_id:
+            found = machine.find_request(consumer.request_id, consumer.request_hash)
+            if found is not None:
+                self._repeat(consumer, found)
+                return
+        consumer.attached = True
+        self.count += 1
+        self.turns.setdefault(consumer.queue_id, deque()).append(consumer)
+        self.pump([consumer.queue_id])
+
+    def _check_queue(self, consumer: Consumer) -> int:
+        machine = self.orders.machine
+        queue_id = machine.queue_id(consumer.queue)
+        if queue_id is None:
+            raise Refused(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {consumer.queue!r}; create it first")
+        queue = machine.queue(queue_id)
+        member = consumer.member or self.shared.member
+        if member not in queue.open_members:
+            raise Refused(Reason.REASON_INVALID_STATE, f"queue {consumer.queue} is not open at {member}; open it there first")
+        if not queue.config.dequeue_enabled:
+            raise Refused(Reason.REASON_DEQUEUE_DISABLED, f"receiving from queue {consumer.queue} is disabled")
+        return queue_id
+
+    def _repeat(self, consumer: Consumer, found: RequestAnswer) -> None:
+        """A Dequeue call came again: the same messages, as far as they are still there."""
+        slices = self.orders.machine.segments_of(found.queue_id, found.ranges)
+        done = LeaseDone(found.queue_id, consumer.queue, found.lease_id, slices, duplicate=True)
+        self.orders.when_committed(
+            self.shared.log.last_index,
+            lambda: self.orders.reply(consumer.waiter, done),
+            lambda: self.orders.reply(consumer.waiter, Moved("the mastership moved; repeat the call")),
+        )
+
+    def detach(self, consumer: Consumer) -> None:
+        """A consumer leaves; its leases run on until they are settled or end."""
+        turn = self.turns.get(consumer.queue_id)
+        if consumer.attached and turn is not None:
+            consumer.attached = False
+            self.count -= 1
+            turn.remove(consumer)
+            if not turn:
+                del self.turns[consumer.queue_id]
+
+    def on_credit(self, consumer: Consumer) -> None:
+        """A consumer can take more."""
+        if consumer.attached:
+            self.pump([consumer.queue_id])
+
+    def pump(self, queue_ids: Iterable[int]) -> None:
+        """Hand out what is ready, in turn, while there is credit."""
+        if not self.turns or not self.replication.can_commit:
+            return
+        for queue_id in queue_ids:
+            if queue_id in self.turns:
+                self._pump_queue(queue_id)
+
+    def pump_all(self) -> None:
+        """After a pause of any kind."""
+        self.pump(list(self.turns))
+
+    def _pump_queue(self, queue_id: int) -> None:
+        machine = self.orders.machine
+        idle = 0
+        while True:
+            turn = self.turns.get(queue_id)
+            if not turn or idle >= len(turn) or not machine.has_ready(queue_id):
+                return
+            consumer = turn[0]
+            turn.rotate(-1)
+            if consumer.waiter.cancelled:
+                self.detach(consumer)
+                continue
+            if consumer.credit_messages <= 0 or consumer.credit_bytes <= 0:
+                idle += 1
+                continue
+            header = machine.plan_lease(
+                now_ms=self.orders.now_ms,
+                queue_id=queue_id,
+                max_messages=min(consumer.credit_messages, DELIVERY_MESSAGES_MAX),
+                max_bytes=min(consumer.credit_bytes, DELIVERY_BYTES_MAX),
+                client_id=consumer.client_id,
+                duration_ms=consumer.duration_ms,
+                immediate=consumer.immediate,
+                request_id=consumer.request_id,
+                request_hash=consumer.request_hash,
+            )
+            if header is None:
+                return
+            idle = 0
+            self._lease(consumer, header)
+
+    def _lease(self, consumer: Consumer, header: RecordHeader) -> None:
+        machine = self.orders.machine
+        op = header.lease
+        if consumer.immediate:
+            # Looked up before the record is applied: it takes the messages out of the index.
+            slices = machine.segments_of(op.queue_id, op.ranges)
+            log_index = self.orders.order(header, keep_bodies=True)
+        else:
+            # After: the count rises with the lease, and what this delivery is told includes it.
+            log_index = self.orders.order(header)
+            slices = machine.segments_of(op.queue_id, op.ranges)
+        lease_id = 0 if consumer.immediate else lease_id_of(self.shared.state.epoch, log_index)
+        done = LeaseDone(op.queue_id, consumer.queue, lease_id, slices, duplicate=False)
+        consumer.credit_messages -= sum(part.count for part in op.ranges)
+        if consumer.one_shot:
+            self.detach(consumer)
+            self.orders.when_committed(
+                log_index,
+                lambda: self.orders.reply(consumer.waiter, done),
+                lambda: self.orders.reply(consumer.waiter, Moved("the mastership moved; repeat the call")),
+            )
+        elif consumer.immediate:
+            self.orders.when_committed(
+                log_index, lambda: self.shared.effects.append(Deliver(consumer, done)), lambda: None
+            )
+        else:
+            self.shared.effects.append(Deliver(consumer, done))
+
+    def on_following(self) -> None:
+        """Another member is master: send everybody there."""
+        turns, self.turns = self.turns, {}
+        self.count = 0
+        for turn in turns.values():
+            for consumer in turn:
+                consumer.attached = False
+                self.orders.reply(consumer.waiter, Moved("the master is the other member; open the stream again"))

@@ -1,0 +1,270 @@
+"""The core of one domain: takes calls, peer frames, register answers and time; returns effects. No socket, clock, thread or disk in here.
+
+The same class runs in production, in recovery and in tests. A call is ordered here while this member serves as master, held at the
+replica while it follows one, and parked while there is none; it is answered when every record that the answer rests on is committed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.marks import Role
+from replica.consumers import Consumers
+from replica.effects import Failed, Persist
+from replica.holding import Holding
+from replica.machine import Refused
+from replica.orders import Orders
+from replica.replication import Replication
+from replica.state import state_key
+from replica.sync_source import SyncSource
+from replica.sync_target import SyncTarget
+from tandemq.peer.v1.peer_service_pb2 import DigestReply, DomainHello, EpochBoundary, HoldReject
+from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
+from tandemq.v1.common_pb2 import Error, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from failover.register import Register
+    from replica.calls import Call, Consumer
+    from replica.effects import Effect
+    from replica.machine import Machine
+    from replica.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame
+
+
+class Domain:
+    """One domain at one member. Every method takes the time it happens at; `take` gives the effects, in order."""
+
+    def __init__(self, shared: Shared, *, bias_ms: int) -> None:
+        self.shared = shared
+        self.source = SyncSource(shared)
+        self.target = SyncTarget(shared, lambda key: self.holding.held_body(key))
+        self.replication = Replication(shared, self.source, self.target, self, bias_ms)
+        self.orders = Orders(shared, self.replication)
+        self.holding = Holding(shared, self.orders, self.target)
+        self.consumers = Consumers(shared, self.orders, self.replication)
+        self.held_call: Callable[[PeerFrame], Call] | None = None
+
+    def take(self) -> list[Effect]:
+        """The effects since the last call, in order."""
+        return self.shared.take()
+
+    # -- clients ---------------------------------------------------------------------------------------------------
+
+    def submit(self, call: Call, domain_ms: int) -> None:
+        """A client's call."""
+        self.orders.now_ms = domain_ms
+        if self.replication.serving:
+            self.orders.execute(call)
+        else:
+            self.holding.submit(call)
+
+    def attach(self, consumer: Consumer, domain_ms: int) -> None:
+        """A consumer; only while serving (the shell sends others to the master)."""
+        self.orders.now_ms = domain_ms
+        if self.replication.serving:
+            self.consumers.attach(consumer)
+        else:
+            self.orders.reply(consumer.waiter, Failed(*self.no_master()))
+
+    def no_master(self) -> tuple[int, str, dict[str, str], int]:
+        """The refusal while nobody serves."""
+        message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
+        return Reason.REASON_NO_MASTER, message, {"role": self.shared.role.name}, 200
+
+    # -- Mastership: what replication tells ------------------------------------------------------------------------
+
+    def on_epoch_begin(self, epoch: int, members: frozenset[str], reason: str) -> int:
+        """Append the epoch's first record, with the domain's facts in the same transaction."""
+        shared = self.shared
+        machine = shared.machine
+        assert machine is not None
+        header = RecordHeader(
+            time_ms=max(self.orders.now_ms, machine.time_ms),
+            role=RoleOp(owner=shared.member, in_sync_set=sorted(members), reason=reason),
+        )
+        entry = shared.log.build(header, b"", epoch, volatile_body=False, held=None)
+        shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
+        machine.apply(entry.log_index, epoch, header)
+        meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode()}
+        shared.effects.append(Persist(appends=(entry,), meta=meta, token=("epoch", epoch)))
+        return entry.log_index
+
+    def on_serving(self) -> None:
+        """The gate is open, or a second member has joined."""
+        lost = self.orders.machine.plan_volatile_lost(self.orders.now_ms, self.shared.has_body)
+        if lost is not None:
+            self.orders.order(lost)
+        self.holding.on_serving()
+        self.consumers.pump_all()
+
+    def on_not_serving(self) -> None:
+        """Nothing is ordered now; answers wait until it is known who is master."""
+
+    def on_committed(self) -> None:
+        """The commit index has moved, at the master."""
+        self.orders.on_committed()
+
+    # -- the shell's reports ---------------------------------------------------------------------------------------
+
+    def start(self, now_ms: int, domain_ms: int) -> None:
+        """Disk is read, the queues' state is rebuilt."""
+        self.orders.now_ms = domain_ms
+        self.replication.start(now_ms)
+
+    def on_persisted(self, generation: int, last_index: int, tokens: list[object], now_ms: int) -> None:
+        """A group commit is durable: the last log index in it (0 = none), and the tokens of its parts."""
+        shared = self.shared
+        if last_index and generation == shared.generation:
+            shared.durable_index = max(shared.durable_index, last_index)
+            if self.replication.serving:
+                self.replication.advance()
+            else:
+                self.target.on_durable()
+        for token in tokens:
+            self._on_token(token, now_ms)
+
+    def _on_token(self, token: object, now_ms: int) -> None:
+        if isinstance(token, tuple):
+            if token[0] == "epoch":
+                self.replication.on_epoch_durable(token[1])
+            elif token[0] == "base":
+                self.target.on_base_durable(token[1], token[2])
+                self.holding.on_following()
+            elif token[0] == "opened":
+                self.target.on_opened(token[1])
+
+    def on_rebuilt(self, machine: Machine, now_ms: int) -> None:
+        """The queues' state is made anew, up to where the log was cut or the snapshot stands."""
+        shared = self.shared
+        shared.machine = machine
+        shared.apply_up_to(shared.commit_index)
+        machine.commit(min(machine.applied_index, max(shared.commit_index, shared.log.base_index)))
+        self.target.maybe_open()
+        self.replication.on_tick(now_ms)
+
+    def on_register(self, register: Register | None, now_ms: int) -> None:
+        """The register was read."""
+        self.replication.on_register(register, now_ms)
+
+    def on_set_result(self, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
+        """A compare-and-set ended."""
+        self.replication.on_set_result(purpose, outcome, register, now_ms)
+
+    def on_tick(self, now_ms: int, domain_ms: int) -> None:
+        """Time passes."""
+        self.orders.now_ms = domain_ms
+        self.replication.on_tick(now_ms)
+        self.holding.expire(now_ms)
+        if self.replication.can_commit:
+            self.orders.expire()
+            self.consumers.pump_all()
+
+    # -- the peer --------------------------------------------------------------------------------------------------
+
+    def hello(self) -> DomainHello:
+        """Where this member stands."""
+        shared = self.shared
+        log = shared.log
+        # What is not durable may be gone after a crash; it is still in this log, and what the peer is told is compared by digest.
+        return DomainHello(
+            domain=shared.domain,
+            name=shared.name,
+            role=shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
+            data_state=shared.state.data.value,  # type: ignore[arg-type]  # the enums share their numbers
+            epoch=shared.state.epoch,
+            promised_epoch=shared.state.promised_epoch,
+            last_index=log.last_index,
+            base_index=log.base_index,
+            digest=log.digest,
+            history=[EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history],
+        )
+
+    def on_connected(self, now_ms: int) -> None:
+        """The Data stream is open."""
+        self.replication.on_connected(now_ms)
+
+    def on_disconnected(self, now_ms: int) -> None:
+        """The connection is gone."""
+        self.replication.on_disconnected(now_ms)
+
+    def on_lost(self, now_ms: int, *, refused: bool) -> None:
+        """The peer counts as lost."""
+        self.replication.on_lost(now_ms, refused=refused)
+
+    def on_hello(self, hello: DomainHello, now_ms: int) -> None:
+        """Where the peer stands."""
+        self.replication.on_hello(hello, now_ms)
+
+    def on_heartbeat(self, beat: DomainHeartbeat) -> None:
+        """The master's commit progress arrives with its heartbeats too."""
+        if beat.epoch == self.shared.state.epoch and self.shared.role is Role.REPLICA:
+            self.target.on_commit(beat.commit_index)
+            self.holding.answer_repetitions()
+
+    def on_frame(self, frame: PeerFrame, now_ms: int, domain_ms: int) -> bool:
+        """A frame of the Data stream. False: of a lower epoch (P13), the shell answers with a HELLO."""
+        shared = self.shared
+        self.orders.now_ms = domain_ms
+        kind = frame.WhichOneof("frame")
+        if kind == "digest_query":
+            found = shared.log.digest_at(frame.digest_query.index)
+            epoch, digest = found if found is not None else (0, b"")
+            shared.send(digest_reply=DigestReply(index=frame.digest_query.index, epoch=max(epoch, 1) if found else 0, digest=digest))
+            return True
+        if kind == "digest_reply":
+            if self.replication.serving:
+                self.source.on_digest_reply(frame.digest_reply)
+            return True
+        if kind == "sync_begin":
+            return self._on_sync_begin(frame, now_ms)
+        if frame.epoch < shared.state.epoch:
+            return False
+        if frame.epoch > shared.state.epoch:
+            if self.replication.serving:
+                self.replication.to_probe("the peer speaks in a higher epoch")
+            return True
+        self._on_current(frame, kind)
+        return True
+
+    def _on_sync_begin(self, frame: PeerFrame, now_ms: int) -> bool:
+        if not self.replication.may_follow(frame.epoch, now_ms):
+            return False
+        self.target.begin(frame.epoch, frame.sync_begin)
+        self.orders.on_following()
+        self.consumers.on_following()
+        self.holding.on_following()
+        return True
+
+    def _on_current(self, frame: PeerFrame, kind: str | None) -> None:
+        if kind == "op":
+            self.target.on_op(frame.op)
+            self.holding.answer_repetitions()
+        elif kind == "op_ack":
+            self.replication.on_op_ack(frame.op_ack)
+        elif kind == "hold":
+            self._on_hold(frame)
+        elif kind == "hold_reject":
+            self.holding.on_hold_reject(frame.hold_reject)
+        elif kind == "open_ack":
+            self.replication.on_open_ack(frame.open_ack)
+        elif kind == "sync_end":
+            self.target.on_end(frame.sync_end)
+        elif kind == "fetch_body":
+            self.source.on_fetch(list(frame.fetch_body.indexes))
+
+    def _on_hold(self, frame: PeerFrame) -> None:
+        if not self.replication.serving or self.held_call is None:
+            return
+        try:
+            call = self.held_call(frame)
+        except Refused as refused:
+            self.shared.send(hold_reject=_reject(frame, refused))
+            return
+        self.orders.execute(call)
+
+
+def _reject(frame: PeerFrame, refused: Refused) -> HoldReject:
+    error = Error(reason=refused.reason, message=refused.message, metadata=refused.metadata)
+    return HoldReject(key=frame.hold.key, error=error)

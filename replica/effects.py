@@ -1,0 +1,159 @@
+"""Everything that the core of a domain can ask its shell to do. Values only; the loop in `replica.node` carries them out in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from failover.register import Register
+    from replica.calls import Consumer, Waiter
+    from replica.log import Entry
+    from replica.machine import SegmentSlice
+    from tandemq.peer.v1.peer_service_pb2 import PeerFrame
+    from tandemq.v1.queue_service_pb2 import SettleResult
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Write in one transaction, in this order: wipe, cut, appends, meta. The next group commit takes it along."""
+
+    appends: Sequence[Entry] = ()
+    cut: int | None = None
+    wipe: bool = False
+    meta: dict[str, bytes | None] = field(default_factory=dict)
+    token: object | None = None
+    """Handed back by `on_persisted` when it is durable."""
+
+
+class Send(NamedTuple):
+    """A control frame for the Data stream; dropped when the link is down. Records are pulled by the sender, not sent by this."""
+
+    frame: PeerFrame
+
+
+class GetRegister(NamedTuple):
+    """Read the register; answered by `on_register`."""
+
+
+class SetRegister(NamedTuple):
+    """Compare and set; answered by `on_set_result` with the purpose."""
+
+    expected: Register
+    desired: Register
+    purpose: str
+
+
+class StartTransfer(NamedTuple):
+    """Send a full transfer: these queues' live records, then the state."""
+
+    sync_id: int
+    log_index: int
+    log_digest: bytes
+    state: bytes
+    queues: list[QueueTransfer]
+
+
+class QueueTransfer(NamedTuple):
+    """One queue of a full transfer."""
+
+    queue_id: int
+    name: str
+    messages: int
+    last_index: int
+    log_indexes: list[int]
+
+
+class StopTransfer(NamedTuple):
+    """Give up a transfer that is being sent or received."""
+
+
+class Rebuild(NamedTuple):
+    """Make the queues' state anew from checkpoint and log up to this index; answered by `on_rebuilt`."""
+
+    up_to: int
+
+
+class EnqueueDone(NamedTuple):
+    """An enqueue was executed, now or earlier."""
+
+    first_sequence: int
+    count: int
+    first_index: int
+    log_index: int
+    epoch: int
+    copies: int
+    duplicate: bool
+    refusals: Sequence[tuple[int, int]]
+    """(ordinal, reason)."""
+    downgraded: bool
+    volatile: bool
+
+
+class LeaseDone(NamedTuple):
+    """Messages for a consumer; bodies are read by the shell."""
+
+    queue_id: int
+    queue: str
+    lease_id: int
+    slices: Sequence[SegmentSlice]
+    duplicate: bool
+
+
+class SettleDone(NamedTuple):
+    """Results of a settle call."""
+
+    results: Sequence[SettleResult]
+    duplicate: bool
+
+
+class QueueDone(NamedTuple):
+    """A queue was created, changed or removed."""
+
+    queue: str
+    removed: int
+    duplicate: bool
+
+
+class Failed(NamedTuple):
+    """The call was refused; nothing was done."""
+
+    reason: int
+    message: str
+    metadata: dict[str, str]
+    retry_after_ms: int | None = None
+
+
+class Moved(NamedTuple):
+    """The mastership went away while the call was under way: unknown outcome; repeat it with the same identity."""
+
+    message: str
+
+
+class Reply(NamedTuple):
+    """Answer a call. Every record that the answer rests on is committed."""
+
+    waiter: Waiter
+    result: EnqueueDone | LeaseDone | SettleDone | QueueDone | Failed | Moved
+
+
+class Deliver(NamedTuple):
+    """Hand messages to a consumer's stream."""
+
+    consumer: Consumer
+    done: LeaseDone
+
+
+class RoleChanged(NamedTuple):
+    """For log, metrics and watchers."""
+
+    role: int
+    epoch: int
+    reason: str
+
+
+Effect = (
+    Persist | Send | GetRegister | SetRegister | StartTransfer | StopTransfer | Rebuild | Reply | Deliver | RoleChanged
+)

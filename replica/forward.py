@@ -1,0 +1,127 @@
+"""Sends a call where its master is: here, or to the peer's client port; waits while there is none. Changes nothing in the call.
+
+A call goes over at most one hop: the member that receives a forwarded call and is not master itself waits, and refuses in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+
+from replica.answers import Failed, Moved, abort
+from replica.members import HOP
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from replica.domain import Domain
+    from replica.members import Members
+
+Context = grpc.aio.ServicerContext
+QUERY = "/tandemq.v1."
+
+
+def time_left_s(context: Context, otherwise_ms: int) -> float:  # type: ignore[type-arg]  # serializers are bytes
+    """Seconds that the caller still waits; a caller without deadline is parked for `otherwise_ms`."""
+    left = context.time_remaining()
+    return left if left is not None else otherwise_ms / 1000
+
+
+def came_over_a_hop(context: Context) -> bool:  # type: ignore[type-arg]  # serializers are bytes
+    """Whether the peer sent this call on."""
+    return any(key == HOP for key, _ in context.invocation_metadata() or ())
+
+
+async def wait_for_master(members: Members, domain_of: Callable[[], Domain], context: Context) -> Domain | None:  # type: ignore[type-arg]  # serializers are bytes
+    """The domain once it serves here, or None once its master is the peer; refuses NO_MASTER when the caller's time is over."""
+    loop = asyncio.get_running_loop()
+    hop = came_over_a_hop(context)
+    until = loop.time() + min(time_left_s(context, members.park_ms), members.park_ms / 1000)
+    while True:
+        domain = domain_of()
+        if domain.replication.serving:
+            return domain
+        if members.master_endpoint(domain) and not hop:
+            return None
+        left = until - loop.time()
+        if left <= 0.01:
+            await abort(context, Failed(*domain.no_master()))
+        changed = members.changed
+        try:
+            await asyncio.wait_for(changed.wait(), left)
+        except TimeoutError:
+            continue
+
+
+async def unary(
+    members: Members,
+    method: str,
+    request: bytes,
+    context: Context,  # type: ignore[type-arg]  # serializers are bytes
+    domain_of: Callable[[], Domain],
+    local: Callable[[Domain], Awaitable[bytes | Failed | Moved]],
+) -> bytes:
+    """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries its identity."""
+    while True:
+        domain = await wait_for_master(members, domain_of, context)
+        if domain is not None:
+            result = await local(domain)
+            if isinstance(result, bytes):
+                return result
+            if isinstance(result, Failed):
+                await abort(context, result)
+            await asyncio.sleep(0.02)  # moved: the new master is about to be known
+            continue
+        call = members.channel().unary_unary(QUERY + method)
+        try:
+            return await call(request, timeout=time_left_s(context, 30_000), metadata=((HOP, members.member),))
+        except grpc.aio.AioRpcError as error:
+            if not await _may_retry(members, context, error):
+                await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
+
+
+async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError) -> bool:  # type: ignore[type-arg]  # serializers are bytes
+    """The connection to the master broke: wait for the next one while the caller has time."""
+    if error.code() is not grpc.StatusCode.UNAVAILABLE or came_over_a_hop(context):
+        return False
+    if time_left_s(context, members.park_ms) < 0.1:
+        return False
+    try:
+        await asyncio.wait_for(members.changed.wait(), min(0.1, time_left_s(context, members.park_ms)))
+    except TimeoutError:
+        pass
+    return True
+
+
+async def pipe(members: Members, method: str, first: bytes, context: Context) -> None:  # type: ignore[type-arg]  # serializers are bytes
+    """Carry a bidi stream to the master and back until either side ends it."""
+    call = members.channel().stream_stream(QUERY + method)(metadata=((HOP, members.member),))
+    await call.write(first)
+
+    async def upstream() -> None:
+        while True:
+            frame = await context.read()
+            if not isinstance(frame, bytes):
+                await call.done_writing()
+                return
+            await call.write(frame)
+
+    task = asyncio.create_task(upstream())
+    try:
+        while True:
+            frame = await call.read()
+            if not isinstance(frame, bytes):
+                break
+            await context.write(frame)
+        code = await call.code()
+        if code is not grpc.StatusCode.OK:
+            # Whatever broke the stream behind us is in doubt for the client too: open again, repeat what is unanswered.
+            details = await call.details()
+            failed = Failed(Reason.REASON_NOT_MASTER, f"the stream to the master ended ({code.name}: {details}); open it again", {}, 100)
+            await abort(context, failed)
+    finally:
+        task.cancel()
+        call.cancel()

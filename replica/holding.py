@@ -1,0 +1,198 @@
+"""Calls at a member that is not master: held at the replica until the master has ordered them, parked while there is none. Orders nothing.
+
+R121, R122: the batch travels to the master once; its ordering comes back as a record's head, and the body that is held here completes it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING
+
+from failover.marks import Role
+from replica.calls import EnqueueCall
+from replica.effects import Failed, Moved
+from replica.machine import Fresh, Refused
+from replica.orders import enqueue_done, held_key, repeated
+from tandemq.peer.v1.peer_service_pb2 import Hold
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.calls import Call
+    from replica.orders import Orders
+    from replica.shared import Pending, Shared
+    from replica.sync_target import SyncTarget
+    from tandemq.peer.v1.peer_service_pb2 import HeldKey, HoldReject
+
+PARKED_MAX = 10_000
+"""Calls that wait for a master; the next one is refused TOO_MANY_WAITERS."""
+HELD_BYTES_MAX = 64 << 20
+"""Bodies held for the master's ordering; beyond it calls are parked."""
+
+Key = tuple[bytes, str, int]
+
+
+class Holding:
+    """Held and parked calls of one domain."""
+
+    def __init__(self, shared: Shared, orders: Orders, target: SyncTarget) -> None:
+        self.shared = shared
+        self.orders = orders
+        self.target = target
+        self.parked: deque[Call] = deque()
+        self.held: OrderedDict[Key, EnqueueCall] = OrderedDict()
+        self.held_bytes = 0
+        self.repetitions: dict[Key, int] = {}
+        """Held requests that the master had executed before, and the log index to reach before answering."""
+        orders.repark = self.park
+        shared.on_apply = self._on_apply
+
+    def __len__(self) -> int:
+        return len(self.parked) + len(self.held)
+
+    def park(self, call: Call) -> None:
+        """Keep a call until there is a master."""
+        if len(self.parked) >= PARKED_MAX:
+            message = f"{PARKED_MAX} calls wait for a master already; repeat it later"
+            self.orders.reply(call.waiter, Failed(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000))
+        else:
+            self.parked.append(call)
+
+    def submit(self, call: Call) -> None:
+        """Take a call while another member, or nobody, is master."""
+        if not isinstance(call, EnqueueCall):
+            self.park(call)
+        elif call.waiter is None:
+            return  # it came over the link, whose holder sends it again to its new master
+        elif self._is_following() and self.held_bytes < HELD_BYTES_MAX:
+            self._hold(call)
+        else:
+            self.park(call)
+
+    def _is_following(self) -> bool:
+        return self.shared.role is Role.REPLICA and self.target.active and not self.target.full
+
+    def _hold(self, call: EnqueueCall) -> None:
+        previous = self.held.pop(call.key, None)
+        if previous is not None:
+            self.held_bytes -= len(previous.batch)
+            self.orders.reply(previous.waiter, Moved("the same request came again; its newest caller is answered"))
+        self.held[call.key] = call
+        self.held_bytes += len(call.batch)
+        self._send(call)
+
+    def _send(self, call: EnqueueCall) -> None:
+        hold = Hold(key=held_key(call), batch=call.batch, request_id=call.request_id, min_copies=call.min_copies)
+        self.shared.send(hold=hold)
+
+    def held_body(self, key: HeldKey) -> bytes | None:
+        """The body that a record without one needs."""
+        call = self.held.get((key.client_id, key.queue, key.first_sequence))
+        return call.batch if call is not None else None
+
+    def _release(self, key: Key) -> EnqueueCall | None:
+        call = self.held.pop(key, None)
+        self.repetitions.pop(key, None)
+        if call is not None:
+            self.held_bytes -= len(call.batch)
+        return call
+
+    # -- there is a master -----------------------------------------------------------------------------------------
+
+    def on_following(self) -> None:
+        """A master is known and takes held requests: send everything that waits, oldest first."""
+        if not self._is_following():
+            return
+        self.repetitions.clear()
+        for call in self.held.values():
+            self._send(call)
+        parked, self.parked = self.parked, deque()
+        for call in parked:
+            if isinstance(call, EnqueueCall):
+                self.submit(call)
+            else:
+                self.orders.reply(call.waiter, Moved("the master is the other member; repeat the call"))
+
+    def on_serving(self) -> None:
+        """This member is master: order everything that waits, held requests first (they came earlier)."""
+        calls: list[Call] = [*self.held.values(), *self.parked]
+        self.held.clear()
+        self.held_bytes = 0
+        self.repetitions.clear()
+        self.parked.clear()
+        for call in calls:
+            if call.waiter is None or not call.waiter.cancelled:
+                self.orders.execute(call)
+
+    def on_hold_reject(self, reject: HoldReject) -> None:
+        """The master refused a held request, or had executed it before."""
+        key = (reject.key.client_id, reject.key.queue, reject.key.first_sequence)
+        call = self.held.get(key)
+        if call is None:
+            return
+        if reject.HasField("error"):
+            self._release(key)
+            error = reject.error
+            self.orders.reply(call.waiter, Failed(error.reason, error.message, dict(error.metadata)))
+        else:
+            self.repetitions[key] = reject.duplicate_of
+            self.answer_repetitions()
+
+    def answer_repetitions(self) -> None:
+        """Answer repetitions whose first execution is applied here."""
+        machine = self.shared.machine
+        if not self.repetitions or machine is None:
+            return
+        for key in [key for key, log_index in self.repetitions.items() if log_index <= machine.applied_index]:
+            call = self._release(key)
+            if call is not None:
+                self._answer_repetition(call)
+
+    def _answer_repetition(self, call: EnqueueCall) -> None:
+        try:
+            plan = self.orders.machine.plan_enqueue(
+                now_ms=self.orders.now_ms,
+                queue=call.queue,
+                client_id=call.client_id,
+                first_sequence=call.first_sequence,
+                request_id=call.request_id,
+                request_hash=call.request_hash,
+                columns=call.columns,
+                member=call.member or self.shared.member,
+            )
+        except Refused as refused:
+            self.orders.refuse(call, refused)
+            return
+        assert not isinstance(plan, Fresh), "the master knew this request at an index that is applied here"
+        for run in plan.runs:
+            self.orders.reply(call.waiter, repeated(run, self._copies))
+
+    @property
+    def _copies(self) -> int:
+        return 2 if self.target.opened else 1
+
+    def _on_apply(self, record: Pending) -> None:
+        """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not our fsync)."""
+        if not self.held or record.header.WhichOneof("op") != "enqueue":
+            return
+        op = record.header.enqueue
+        machine = self.orders.machine
+        key = (record.header.request_id or op.client_id, machine.queue(op.queue_id).name, op.first_sequence)
+        call = self._release(key)
+        if call is not None:
+            done = enqueue_done(call, op, record.log_index, record.epoch, self._copies)
+            self.orders.reply(call.waiter, done)
+
+    def expire(self, now_ms: int) -> None:
+        """Answer NO_MASTER to parked calls whose time is over, and forget those whose caller left."""
+        if not self.parked:
+            return
+        keep: deque[Call] = deque()
+        for call in self.parked:
+            if call.waiter is not None and call.waiter.cancelled:
+                continue
+            if call.deadline_ms and call.deadline_ms <= now_ms:
+                message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
+                self.orders.reply(call.waiter, Failed(Reason.REASON_NO_MASTER, message, {}, 500))
+            else:
+                keep.append(call)
+        self.parked = keep

@@ -1,0 +1,226 @@
+"""The connection to the peer: one channel, three streams, dialled by the member with the higher name. Carries frames; decides nothing.
+
+Data carries everything that must stay in order; Heartbeat is never behind it; Transfer is bulk. When any of them ends the connection is
+over for all three, and nothing of it crosses into the next one (P13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import grpc
+
+from replica.session import PeerRefused, Session, check_hello
+from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
+from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer, PeerServiceStub
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.node import Node
+
+log = logging.getLogger("tandemq.link")
+
+REDIAL_S = 0.1
+HELLO_TIMEOUT_S = 2.0
+PROBE_TIMEOUT_S = 0.3
+FRAME_BYTES_MAX = 32 << 20
+"""A frame of records (2 MiB) plus one whole batch of the largest size, with room."""
+
+CHANNEL_OPTIONS = [
+    ("grpc.max_send_message_length", FRAME_BYTES_MAX),
+    ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 500),
+    ("grpc.http2.ping_timeout_ms", 500),  # without it the keepalive never closes a frozen connection (ecosystem.md 2.3)
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # a redial is a new connection, not the backoff of the last one
+    ("grpc.enable_retries", 0),
+]
+
+
+class Stream(Protocol):
+    """What both ends of a bidi stream have in common."""
+
+    async def read(self) -> object: ...
+
+    async def write(self, message: object) -> None: ...
+
+
+@dataclass(slots=True)
+class PeerInfo:
+    """What is known of the peer outside of any domain."""
+
+    member: str
+    address: str
+    endpoint: str = ""
+    instance_id: str = ""
+
+
+class Link:
+    """Keeps one session with the peer alive, and says when there is none."""
+
+    def __init__(self, node: Node, member: str, peer: PeerInfo, hello: Callable[[], Hello]) -> None:
+        self.node = node
+        self.member = member
+        self.peer = peer
+        self.hello = hello
+        self.session: Session | None = None
+        self.refused = False
+        """Nobody listens at the peer's port: with no session, the peer's process is gone."""
+        self.last_refusal = ""
+        self._waiting: dict[str, asyncio.Future[Stream]] = {}
+        self._accepting = asyncio.Lock()
+
+    @property
+    def dials(self) -> bool:
+        """One rule for both members, so that two dials never cross."""
+        return self.member > self.peer.member
+
+    async def run(self) -> None:
+        """Dial, or watch the peer's port while there is no session."""
+        while True:
+            if self.session is None:
+                self.refused = await self._is_refused()
+                if not self.refused and self.dials:
+                    await self._dial()
+            await asyncio.sleep(REDIAL_S if self.session is None else REDIAL_S / 2)
+
+    async def _is_refused(self) -> bool:
+        """Whether the peer's port refuses: its process is gone, or its host answers for it. A frozen process still accepts."""
+        host, _, port = self.peer.address.rpartition(":")
+        try:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), PROBE_TIMEOUT_S)
+        except ConnectionRefusedError:
+            return True
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return False
+
+    # -- dialling --------------------------------------------------------------------------------------------------
+
+    async def _dial(self) -> None:
+        channel = grpc.aio.insecure_channel(self.peer.address, options=CHANNEL_OPTIONS)
+        try:
+            stub = PeerServiceStub(channel)
+            data = stub.Data()
+            await data.write(PeerFrame(hello=self.hello()))
+            first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
+            if not isinstance(first, PeerFrame):
+                raise PeerRefused("the peer closed the stream before its HELLO")
+            check_hello(first, self.hello(), self.peer.member)
+            beat = stub.Heartbeat()
+            await beat.write(HeartbeatFrame(member=self.member))
+            transfer = stub.Transfer()
+            await transfer.write(TransferFrame(member=self.member))
+            await self._run_session(Session(self.node, data, beat, transfer), first.hello)
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError) as error:
+            self._note(f"no connection to {self.peer.address}: {_text(error)}")
+        except PeerRefused as refused:
+            self._note(str(refused))
+            await asyncio.sleep(1)
+        finally:
+            await channel.close()
+
+    def _note(self, text: str) -> None:
+        if text != self.last_refusal:
+            self.last_refusal = text
+            log.warning("%s", text)
+
+    # -- accepting -------------------------------------------------------------------------------------------------
+
+    async def accept(self, data: Stream) -> None:
+        """A Data stream that the peer opened; returns when it is over."""
+        first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
+        if not isinstance(first, PeerFrame):
+            return
+        check_hello(first, self.hello(), self.peer.member)
+        if self.session is not None:
+            self.session.close("the peer has opened a new connection")
+        async with self._accepting:  # the old session has said that it is over before the new one begins
+            loop = asyncio.get_running_loop()
+            self._waiting = {"beat": loop.create_future(), "transfer": loop.create_future()}
+            await data.write(PeerFrame(hello=self.hello()))
+            waiting = self._waiting
+            try:
+                beat, transfer = await asyncio.wait_for(asyncio.gather(*waiting.values()), HELLO_TIMEOUT_S)
+            except TimeoutError:
+                return
+            await self._run_session(Session(self.node, data, beat, transfer), first.hello)
+
+    async def lend(self, kind: str, stream: Stream) -> None:
+        """A Heartbeat or Transfer stream of the connection that is being accepted; returns when the session is over."""
+        waiting = self._waiting.get(kind)
+        if waiting is None or waiting.done():
+            return
+        waiting.set_result(stream)
+        while waiting is self._waiting.get(kind):
+            session = self.session
+            if session is None:
+                await asyncio.sleep(REDIAL_S)
+                if self.session is None and waiting is self._waiting.get(kind):
+                    return
+            else:
+                await session.ended.wait()
+                return
+
+    # -- the session -----------------------------------------------------------------------------------------------
+
+    async def _run_session(self, session: Session, hello: Hello) -> None:
+        self.peer.endpoint = hello.endpoint or self.peer.endpoint
+        self.peer.instance_id = hello.instance_id
+        self.session = session
+        self.refused = False
+        self.last_refusal = ""
+        log.info("connected to %s, incarnation %d", hello.member, hello.incarnation)
+        try:
+            why = await session.run(hello)
+            log.info("connection to %s is over: %s", hello.member, why)
+        finally:
+            self.session = None
+            self.refused = await self._is_refused()
+
+
+class PeerServicer(PeerServiceServicer):
+    """The peer port."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+
+    async def Data(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override]  # noqa: N802, ARG002
+        """Operations; see PeerService.Data."""
+        try:
+            await self.link.accept(context)  # type: ignore[arg-type]  # read and write are on the context
+        except PeerRefused as refused:
+            self.link._note(str(refused))  # noqa: SLF001  # same module
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refused))
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no HELLO came in time")
+
+    async def Heartbeat(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override]  # noqa: N802, ARG002
+        """Signs of life; see PeerService.Heartbeat."""
+        await self._lend("beat", context)
+
+    async def Transfer(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override]  # noqa: N802, ARG002
+        """Full transfers; see PeerService.Transfer."""
+        await self._lend("transfer", context)
+
+    async def _lend(self, kind: str, context: grpc.aio.ServicerContext) -> None:
+        first = await context.read()
+        if getattr(first, "member", "") != self.link.peer.member:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"only {self.link.peer.member} may open this stream")
+        await self.link.lend(kind, context)  # type: ignore[arg-type]  # read and write are on the context
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return type(error).__name__
+
+
+__all__ = ["CHANNEL_OPTIONS", "Link", "PeerInfo", "PeerServicer"]

@@ -1,0 +1,365 @@
+"""Composition root of a queue manager: the one place that builds stores, clocks, sockets and cores and puts them together."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from failover.authority import WitnessAuthority
+from failover.detector import Detector, Light
+from failover.marks import Role
+from replica.calls import EnqueueCall
+from replica.domain import Domain
+from replica.http import HttpServer
+from replica.link import Link, PeerInfo, PeerServicer
+from replica.machine import Limits, columns_of
+from replica.maintenance import Maintenance
+from replica.members import LOCAL, MAIN, MESSAGE_BYTES_MAX, Members, domain_number
+from replica.metrics import Metrics
+from replica.node import Node, monotonic_ms
+from replica.orders import ENQUEUE_STORE_SHARE
+from replica.recovery import open_shared, recover
+from replica.service_admin import AdminHandlers
+from replica.service_queue import QueueHandlers, fingerprint
+from replica.service_status import StatusHandlers
+from replica.session import PROTOCOL_MAX, PROTOCOL_MIN
+from storage.disk import open_disk
+from storage.errors import StorageError
+from tandemq.errors import error_of
+from tandemq.peer.v1.peer_service_pb2 import Hello
+from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1 import queue_service_pb2
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.effects import RoleChanged
+    from storage.store import Store
+    from tandemq.config import ManagerConfig
+    from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, PeerFrame
+
+log = logging.getLogger("tandemq.manager")
+
+INCARNATION = "incarnation"
+WATCH_S = 0.02
+SERVER_OPTIONS = [
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.so_reuseport", 0),  # a second process on the port is an error, not a second half of the clients
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.max_metadata_size", 8 << 10),
+    ("grpc.max_concurrent_streams", 1_000),
+]
+_STORAGE_REASONS = {
+    "NewerFormat": "NEWER_FORMAT",
+    "DirectoryInUse": "DIRECTORY_IN_USE",
+    "WrongPair": "WRONG_PAIR",
+    "StoreFull": "STORAGE_FULL",
+}
+
+
+class Manager:
+    """One queue manager. `start` once, `stop` once; several may live in one process, each with its own directory and ports."""
+
+    def __init__(self, config: ManagerConfig) -> None:
+        self.config = config
+        self.ports: dict[str, int] = {}
+        self._store: Store | None = None
+        self._node: Node | None = None
+        self._members: Members | None = None
+        self._link: Link | None = None
+        self._authority: WitnessAuthority | None = None
+        self._servers: list[grpc.aio.Server] = []
+        self._http: HttpServer | None = None
+        self._health: health.aio.HealthServicer | None = None
+        self._closed = asyncio.Event()
+        self._incarnation = 0
+        self._instance = ""
+        self.detector = Detector(config.timers.suspect_ms, config.timers.lost_ms)
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the directory, recover, bind, serve. Raises TandemqError naming what, where and what to do; nothing stays open then."""
+        try:
+            await self._start()
+        except StorageError as error:
+            await self._release()
+            reason = _STORAGE_REASONS.get(type(error).__name__, "CORRUPT_STORE")
+            raise error_of(reason, str(error)) from error
+        except BaseException:
+            await self._release()
+            raise
+
+    async def _start(self) -> None:
+        config = self.config
+        directory = Path(config.data_dir)
+        store = open_disk(
+            directory, pair=config.pair, member=config.member, map_bytes=config.limits.map_bytes
+        )
+        self._store = store
+        store.reader_check()
+        if config.pair:
+            self._authority = WitnessAuthority(config.witness, config.pair, config.member)
+        node = Node(store, self._authority, self._limits(MAIN))
+        self._node = node
+        node.start()
+        await self._begin_incarnation(node)
+        members = Members(
+            node,
+            pair=config.pair,
+            member=config.member,
+            endpoint=config.endpoint,
+            peer=config.peer_member,
+            peer_endpoint=config.peer_endpoint,
+        )
+        members.park_ms = config.limits.park_ms
+        self._members = members
+        await self._open_domains(node, members)
+        node.on_role = self._on_role
+        if config.pair:
+            self._link = Link(node, config.member, PeerInfo(config.peer_member, config.peer_address), self._hello)
+            node.on_stale = lambda _domain: self._send_hello()
+            node.on_beat = self._on_beat
+        await self._serve(members)
+        self._start_domains(node)
+        if self._link is not None:
+            node.spawn(self._link.run())
+            node.spawn(self._watch_peer(self._link))
+        node.spawn(self._watch_failure(node))
+
+    def _limits(self, domain: str) -> Limits:
+        unreplicated = domain == LOCAL or not self.config.pair
+        return Limits(
+            replication=admin_pb2.REPLICATION_NONE if unreplicated else admin_pb2.REPLICATION_FULL,
+            domain_name=domain,
+            batch_bytes_max=self.config.limits.max_batch_bytes,
+        )
+
+    async def _begin_incarnation(self, node: Node) -> None:
+        stored = node.store.get_meta(INCARNATION)
+        self._incarnation = int.from_bytes(stored or b"", "big") + 1
+        self._instance = (node.store.get_meta("instance") or b"").hex()
+        await node.write(lambda batch: batch.meta.__setitem__(INCARNATION, self._incarnation.to_bytes(8, "big")))
+
+    async def _open_domains(self, node: Node, members: Members) -> None:
+        config = self.config
+        for name in dict.fromkeys((*config.domains, MAIN, LOCAL)):
+            peer = "" if name == LOCAL else config.peer_member
+            limits = self._limits(name)
+            shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
+            domain = Domain(shared, bias_ms=config.timers.replica_bias_ms)
+            domain.orders.volatile_bytes_max = config.limits.volatile_bytes
+            domain.held_call = self._held_call
+            shared.machine = await recover(node.store, shared)
+            members.add(domain)
+
+    def _start_domains(self, node: Node) -> None:
+        config = self.config
+        for domain in node.domains.values():
+            domain.start(monotonic_ms(), node.clock.now_ms())
+            node.dispatch(domain)
+            upkeep = Maintenance(
+                node,
+                domain,
+                journal_bytes=config.limits.journal_bytes,
+                journal_ms=config.limits.journal_hours * 3_600_000,
+            )
+            node.spawn(upkeep.run())
+
+    async def stop(self) -> None:
+        """Stop serving, write what is pending, free ports and directory. A clean stop leaves nothing to repair."""
+        self._closed.set()
+        await self._release()
+
+    async def _release(self) -> None:
+        for server in self._servers:
+            await server.stop(0.2)
+        if self._http is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._http.stop)
+        if self._node is not None:
+            await self._node.stop()
+        if self._members is not None:
+            await self._members.close()
+        if self._authority is not None:
+            await self._authority.close()
+        if self._store is not None:
+            self._store.close()
+        self._servers, self._http, self._node, self._store = [], None, None, None
+
+    async def wait_closed(self) -> None:
+        """Until `stop` is called, or the manager cannot go on: then the reason is raised."""
+        assert self._node is not None
+        closed = asyncio.create_task(self._closed.wait())
+        done, _ = await asyncio.wait({closed, self._node.failed}, return_when=asyncio.FIRST_COMPLETED)
+        if closed not in done:
+            closed.cancel()
+            raise self._node.failed.result()
+
+    async def _watch_failure(self, node: Node) -> None:
+        await asyncio.wait({node.failed})
+        log.error("this manager stops: %r", node.failed.result())
+
+    # -- ports -----------------------------------------------------------------------------------------------------
+
+    async def _serve(self, members: Members) -> None:
+        config = self.config
+        status = StatusHandlers(members, instance_id=self._instance, incarnation=self._incarnation, facts=self._facts)
+        clients = grpc.aio.server(options=SERVER_OPTIONS)
+        handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), *status.handlers()]
+        clients.add_generic_rpc_handlers(handlers)
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
+        names = [f"tandemq.v1.{name}" for name in ("QueueService", "QueueAdminService", "ManagerAdminService", "PairService")]
+        names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, clients)
+        self.ports["client"] = self._bind(clients, config.listen_client)
+        self._servers.append(clients)
+        if self._link is not None:
+            peers = grpc.aio.server(options=[("grpc.max_receive_message_length", 32 << 20), *SERVER_OPTIONS[2:]])
+            add_PeerServiceServicer_to_server(PeerServicer(self._link), peers)
+            self.ports["peer"] = self._bind(peers, config.listen_peer)
+            self._servers.append(peers)
+        host, _, port = config.listen_http.rpartition(":")
+        try:
+            self._http = HttpServer(host.strip("[]"), int(port), self._ready, Metrics(members))
+        except OSError as error:
+            raise _port_error(config.listen_http, error) from error
+        self.ports["http"] = self._http.port
+        self._http.start()
+        for server in self._servers:
+            await server.start()
+        await self._tell_health()
+
+    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise _port_error(address, error) from error
+        if not port:
+            raise _port_error(address, OSError(errno.EADDRINUSE, "address in use"))
+        return port
+
+    def _ready(self) -> tuple[bool, dict[str, Any]]:
+        members = self._members
+        if members is None:
+            return False, {}
+        main = members.by_name[MAIN]
+        ready = main.replication.serving or main.target.opened
+        return ready, {"member": members.member, "role": main.shared.role.name, "epoch": main.shared.state.epoch}
+
+    async def _tell_health(self) -> None:
+        assert self._health is not None
+        assert self._members is not None
+        serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+        master = self._members.by_name[MAIN].replication.serving
+        await self._health.set("", serving)
+        await self._health.set("tandemq.v1.QueueService", serving if master else not_serving)
+        await self._health.set("tandemq.v1.readable", serving if self._ready()[0] else not_serving)
+
+    # -- the peer --------------------------------------------------------------------------------------------------
+
+    def _facts(self) -> dict[str, Any]:
+        session = self._link.session if self._link is not None else None
+        return {
+            "peer_connected": session is not None,
+            "witness_connected": self._authority.connected if self._authority is not None else False,
+            "peer_heard_ago_ms": max(0, monotonic_ms() - session.heard_ms) if session is not None else 0,
+        }
+
+    def _hello(self) -> Hello:
+        assert self._node is not None
+        return Hello(
+            pair=self.config.pair,
+            member=self.config.member,
+            instance_id=self._instance,
+            incarnation=self._incarnation,
+            protocol_min=PROTOCOL_MIN,
+            protocol_max=PROTOCOL_MAX,
+            endpoint=self.config.endpoint,
+            domains=[domain.hello() for domain in self._node.domains.values() if domain.shared.peer],
+        )
+
+    def _send_hello(self) -> None:
+        if self._link is not None and self._link.session is not None:
+            self._link.session.send_hello(self._hello())
+
+    def _on_role(self, domain: Domain, _change: RoleChanged) -> None:
+        assert self._members is not None
+        assert self._node is not None
+        if self._link is not None and self._link.peer.endpoint:
+            self._members.peer_endpoint = self._link.peer.endpoint
+        self._members.on_change()
+        self._send_hello()
+        if self._health is not None and domain.shared.name == MAIN:
+            self._node.spawn(self._tell_health())
+
+    def _on_beat(self, frame: HeartbeatFrame) -> None:
+        self.detector.on_peer_report(monotonic_ms(), frame.heard_ago_ms)
+
+    async def _watch_peer(self, link: Link) -> None:
+        """Turns the detector's light into what the domains are told (rulings.md 9)."""
+        assert self._node is not None
+        node = self._node
+        had_session = False
+        while True:
+            await asyncio.sleep(WATCH_S)
+            now = monotonic_ms()
+            session = link.session
+            if session is None and had_session:
+                self.detector.on_link_reset(now)
+            had_session = session is not None
+            if session is None and link.refused:
+                self.detector.on_reconnect_refused(now)
+            reading = self.detector.on_tick(now)
+            suspect = reading.paused or (session is not None and reading.light is not Light.GREEN)
+            for domain in node.domains.values():
+                if domain.shared.peer:
+                    domain.shared.suspect = suspect
+            if reading.light is Light.RED:
+                if session is not None:
+                    session.close("the peer is silent for longer than the lost time")
+                for domain in node.domains.values():
+                    if domain.shared.peer:
+                        domain.on_lost(now, refused=link.refused)
+                        node.dispatch(domain)
+            usage = node.store.usage()
+            full = usage.used_bytes > ENQUEUE_STORE_SHARE * usage.map_bytes
+            for domain in node.domains.values():
+                domain.orders.storage_full = full
+
+    def _held_call(self, frame: PeerFrame) -> EnqueueCall:
+        """A batch that the peer holds for one of its clients."""
+        hold = frame.hold
+        batch = queue_service_pb2.EnqueueBatch.FromString(hold.batch)
+        return EnqueueCall(
+            None,
+            hold.key.queue,
+            b"" if hold.request_id else hold.key.client_id,
+            hold.key.first_sequence,
+            columns_of(batch),
+            hold.batch,
+            request_id=hold.request_id,
+            request_hash=fingerprint(hold.batch) if hold.request_id else 0,
+            min_copies=hold.min_copies,
+            member=self.config.peer_member,
+        )
+
+
+def _port_error(address: str, error: Exception) -> Exception:
+    name = Reason.Name(Reason.REASON_PORT_IN_USE).removeprefix("REASON_")
+    return error_of(name, f"cannot listen on {address}: {error}; stop whoever uses it, or choose another port")
+
+
+__all__ = ["Manager", "Role"]

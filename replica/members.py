@@ -1,0 +1,95 @@
+"""Which domain a queue is in, who is its master, and how to reach him: the member's address book. No protocol decisions."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import TYPE_CHECKING
+
+import grpc
+
+from failover.marks import Role
+
+if TYPE_CHECKING:
+    from replica.domain import Domain
+    from replica.node import Node
+
+MAIN = "main"
+LOCAL = "local"
+MESSAGE_BYTES_MAX = 16 << 20
+HOP = "x-tandemq-hop"
+
+_PROXY_OPTIONS = [
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", 1000),
+    ("grpc.keepalive_timeout_ms", 500),
+    ("grpc.http2.ping_timeout_ms", 500),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_retries", 0),
+]
+
+
+def domain_number(name: str) -> int:
+    """Number of a domain on the wire and on disk: a hash of its name, so that both members agree without talking."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "big") or 1
+
+
+class Members:
+    """The member's own name and addresses, its peer's, and the domains between them."""
+
+    def __init__(self, node: Node, *, pair: str, member: str, endpoint: str, peer: str, peer_endpoint: str) -> None:
+        self.node = node
+        self.pair = pair
+        self.member = member
+        self.endpoint = endpoint
+        self.peer = peer
+        self.peer_endpoint = peer_endpoint
+        self.by_name: dict[str, Domain] = {}
+        self.changed = asyncio.Event()
+        """Set and replaced at each change of a role."""
+        self.park_ms = 5000
+        self._channel: grpc.aio.Channel | None = None
+        self._channel_to = ""
+
+    def on_change(self) -> None:
+        """A role has changed: whoever waits for a master looks again."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    def add(self, domain: Domain) -> None:
+        """A domain of this member."""
+        self.by_name[domain.shared.name] = domain
+        self.node.domains[domain.shared.domain] = domain
+
+    def of_queue(self, queue: str) -> Domain:
+        """The domain that a queue is in; main when no domain here knows it."""
+        for domain in self.by_name.values():
+            machine = domain.shared.machine
+            if machine is not None and machine.queue_id(queue) is not None:
+                return domain
+        return self.by_name[MAIN]
+
+    def master_endpoint(self, domain: Domain) -> str:
+        """Where the master serves clients; empty when it is not known."""
+        if domain.replication.serving:
+            return self.endpoint
+        if domain.shared.role is Role.REPLICA and domain.shared.master == self.peer:
+            return self.peer_endpoint
+        return ""
+
+    def channel(self) -> grpc.aio.Channel:
+        """To the peer's client port, for calls that are proxied."""
+        if self._channel is None or self._channel_to != self.peer_endpoint:
+            self._channel = grpc.aio.insecure_channel(self.peer_endpoint, options=_PROXY_OPTIONS)
+            self._channel_to = self.peer_endpoint
+        return self._channel
+
+    async def close(self) -> None:
+        """Let go of the proxy's channel."""
+        if self._channel is not None:
+            await self._channel.close()

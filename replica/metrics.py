@@ -1,0 +1,75 @@
+"""Names, labels and help of every metric, read from the cores when somebody asks; nothing is counted twice for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from failover.marks import Role
+from replica.node import monotonic_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
+    from replica.members import Members
+
+ROLES = (Role.PROBE, Role.REPLICA, Role.MASTER, Role.MASTER_SUSPENDED)
+
+
+class Metrics:
+    """A collector over one member. Reads plain attributes: safe from another thread, exact to the moment."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+
+    def collect(self) -> Iterable[Metric]:
+        """Called at each scrape."""
+        yield from self._domains()
+        yield from self._queues()
+        node = self.members.node
+        usage = node.store.usage()
+        yield GaugeMetricFamily("tandemq_store_used_bytes", "Live bytes in the store.", value=usage.used_bytes)
+        yield GaugeMetricFamily("tandemq_store_map_bytes", "Bytes that the store may have.", value=usage.map_bytes)
+        yield CounterMetricFamily("tandemq_commits", "Group commits.", value=node.commits)
+        yield CounterMetricFamily("tandemq_commit_seconds", "Time spent in group commits.", value=node.commit_seconds)
+        began = node.write_began_ms
+        stall = (monotonic_ms() - began) / 1000 if began else 0
+        yield GaugeMetricFamily("tandemq_commit_under_way_seconds", "Age of the commit that is under way.", value=stall)
+
+    def _domains(self) -> Iterable[Metric]:
+        labels = ["domain"]
+        epoch = GaugeMetricFamily("tandemq_epoch", "Epoch in force.", labels=labels)
+        role = GaugeMetricFamily("tandemq_role", "1 for the role that the member has.", labels=["domain", "role"])
+        last = GaugeMetricFamily("tandemq_log_index", "Last ordered log index.", labels=labels)
+        commit = GaugeMetricFamily("tandemq_commit_index", "Committed log index.", labels=labels)
+        copies = GaugeMetricFamily("tandemq_copies", "Members that hold what is acknowledged.", labels=labels)
+        parked = GaugeMetricFamily("tandemq_parked_calls", "Calls that are parked or held.", labels=labels)
+        for name, domain in self.members.by_name.items():
+            shared = domain.shared
+            epoch.add_metric([name], shared.state.epoch)
+            for each in ROLES:
+                role.add_metric([name, each.name.lower()], float(shared.role is each))
+            last.add_metric([name], shared.log.last_index)
+            commit.add_metric([name], shared.commit_index)
+            copies.add_metric([name], domain.replication.copies)
+            parked.add_metric([name], len(domain.holding))
+        return [epoch, role, last, commit, copies, parked]
+
+    def _queues(self) -> Iterable[Metric]:
+        labels = ["domain", "queue"]
+        ready = GaugeMetricFamily("tandemq_queue_messages", "Messages, ready and leased.", labels=labels)
+        enqueued = CounterMetricFamily("tandemq_enqueued", "Messages accepted.", labels=labels)
+        acked = CounterMetricFamily("tandemq_settled", "Messages settled by ack.", labels=labels)
+        for name, domain in self.members.by_name.items():
+            machine = domain.shared.machine
+            if machine is None:
+                continue
+            for queue in machine.names()[:1000]:
+                info = machine.queue_info(queue, self.members.member)
+                ready.add_metric([name, queue], info.length)
+                enqueued.add_metric([name, queue], info.enqueued_total)
+                acked.add_metric([name, queue], info.acked_total)
+        return [ready, enqueued, acked]

@@ -1,0 +1,296 @@
+"""The loop of a member: persists, sends, asks and answers what the cores of its domains decide. No decision about the protocol is made here.
+
+The durability order, written once (DESIGN.md 2.2). For every effect of a core, in the order in which it asked:
+  1. What must be persisted joins the pending batch; one writer thread commits one batch at a time (group commit).
+  2. Records are offered to the peer at the same time: both fsyncs run in parallel.
+  3. Only when a batch is durable does its core hear of it, and only then may an answer that rests on it exist as an effect.
+  4. A failed commit is never retried: the process stops, and the peer or the next start decides what is true (reliability.md 3, rule 10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from failover.authority import CasDone, CasRefused
+from failover.register import Register
+from replica.effects import (
+    Deliver,
+    GetRegister,
+    Persist,
+    Rebuild,
+    Reply,
+    RoleChanged,
+    Send,
+    SetRegister,
+    StartTransfer,
+    StopTransfer,
+)
+from replica.recovery import rebuild
+from storage.errors import StorageError, StoreFull
+from storage.store import Append, WriteBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from failover.authority import Authority
+    from replica.domain import Domain
+    from replica.effects import Effect
+    from replica.machine.limits import Limits
+    from storage.store import Store
+    from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, PeerFrame
+
+log = logging.getLogger("tandemq.node")
+
+TICK_S = 0.02
+"""Finer than the replica's bias and the retry of a read register; a tick with nothing to do costs microseconds."""
+FULL_RETRY_S = 0.5
+
+
+def monotonic_ms() -> int:
+    """Boot-time clock: goes on while the machine sleeps."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+class DomainClock:
+    """A domain's time: wall time at the start plus what the boot-time clock says has passed (rulings.md 14)."""
+
+    def __init__(self) -> None:
+        self._offset_ms = int(time.time() * 1000) - monotonic_ms()
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970; the core never lets a domain's time fall below its last record."""
+        return monotonic_ms() + self._offset_ms
+
+
+class Group:
+    """The batch that the next commit takes, and whom to tell."""
+
+    def __init__(self) -> None:
+        self.batch = WriteBatch()
+        self.last: dict[int, tuple[int, int]] = {}
+        """Domain: (generation, last log index)."""
+        self.tokens: list[tuple[int, object]] = []
+        self.done: list[asyncio.Future[None]] = []
+        self.empty = True
+
+    def add(self, domain: Domain, effect: Persist) -> None:
+        """Join an effect; a wipe or a cut takes earlier appends of the same group back."""
+        number = domain.shared.domain
+        batch = self.batch
+        self.empty = False
+        if effect.wipe:
+            batch.wipe.add(number)
+            batch.cut.pop(number, None)
+            batch.appends = [a for a in batch.appends if a.domain != number]
+            batch.inserts = [a for a in batch.inserts if a.domain != number]
+        if effect.cut is not None:
+            cut = effect.cut
+            batch.cut[number] = min(cut, batch.cut.get(number, cut))
+            batch.appends = [a for a in batch.appends if a.domain != number or a.log_index <= cut]
+        for entry in effect.appends:
+            batch.appends.append(Append(number, entry.log_index, entry.stored))
+            self.last[number] = (domain.shared.generation, entry.log_index)
+        batch.meta.update(effect.meta)
+        if effect.token is not None:
+            self.tokens.append((number, effect.token))
+
+
+class Node:
+    """One member's loop over its domains."""
+
+    def __init__(self, store: Store, authority: Authority | None, limits: Limits) -> None:
+        self.store = store
+        self.limits = limits
+        self.authority = authority
+        self.domains: dict[int, Domain] = {}
+        self.clock = DomainClock()
+        self.group = Group()
+        self.group_wake = asyncio.Event()
+        self.send_wake = asyncio.Event()
+        self.outbox: list[PeerFrame] = []
+        """Control frames for the peer, in order, ahead of records."""
+        self.outbox_open = False
+        self.on_role: Callable[[Domain, RoleChanged], None] = lambda _domain, _change: None
+        self.on_transfer: Callable[[Domain, StartTransfer], None] = lambda _domain, _start: None
+        self.on_stale: Callable[[Domain], None] = lambda _domain: None
+        self.on_beat: Callable[[HeartbeatFrame], None] = lambda _frame: None
+        self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        self.write_began_ms = 0
+        self.commits = 0
+        self.commit_seconds = 0.0
+        self.appended_bytes = 0
+        self._writer_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-writer")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Run the writer and the clock."""
+        self._loops = [self.spawn(self._write()), self.spawn(self._tick())]
+
+    def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """A task whose failure stops the process: a silent background task serves nobody (performance.md C8.3)."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+        return task
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self.failed.done():
+            self.failed.set_result(task.exception())  # type: ignore[arg-type]  # not None, asked above
+
+    async def stop(self) -> None:
+        """Write what is pending, then stop."""
+        if not self.group.empty and not self.failed.done():
+            await self.flush()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._writer_pool.shutdown(wait=True)
+
+    # -- effects ---------------------------------------------------------------------------------------------------
+
+    def dispatch(self, domain: Domain) -> None:
+        """Carry out what a core asked for; called after every event."""
+        while effects := domain.take():
+            for effect in effects:
+                self._carry_out(domain, effect)
+        self.send_wake.set()
+
+    def _carry_out(self, domain: Domain, effect: Effect) -> None:
+        match effect:
+            case Persist():
+                self.group.add(domain, effect)
+                self.appended_bytes += sum(len(entry.record) for entry in effect.appends)
+                self.group_wake.set()
+            case Reply(waiter, result):
+                waiter.answer(result)
+            case Deliver(consumer, done):
+                consumer.waiter.deliver(done)
+            case Send(frame):
+                if self.outbox_open:
+                    self.outbox.append(frame)
+            case GetRegister():
+                self.spawn(self._get_register(domain))
+            case SetRegister(expected, desired, purpose):
+                self.spawn(self._set_register(domain, effect, purpose))
+            case Rebuild(up_to):
+                self.spawn(self._rebuild(domain, up_to))
+            case StartTransfer():
+                self.on_transfer(domain, effect)
+            case StopTransfer():
+                pass  # sender and receiver compare the transfer's number at each frame
+            case RoleChanged():
+                log.info("domain %s: %s, epoch %d: %s", domain.shared.name, domain.shared.role.name, effect.epoch, effect.reason)
+                self.on_role(domain, effect)
+
+    async def _get_register(self, domain: Domain) -> None:
+        assert self.authority is not None
+        found = await self.authority.get(domain.shared.name)
+        domain.on_register(register_of(found), monotonic_ms())
+        self.dispatch(domain)
+
+    async def _set_register(self, domain: Domain, effect: SetRegister, purpose: str) -> None:
+        assert self.authority is not None
+        result = await self.authority.compare_and_set(domain.shared.name, effect.expected, effect.desired)
+        outcome, register = outcome_of(result)
+        log.info("domain %s: register %s: %s", domain.shared.name, purpose, outcome)
+        domain.on_set_result(purpose, outcome, register, monotonic_ms())
+        self.dispatch(domain)
+
+    async def _rebuild(self, domain: Domain, up_to: int) -> None:
+        await self.flush()  # the cut or the snapshot that this reads must be on disk
+        generation = domain.shared.generation
+        machine = await rebuild(self.store, domain.shared, up_to)
+        if generation == domain.shared.generation:  # else a later cut has asked for another one
+            domain.on_rebuilt(machine, monotonic_ms())
+            self.dispatch(domain)
+
+    # -- the writer ------------------------------------------------------------------------------------------------
+
+    async def flush(self) -> None:
+        """Wait until everything persisted so far is durable."""
+        done = asyncio.get_running_loop().create_future()
+        self.group.done.append(done)
+        self.group.empty = False
+        self.group_wake.set()
+        await done
+
+    async def write(self, batch_of: Callable[[WriteBatch], None]) -> None:
+        """Add to the pending batch by hand (transfers, maintenance) and wait until it is durable."""
+        batch_of(self.group.batch)
+        await self.flush()
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self.group_wake.wait()
+            self.group_wake.clear()
+            group, self.group = self.group, Group()
+            if group.empty:
+                continue
+            began = time.perf_counter()
+            self.write_began_ms = monotonic_ms()
+            await self._commit(loop, group)
+            self.write_began_ms = 0
+            self.commits += 1
+            self.commit_seconds += time.perf_counter() - began
+            self._tell(group)
+
+    async def _commit(self, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+        while True:
+            try:
+                await loop.run_in_executor(self._writer_pool, self.store.commit, group.batch)
+            except StoreFull as full:
+                # Nothing was done and nothing of it was answered; room may come back. Enqueues stop at 80 %, so this is the last line.
+                log.error("the store is full, nothing is acknowledged: %s", full)
+                await asyncio.sleep(FULL_RETRY_S)
+            else:
+                return
+
+    def _tell(self, group: Group) -> None:
+        now = monotonic_ms()
+        tokens: dict[int, list[object]] = {}
+        for number, token in group.tokens:
+            tokens.setdefault(number, []).append(token)
+        for number in group.last.keys() | tokens.keys():
+            domain = self.domains[number]
+            generation, last_index = group.last.get(number, (0, 0))
+            domain.on_persisted(generation, last_index, tokens.get(number, []), now)
+            self.dispatch(domain)
+        for done in group.done:
+            if not done.done():
+                done.set_result(None)
+
+    # -- time ------------------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            now, domain_now = monotonic_ms(), self.clock.now_ms()
+            for domain in self.domains.values():
+                domain.on_tick(now, domain_now)
+                self.dispatch(domain)
+
+
+def register_of(found: object) -> Register | None:
+    """The register, or None when it cannot be read."""
+    return found if isinstance(found, Register) else None
+
+
+def outcome_of(result: object) -> tuple[str, Register | None]:
+    """The three outcomes of P1 as the core names them."""
+    if isinstance(result, CasDone):
+        return "done", result.register
+    if isinstance(result, CasRefused):
+        return "refused", result.register
+    return "unknown", None
+
+
+__all__ = ["DomainClock", "Node", "StorageError", "monotonic_ms", "outcome_of", "register_of"]

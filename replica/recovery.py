@@ -1,0 +1,132 @@
+"""Reads a domain back from the store: where its log ends, and the queues' state by applying the log through the core's own machine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from failover.marks import DataMark
+from replica.log import DomainLog
+from replica.machine import Machine
+from replica.shared import Shared
+from replica.state import Boundary, DomainState, checkpoint_key, decode_state, state_key
+from storage.errors import CorruptRecord
+from storage.records import read_prefix, split, verify
+from tandemq.peer.v1.record_pb2 import RecordHeader
+
+if TYPE_CHECKING:
+    from replica.machine.limits import Limits
+    from storage.records import Prefix
+    from storage.store import Store
+
+log = logging.getLogger("tandemq.recovery")
+
+SLICE_RECORDS = 512
+"""Applied between two turns of the loop: about 10 ms."""
+
+
+class StoreReader:
+    """What the core may ask of older records."""
+
+    def __init__(self, store: Store, domain: int) -> None:
+        self._store = store
+        self._domain = domain
+
+    def prefix_at(self, log_index: int) -> Prefix | None:
+        """Prefix of a stored record, or None."""
+        record = self._store.read(self._domain, log_index)
+        return read_prefix(record) if record is not None else None
+
+
+def open_shared(store: Store, domain: int, name: str, member: str, peer: str, incarnation: int, limits: Limits) -> Shared:
+    """The domain as its disk has it; the queues' state is not rebuilt yet."""
+    stored = store.get_meta(state_key(domain))
+    state = decode_state(stored) if stored is not None else DomainState(name=name)
+    reader = StoreReader(store, domain)
+    domain_log = DomainLog(
+        domain, base_index=state.base_index, base_digest=state.base_digest, base_epoch=state.base_epoch, reader=reader
+    )
+    bounds = store.bounds(domain)
+    history = [Boundary(*pair) for pair in state.history]
+    if bounds is not None and bounds[1] > state.base_index and state.data is not DataMark.SYNCING:
+        prefix = reader.prefix_at(bounds[1])
+        assert prefix is not None
+        domain_log.restore(bounds[1], prefix.epoch, prefix.digest, _with_late_epochs(store, domain, history, prefix.epoch))
+    else:
+        domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
+    return Shared(domain, member, peer, incarnation, state, domain_log, limits)
+
+
+def _with_late_epochs(store: Store, domain: int, history: list[Boundary], last_epoch: int) -> list[Boundary]:
+    """Boundaries that came with records after the facts were written last."""
+    if history and history[-1].epoch >= last_epoch:
+        return history
+    out = list(history)
+    index = out[-1].first_index if out else 0
+    while True:
+        prefixes = store.scan_prefixes(domain, index)
+        for log_index, prefix, _ in prefixes:
+            if not out or prefix.epoch > out[-1].epoch:
+                out.append(Boundary(prefix.epoch, log_index))
+        if not prefixes or (out and out[-1].epoch >= last_epoch):
+            return out
+        index = prefixes[-1][0] + 1
+
+
+async def rebuild(store: Store, shared: Shared, up_to: int) -> Machine:
+    """The queues' state at a log index: the checkpoint, then every record after it, each one verified."""
+    domain = shared.domain
+    machine, index, digest = _from_checkpoint(store, shared, up_to)
+    while index < up_to:
+        rows = store.scan(domain, index + 1, limit_records=SLICE_RECORDS)
+        if not rows or rows[0][0] != index + 1:
+            found = f"found {rows[0][0]}" if rows else "found the end"
+            raise CorruptRecord(f"domain {shared.name}: record {index + 1} is missing, {found}")
+        for log_index, record in rows:
+            if log_index > up_to:
+                break
+            prefix = verify(record, previous_digest=digest)
+            if log_index != index + 1:
+                raise CorruptRecord(f"domain {shared.name}: record {index + 1} is missing, found {log_index}")
+            _, header, _ = split(record)
+            machine.apply(log_index, prefix.epoch, RecordHeader.FromString(bytes(header)))
+            index, digest = log_index, prefix.digest
+        await asyncio.sleep(0)
+    return machine
+
+
+def _from_checkpoint(store: Store, shared: Shared, up_to: int) -> tuple[Machine, int, bytes | None]:
+    domain = shared.domain
+    stored = store.get_meta(checkpoint_key(domain))
+    if stored is not None:
+        index = int.from_bytes(stored[:8], "big")
+        if index <= up_to:
+            machine = Machine.restore(stored[8:], members_of(shared), shared.limits)
+            found = shared.log.digest_at(index)
+            return machine, index, found[1] if found is not None else None
+    if shared.log.base_index or shared.state.kept_from > 1:
+        raise CorruptRecord(
+            f"domain {shared.name}: no checkpoint at or below log index {up_to}, and the log before {shared.state.kept_from} "
+            "is gone; this copy needs a full transfer from its peer"
+        )
+    return Machine(domain, members_of(shared), shared.limits), 0, shared.state.base_digest
+
+
+def members_of(shared: Shared) -> list[str]:
+    """The members of the domain."""
+    return sorted({shared.member, shared.peer} - {""})
+
+
+async def recover(store: Store, shared: Shared) -> Machine:
+    """The queues' state at the end of the log. A damaged copy gets an empty one, a mark, and no vote."""
+    if shared.state.data is DataMark.SYNCING:
+        return Machine(shared.domain, members_of(shared), shared.limits)
+    try:
+        return await rebuild(store, shared, shared.log.last_index)
+    except CorruptRecord as corrupt:
+        if not shared.peer:
+            raise
+        log.error("domain %s is damaged here and needs a full transfer: %s", shared.name, corrupt)
+        shared.mark(DataMark.DAMAGED)
+        return Machine(shared.domain, members_of(shared), shared.limits)

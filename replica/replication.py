@@ -1,0 +1,424 @@
+"""Who is master of one domain, in which epoch, and what is committed: takes events and returns effects. Never orders a client's call itself.
+
+Order on every way to mastership (P6; each step waits for the one before it): claim in the register, own epoch and its first record
+durable here, commit in the register, serve. A call that ends without an answer is unknown: back to PROBE, read again, start over (P1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from failover.marks import DataMark, Link, Role
+from failover.promotion import YOUNG_CLAIM_MS, Claim, Facts, Follow, claim_delay_ms, decide, next_epoch, retry_delay_ms
+from failover.register import RegisterState, add_member, claim, commit
+from replica.convert_marks import data_of
+from replica.effects import GetRegister, SetRegister
+from replica.sync_source import Phase, SyncSource
+
+if TYPE_CHECKING:
+    from failover.register import Register
+    from replica.shared import Shared
+    from replica.sync_target import SyncTarget
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello, OpAck, OpenAck
+
+REGISTER_RETRY_MS = 150
+"""Between two reads of an unreadable register: two tries inside the suspect time."""
+REGISTER_WATCH_MS = 1000
+"""A master reads its register this often: a left-over claim is found within it (P7)."""
+
+
+@dataclass(slots=True)
+class ClaimUnderWay:
+    """A claim of ours: `claiming` -> `storing` -> `committing`."""
+
+    step: str
+    members: frozenset[str]
+    epoch: int
+    desired: Register
+    reason: str
+
+
+class Mastership(Protocol):
+    """What becomes of clients' calls when the mastership comes or goes."""
+
+    def on_epoch_begin(self, epoch: int, members: frozenset[str], reason: str) -> int:
+        """Append the first record of an epoch, with the domain's facts in the same transaction; returns its log index."""
+        ...
+
+    def on_serving(self) -> None:
+        """The gate is open: take what was parked."""
+        ...
+
+    def on_not_serving(self) -> None:
+        """The mastership is gone: park or hand back what is unanswered."""
+        ...
+
+    def on_committed(self) -> None:
+        """The commit index has moved."""
+        ...
+
+
+class Replication:
+    """Role, epoch and commit index of one domain at one member."""
+
+    def __init__(self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int) -> None:
+        self.shared = shared
+        self.source = source
+        self.target = target
+        self.mastership = mastership
+        self.bias_ms = bias_ms
+        self.register: Register | None = None
+        self.reading = False
+        self.read_at_ms = -REGISTER_WATCH_MS
+        self.claim: ClaimUnderWay | None = None
+        self.required: frozenset[str] = frozenset()
+        """Members whose fsync a commit needs; never narrower than what the register names or may come to name (P2)."""
+        self.serving = False
+        self.epoch_first = 0
+        """Log index of the first record of our epoch: nothing commits below it in a new epoch (P10)."""
+        self.connected = False
+        self.hello: DomainHello | None = None
+        self.lost_at_ms: int | None = None
+        self.refused = False
+        self.was_master = False
+        self.failures = 0
+        self.not_before_ms = 0
+        self.young_since_ms: int | None = None
+        self.publishing = False
+        self.sync_when_read = False
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    def start(self, now_ms: int) -> None:
+        """Disk is read and the queues are rebuilt."""
+        shared = self.shared
+        if shared.peer:
+            shared.become(Role.PROBE, "started: looking for the peer and the register")
+            self._read_register(now_ms)
+            return
+        # A restarted master never resumes its epoch: records it shipped or lost must not share a number with new ones.
+        epoch = next_epoch(None, shared.state.epoch, shared.state.promised_epoch, 0)
+        self._store_epoch(epoch, frozenset({shared.member}), "unpaired manager starts")
+        self._serve(frozenset({shared.member}), "unpaired")
+
+    # -- the register ----------------------------------------------------------------------------------------------
+
+    def _read_register(self, now_ms: int) -> None:
+        if not self.reading and self.shared.peer:
+            self.reading = True
+            self.read_at_ms = now_ms
+            self.shared.effects.append(GetRegister())
+
+    def on_register(self, register: Register | None, now_ms: int) -> None:
+        """The register as it is; None when it cannot be read now."""
+        self.reading = False
+        if register is not None:
+            if register != self.register:
+                self.young_since_ms = now_ms if register.state is RegisterState.CLAIMED else None
+            self.register = register
+        if self.serving:
+            self._check_own(register)
+        if self.sync_when_read and self.serving:
+            self.sync_when_read = False
+            if self.hello is not None:
+                self.source.begin(self.hello)
+        if register is not None:
+            self._decide(now_ms)
+
+    def _check_own(self, register: Register | None) -> None:
+        # P7: anything but our own committed record means that somebody claimed; unreadable changes nothing while paired.
+        if register is None or self.publishing:
+            return
+        own = register.holder == self.shared.member and register.epoch == self.shared.state.epoch
+        if not (own and register.state is RegisterState.COMMITTED):
+            self.to_probe("the register holds another record than ours")
+        elif self._is_synced() and self.shared.peer not in register.in_sync_set:
+            self._publish(register)
+        elif self._is_synced() and self.shared.link is not Link.PAIRED:
+            self._paired()  # the add that went unanswered has landed
+
+    def on_set_result(self, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
+        """A compare-and-set ended: "done", "refused" or "unknown"."""
+        if register is not None:
+            self.register = register
+        if purpose == "add":
+            self._on_add_result(outcome, now_ms)
+            return
+        under_way = self.claim
+        if under_way is None or purpose != f"{under_way.step}:{under_way.epoch}":
+            return  # of a claim that was given up; if it landed, P7 finds it
+        if outcome != "done":
+            self.claim = None
+            self._back_off(now_ms)
+            self.to_probe(f"claim of epoch {under_way.epoch} was {outcome}")
+            self._read_register(now_ms)
+        elif under_way.step == "claiming":
+            under_way.step = "storing"
+            self._store_epoch(under_way.epoch, under_way.members, under_way.reason)
+        else:
+            self.claim = None
+            self.failures = 0
+            self._serve(under_way.members, under_way.reason)
+
+    def _back_off(self, now_ms: int) -> None:
+        self.failures += 1
+        # The member's name spreads two claimants apart without a random source in here.
+        jitter = (sum(self.shared.member.encode()) * 37 + self.failures * 61) % 97 / 97
+        self.not_before_ms = now_ms + retry_delay_ms(
+            self.failures, jitter, role_was_master=self.was_master, bias_ms=self.bias_ms
+        )
+
+    # -- claim, store, serve ---------------------------------------------------------------------------------------
+
+    def _decide(self, now_ms: int) -> None:
+        shared = self.shared
+        wants = shared.role is Role.PROBE or (self.serving and shared.role is Role.MASTER_SUSPENDED)
+        if not wants or self.claim is not None or self.publishing or shared.machine is None or not shared.peer:
+            return
+        decision = decide(self._facts(now_ms))
+        shared.last_change = str(decision.reason) if shared.role is Role.PROBE else shared.last_change
+        if not isinstance(decision, Claim):
+            if isinstance(decision, Follow):
+                self.failures = 0
+            return
+        if now_ms < self.not_before_ms:
+            return
+        register = self.register
+        assert register is not None
+        peer_epoch = max(self.hello.epoch, self.hello.promised_epoch) if self.hello is not None else 0
+        epoch = next_epoch(register, shared.state.epoch, shared.state.promised_epoch, peer_epoch)
+        desired = claim(register, member=shared.member, epoch=epoch, members=decision.members, nonce=self._nonce(epoch))
+        self.claim = ClaimUnderWay("claiming", decision.members, epoch, desired, str(decision.reason))
+        if self.serving:
+            self.serving = False
+            self.mastership.on_not_serving()
+        shared.effects.append(SetRegister(register, desired, f"claiming:{epoch}"))
+
+    def _facts(self, now_ms: int) -> Facts:
+        shared = self.shared
+        hello = self.hello
+        delay = claim_delay_ms(self.was_master, self.refused, self.bias_ms)
+        lost = self.lost_at_ms is not None and now_ms >= self.lost_at_ms + delay
+        young = self.young_since_ms is not None and now_ms < self.young_since_ms + YOUNG_CLAIM_MS
+        return Facts(
+            member=shared.member,
+            peer=shared.peer,
+            data=shared.state.data,
+            peer_connected=self.connected,
+            peer_role_master=hello is not None and hello.role in (Role.MASTER.value, Role.MASTER_SUSPENDED.value),
+            peer_data=data_of(hello.data_state) if hello is not None else None,
+            register=self.register,
+            peer_lost=lost,
+            epoch=shared.state.epoch,
+            peer_epoch=hello.epoch if hello is not None else 0,
+            young_claim=young,
+        )
+
+    def _nonce(self, epoch: int) -> bytes:
+        shared = self.shared
+        # Unique without a random source: a member counts its starts, and within one start each epoch or version once.
+        return f"{shared.member}/{shared.incarnation}/{epoch}".encode()
+
+    def _store_epoch(self, epoch: int, members: frozenset[str], reason: str) -> None:
+        shared = self.shared
+        self.target.stop()
+        shared.state.epoch = epoch
+        shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
+        shared.state.in_sync_set = sorted(members)
+        shared.apply_up_to(shared.log.last_index, tell=False)
+        self.epoch_first = self.mastership.on_epoch_begin(epoch, members, reason)
+
+    def on_epoch_durable(self, epoch: int) -> None:
+        """The first record of the epoch is durable here."""
+        under_way = self.claim
+        if under_way is None or under_way.step != "storing" or under_way.epoch != epoch:
+            return
+        under_way.step = "committing"
+        desired = commit(under_way.desired, nonce=self._nonce(epoch))
+        self.shared.effects.append(SetRegister(under_way.desired, desired, f"committing:{epoch}"))
+
+    def _serve(self, members: frozenset[str], reason: str) -> None:
+        shared = self.shared
+        self.required = members
+        self.serving = True
+        self.was_master = True
+        shared.master = shared.member
+        shared.link = Link.HANDSHAKE if self.connected else Link.DOWN
+        shared.become(Role.MASTER, reason)
+        self.lost_at_ms = None if self.connected else self.lost_at_ms
+        self.source.stop()
+        if self.connected and self.hello is not None:
+            self.source.begin(self.hello)
+        self.advance()
+        self.mastership.on_serving()
+
+    def to_probe(self, reason: str) -> None:
+        """Stop: no effect of ours is visible until the register and the peer have spoken again (P6, P7)."""
+        shared = self.shared
+        was_serving = self.serving
+        self.serving = False
+        self.publishing = False
+        self.sync_when_read = False
+        self.claim = None
+        self.required = frozenset()
+        self.source.stop()
+        self.target.stop()
+        shared.master = ""
+        shared.link = Link.HANDSHAKE if self.connected else Link.DOWN
+        shared.become(Role.PROBE, reason)
+        if was_serving:
+            self.mastership.on_not_serving()
+
+    # -- the peer --------------------------------------------------------------------------------------------------
+
+    def on_connected(self, now_ms: int) -> None:
+        """The Data stream is open; HELLOs cross."""
+        self.connected = True
+        self.hello = None
+        self.lost_at_ms = None
+        self.refused = False
+        self.shared.link = Link.HANDSHAKE
+        if self.shared.role is Role.MASTER_SUSPENDED and self.serving:
+            self.shared.become(Role.MASTER, "the peer is back")
+
+    def on_disconnected(self, now_ms: int) -> None:
+        """The connection is gone, for whatever reason; the peer is not lost yet."""
+        shared = self.shared
+        self.connected = False
+        self.hello = None
+        self.source.stop()
+        self.target.stop()
+        shared.link = Link.DOWN
+        if shared.role is Role.REPLICA:
+            self.was_master = False
+            self.to_probe("the connection to the master was lost")  # P9
+        self._read_register(now_ms)
+
+    def on_lost(self, now_ms: int, *, refused: bool) -> None:
+        """The peer counts as lost: silent for longer than the lost time, or the link was reset and the reconnect refused."""
+        if self.lost_at_ms is None:
+            self.lost_at_ms = now_ms
+        self.refused = self.refused or refused
+        if self.serving and self.shared.peer in self.required:
+            self.shared.become(Role.MASTER_SUSPENDED, "the peer is lost; nothing is acknowledged until the register agrees")
+            # Read before the claim: a claim that nobody answers costs the mastership (P6), an unreadable register does not.
+            self._read_register(now_ms)
+        else:
+            self._decide(now_ms)
+
+    def on_hello(self, hello: DomainHello, now_ms: int) -> None:
+        """Where the peer stands now (P12)."""
+        shared = self.shared
+        self.hello = hello
+        peer_is_master = hello.role in (Role.MASTER.value, Role.MASTER_SUSPENDED.value)
+        if self.serving:
+            if hello.epoch > shared.state.epoch or hello.promised_epoch > shared.state.epoch:
+                self.to_probe("the peer has a higher epoch")
+            elif peer_is_master or self.source.phase is not Phase.IDLE:
+                return  # it will step down on our HELLO; a SYNC already sent stands against an older HELLO (P12)
+            else:
+                self.sync_when_read = True
+        self._read_register(now_ms)
+        self._decide(now_ms)
+
+    def may_follow(self, epoch: int, now_ms: int) -> bool:
+        """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12)."""
+        shared = self.shared
+        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or (self.serving and epoch == shared.state.epoch):
+            return False
+        if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:
+            return False
+        if self.serving:
+            self.to_probe(f"the peer is master of epoch {epoch}")
+        self.claim = None
+        self.was_master = False
+        shared.become(Role.REPLICA, f"follows epoch {epoch}")
+        shared.master = shared.peer
+        return True
+
+    def on_op_ack(self, ack: OpAck) -> None:
+        """The replica's durable index."""
+        if self.serving:
+            self.source.on_op_ack(ack)
+            self.advance()
+
+    def on_open_ack(self, ack: OpenAck) -> None:
+        """The replica holds everything up to SYNC_END: require it from now on, then publish it (P3)."""
+        if not self.serving or not self.source.on_open_ack(ack):
+            return
+        self.required = self.required | {self.shared.peer}
+        self.advance()
+        register = self.register
+        if register is not None and self.shared.peer in register.in_sync_set and register.holder == self.shared.member:
+            self._paired()
+        elif register is not None:
+            self._publish(register)
+
+    def _is_synced(self) -> bool:
+        return self.source.phase is Phase.LIVE and self.shared.peer in self.required
+
+    def _publish(self, register: Register) -> None:
+        # P3: the peer's durable index must reach everything released so far before it may be named.
+        if self.publishing or self.source.peer_durable < self.shared.commit_index:
+            return
+        self.publishing = True
+        nonce = self._nonce(register.version + 1)
+        desired = add_member(register, member_added=self.shared.peer, nonce=nonce)
+        self.shared.effects.append(SetRegister(register, desired, "add"))
+
+    def _on_add_result(self, outcome: str, now_ms: int) -> None:
+        if not self.publishing:
+            return
+        self.publishing = False
+        if outcome == "done":
+            self._paired()
+        else:
+            self._read_register(now_ms)  # still required (P2, P3): read again, and repeat or leave through a new epoch
+
+    def _paired(self) -> None:
+        shared = self.shared
+        if self.source.phase is Phase.LIVE:
+            shared.link = Link.PAIRED
+        shared.mark(DataMark.IN_SYNC)
+        shared.state.in_sync_set = sorted(self.required)
+        shared.persist_state()
+        self.mastership.on_serving()
+
+    # -- commit ----------------------------------------------------------------------------------------------------
+
+    @property
+    def copies(self) -> int:
+        """Members that hold what is committed now."""
+        return len(self.required)
+
+    @property
+    def can_commit(self) -> bool:
+        """Whether an operation ordered now is expected to commit: alone by right, or with a peer that is in step."""
+        if not self.serving:
+            return False
+        return self.shared.peer not in self.required or (self._is_synced() and not self.shared.suspect)
+
+    def advance(self) -> None:
+        """Move the commit index to what every required member holds, never below the first record of our epoch (P10)."""
+        if not self.serving:
+            return
+        shared = self.shared
+        commit_index = shared.durable_index
+        if shared.peer in self.required:
+            commit_index = min(commit_index, self.source.peer_durable)
+        if commit_index >= self.epoch_first and commit_index > shared.commit_index:
+            shared.commit_index = commit_index
+            self.mastership.on_committed()
+
+    def on_tick(self, now_ms: int) -> None:
+        """Time passes: read the register again when it is due, and decide."""
+        shared = self.shared
+        if not shared.peer:
+            return
+        if shared.role in (Role.PROBE, Role.MASTER_SUSPENDED):
+            if now_ms - self.read_at_ms >= REGISTER_RETRY_MS:
+                self._read_register(now_ms)
+            self._decide(now_ms)
+        elif self.serving and now_ms - self.read_at_ms >= REGISTER_WATCH_MS:
+            self._read_register(now_ms)

@@ -1,0 +1,394 @@
+"""QueueAdminService, ManagerAdminService and PairService: what administrators ask. Requests to change a queue become calls of its domain."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from replica import forward
+from replica.answers import FutureWaiter, header_of, refusal
+from replica.calls import QueueCall
+from replica.effects import Failed, Moved, QueueDone
+from replica.members import LOCAL, MAIN
+from replica.service_queue import check_request_id, fingerprint, parse
+from tandemq.peer.v1.record_pb2 import QueueAction
+from tandemq.v1 import queue_admin_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from google.protobuf.message import Message
+
+    from replica.domain import Domain
+    from replica.members import Members
+
+SERVICE = "tandemq.v1.QueueAdminService"
+LIST_PAGE_MAX = 1_000
+
+Context = Any
+Answer = bytes | Failed | Moved
+
+
+class AdminHandlers:
+    """The handlers of QueueAdminService."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        unary = grpc.unary_unary_rpc_method_handler
+        methods = {
+            "CreateQueue": self.create,
+            "CreateReplicatedQueue": self.create_replicated,
+            "OpenReplicatedQueue": self.open_replicated,
+            "CloseReplicatedQueue": self.close_replicated,
+            "DestroyReplicatedQueue": self.destroy_replicated,
+            "GetQueue": self.get,
+            "ListQueues": self.list,
+            "UpdateQueue": self.update,
+            "DeleteQueue": self.delete,
+            "PurgeQueue": self.purge,
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, {name: unary(call) for name, call in methods.items()})
+
+    # -- changing --------------------------------------------------------------------------------------------------
+
+    def _domain_for(self, config: pb.QueueConfig) -> Domain | Failed:
+        """Where a new queue goes."""
+        members = self.members
+        replication = config.replication
+        if not members.peer:
+            if replication in (pb.REPLICATION_FULL, pb.REPLICATION_PRODUCER):
+                return refusal(
+                    Reason.REASON_CONFIG_ERROR,
+                    f"{members.member} is unpaired and cannot hold a replicated queue; configure a peer, or use replication NONE",
+                )
+            name = config.domain or LOCAL
+        else:
+            name = config.domain or (LOCAL if replication == pb.REPLICATION_NONE else MAIN)
+        domain = members.by_name.get(name)
+        if domain is None:
+            known = ", ".join(sorted(members.by_name))
+            text = f"there is no domain {name!r} here, only {known}; list it under [manager] domains on both members"
+            return refusal(Reason.REASON_CONFIG_ERROR, text)
+        if (name == LOCAL) != (replication == pb.REPLICATION_NONE or (not members.peer and not replication)):
+            wanted = "REPLICATION_NONE" if name == LOCAL else "a replicated queue"
+            if not (name == LOCAL and not replication):
+                return refusal(Reason.REASON_CONFIG_ERROR, f"domain {name!r} takes {wanted} only")
+        if replication == pb.REPLICATION_PRODUCER:
+            text = "PRODUCER replication is not available yet; use FULL"
+            return refusal(Reason.REASON_CONFIG_ERROR, text)
+        return domain
+
+    async def create(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.CreateQueue."""
+        parsed = await parse(pb.CreateQueueRequest, request, context)
+        return await self._create(parsed, pb.CreateQueueResponse, "CreateQueue", request, context, opened=True)
+
+    async def create_replicated(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.CreateReplicatedQueue."""
+        parsed = await parse(pb.CreateReplicatedQueueRequest, request, context)
+        if not parsed.config.replication:
+            parsed.config.replication = pb.REPLICATION_FULL
+        if parsed.config.replication == pb.REPLICATION_NONE:
+            text = "replication must be PRODUCER or FULL; use CreateQueue for a queue of one member"
+            await forward.abort(context, refusal(Reason.REASON_CONFIG_ERROR, text))
+        kind = pb.CreateReplicatedQueueResponse
+        return await self._create(parsed, kind, "CreateReplicatedQueue", request, context, opened=False)
+
+    async def _create(
+        self, parsed: Any, reply: type[Message], method: str, request: bytes, context: Context, *, opened: bool
+    ) -> bytes:
+        await check_request_id(parsed.request_id, context)
+        existing = self.members.of_queue(parsed.name)
+        found = self._domain_for(parsed.config)
+        if isinstance(found, Failed):
+            await forward.abort(context, found)
+        domain = found if isinstance(found, type(existing)) else existing
+        members = [self.members.member] if domain.shared.name == LOCAL else self._both()
+        machine = existing.shared.machine
+        if existing is not domain and machine is not None and machine.queue_id(parsed.name) is not None:
+            text = f"queue {parsed.name!r} exists in domain {existing.shared.name}"
+            await forward.abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
+
+        async def local(at: Domain) -> Answer:
+            config = pb.QueueConfig()
+            config.CopyFrom(parsed.config)
+            config.domain = at.shared.name
+            if not config.replication:
+                config.replication = pb.REPLICATION_NONE if at.shared.name == LOCAL else pb.REPLICATION_FULL
+            call = QueueCall(
+                FutureWaiter(),
+                QueueAction.QUEUE_ACTION_CREATE,
+                parsed.name,
+                config=config,
+                members=members,
+                open_members=members if opened else (),
+                request_id=parsed.request_id,
+                request_hash=fingerprint(b"create", parsed.name.encode(), parsed.config.SerializeToString(deterministic=True)),
+            )
+            return await self._run(at, call, lambda done: reply(queue=self._info(at, parsed.name), duplicate=done.duplicate))
+
+        return await forward.unary(
+            self.members, f"QueueAdminService/{method}", request, context, lambda: domain, local
+        )
+
+    def _both(self) -> list[str]:
+        return sorted({self.members.member, self.members.peer} - {""})
+
+    def _info(self, domain: Domain, name: str) -> pb.QueueInfo:
+        machine = domain.shared.machine
+        assert machine is not None
+        return machine.queue_info(name, self.members.member)
+
+    async def _run(self, domain: Domain, call: QueueCall, reply: Callable[[QueueDone], Any]) -> Answer:
+        node = self.members.node
+        domain.submit(call, node.clock.now_ms())
+        node.dispatch(domain)
+        assert isinstance(call.waiter, FutureWaiter)
+        result = await call.waiter.future
+        if isinstance(result, (Failed, Moved)):
+            return result
+        assert isinstance(result, QueueDone)
+        response = reply(result)
+        response.header.CopyFrom(header_of(self.members, domain))
+        data: bytes = response.SerializeToString()
+        return data
+
+    async def _change(
+        self,
+        method: str,
+        request: bytes,
+        context: Context,
+        parsed: Any,
+        call_of: Callable[[], QueueCall],
+        reply: Callable[[Domain, QueueDone], Any],
+    ) -> bytes:
+        """Every change of an existing queue goes this way."""
+        await check_request_id(parsed.request_id, context)
+
+        async def local(domain: Domain) -> Answer:
+            return await self._run(domain, call_of(), lambda done: reply(domain, done))
+
+        return await forward.unary(
+            self.members,
+            f"QueueAdminService/{method}",
+            request,
+            context,
+            lambda: self.members.of_queue(parsed.name),
+            local,
+        )
+
+    async def update(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.UpdateQueue."""
+        parsed = await parse(pb.UpdateQueueRequest, request, context)
+        mask = list(parsed.update_mask.paths)
+        return await self._change(
+            "UpdateQueue",
+            request,
+            context,
+            parsed,
+            lambda: QueueCall(
+                FutureWaiter(),
+                QueueAction.QUEUE_ACTION_UPDATE,
+                parsed.name,
+                config=parsed.config,
+                mask=mask,
+                expected_version=parsed.expected_version,
+                request_id=parsed.request_id,
+                request_hash=fingerprint(b"update", parsed.SerializeToString(deterministic=True)),
+            ),
+            lambda domain, done: pb.UpdateQueueResponse(
+                queue=self._info(domain, parsed.name), duplicate=done.duplicate
+            ),
+        )
+
+    async def delete(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.DeleteQueue."""
+        parsed = await parse(pb.DeleteQueueRequest, request, context)
+        return await self._change(
+            "DeleteQueue",
+            request,
+            context,
+            parsed,
+            lambda: QueueCall(
+                FutureWaiter(),
+                QueueAction.QUEUE_ACTION_DELETE,
+                parsed.name,
+                if_empty=parsed.if_empty,
+                request_id=parsed.request_id,
+                request_hash=fingerprint(b"delete", parsed.name.encode(), bytes([parsed.if_empty])),
+            ),
+            lambda _domain, done: pb.DeleteQueueResponse(removed=done.removed, duplicate=done.duplicate),
+        )
+
+    async def purge(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.PurgeQueue."""
+        parsed = await parse(pb.PurgeQueueRequest, request, context)
+        return await self._change(
+            "PurgeQueue",
+            request,
+            context,
+            parsed,
+            lambda: QueueCall(
+                FutureWaiter(),
+                QueueAction.QUEUE_ACTION_PURGE,
+                parsed.name,
+                request_id=parsed.request_id,
+                request_hash=fingerprint(b"purge", parsed.name.encode()),
+            ),
+            lambda _domain, done: pb.PurgeQueueResponse(removed=done.removed, duplicate=done.duplicate),
+        )
+
+    # -- instances of a replicated queue (R099-R101, R109, R124, R125) -----------------------------------------------
+
+    def _member_of(self, context: Context) -> str:
+        """The member that the client is attached to: the peer, when it sent the call on."""
+        return self.members.peer if forward.came_over_a_hop(context) else self.members.member
+
+    async def open_replicated(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.OpenReplicatedQueue. Answers once this member's copy is synchronised (R115)."""
+        parsed = await parse(pb.OpenReplicatedQueueRequest, request, context)
+        await check_request_id(parsed.request_id, context)
+        if not forward.came_over_a_hop(context):
+            if parsed.master_required:
+                await self._require_mastership(parsed.name, context)
+            await self._wait_until_synchronised(parsed.name, context)
+        return await self._instance(
+            "OpenReplicatedQueue",
+            QueueAction.QUEUE_ACTION_OPEN,
+            request,
+            context,
+            parsed,
+            lambda domain, _done: pb.OpenReplicatedQueueResponse(queue=self._info(domain, parsed.name)),
+        )
+
+    async def _require_mastership(self, name: str, context: Context) -> None:
+        domain = await forward.wait_for_master(self.members, lambda: self.members.of_queue(name), context)
+        if domain is None:
+            other = self.members.of_queue(name).shared
+            since = other.last_change
+            metadata = {
+                "holder": other.master,
+                "epoch": str(other.state.epoch),
+                "endpoint": self.members.peer_endpoint,
+                "since": since,
+            }
+            text = f"{other.master} is master of domain {other.name} in epoch {other.state.epoch}; open without MASTER_REQUIRED"
+            await forward.abort(context, refusal(Reason.REASON_E_MASTER_EXISTS, text, metadata))
+
+    async def _wait_until_synchronised(self, name: str, context: Context) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + forward.time_left_s(context, self.members.park_ms) - 0.05
+        while True:
+            domain = self.members.of_queue(name)
+            if domain.replication.serving or domain.target.opened:
+                return
+            if loop.time() >= until:
+                text = f"this member's copy of domain {domain.shared.name} is not synchronised yet: {domain.shared.last_change}"
+                await forward.abort(context, Failed(Reason.REASON_SYNCING, text, {}, 500))
+            await asyncio.sleep(0.05)
+
+    async def close_replicated(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.CloseReplicatedQueue."""
+        parsed = await parse(pb.CloseReplicatedQueueRequest, request, context)
+        return await self._instance(
+            "CloseReplicatedQueue",
+            QueueAction.QUEUE_ACTION_CLOSE,
+            request,
+            context,
+            parsed,
+            lambda domain, _done: pb.CloseReplicatedQueueResponse(queue=self._info(domain, parsed.name)),
+        )
+
+    async def destroy_replicated(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.DestroyReplicatedQueue."""
+        parsed = await parse(pb.DestroyReplicatedQueueRequest, request, context)
+        action = QueueAction.QUEUE_ACTION_DELETE if parsed.both_members else QueueAction.QUEUE_ACTION_DESTROY
+
+        def reply(domain: Domain, _done: QueueDone) -> pb.DestroyReplicatedQueueResponse:
+            machine = domain.shared.machine
+            deleted = machine is not None and machine.queue_id(parsed.name) is None
+            return pb.DestroyReplicatedQueueResponse(deleted=deleted)
+
+        return await self._instance("DestroyReplicatedQueue", action, request, context, parsed, reply)
+
+    async def _instance(
+        self,
+        method: str,
+        action: QueueAction,
+        request: bytes,
+        context: Context,
+        parsed: Any,
+        reply: Callable[[Domain, QueueDone], Any],
+    ) -> bytes:
+        member = self._member_of(context)
+        return await self._change(
+            method,
+            request,
+            context,
+            parsed,
+            lambda: QueueCall(
+                FutureWaiter(),
+                action,
+                parsed.name,
+                member=member,
+                request_id=parsed.request_id,
+                request_hash=fingerprint(method.encode(), member.encode(), parsed.name.encode()),
+            ),
+            reply,
+        )
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    async def get(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.GetQueue."""
+        parsed = await parse(pb.GetQueueRequest, request, context)
+
+        async def local(domain: Domain) -> Answer:
+            machine = domain.shared.machine
+            if machine is None or machine.queue_id(parsed.name) is None:
+                return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {parsed.name!r}; create it first")
+            info = self._info(domain, parsed.name)
+            return pb.GetQueueResponse(header=header_of(self.members, domain), queue=info).SerializeToString()
+
+        return await forward.unary(
+            self.members,
+            "QueueAdminService/GetQueue",
+            request,
+            context,
+            lambda: self.members.of_queue(parsed.name),
+            local,
+        )
+
+    async def list(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.ListQueues: the pair's queues, and this member's own ones."""
+        parsed = await parse(pb.ListQueuesRequest, request, context)
+        main = self.members.by_name[MAIN]
+
+        async def local(_domain: Domain) -> Answer:
+            found: list[tuple[str, Domain]] = []
+            for domain in self.members.by_name.values():
+                machine = domain.shared.machine
+                if machine is not None:
+                    found.extend((n, domain) for n in machine.names() if n.startswith(parsed.prefix) and n > parsed.page_token)
+            found.sort(key=lambda pair: pair[0])
+            size = min(parsed.page_size or LIST_PAGE_MAX, LIST_PAGE_MAX)
+            page = found[:size]
+            return pb.ListQueuesResponse(
+                header=header_of(self.members, main),
+                queues=[self._info(domain, name) for name, domain in page],
+                next_page_token=page[-1][0] if len(found) > size else "",
+            ).SerializeToString()
+
+        return await forward.unary(self.members, "QueueAdminService/ListQueues", request, context, lambda: main, local)
+
+
+def own_pid() -> int:
+    """Process id, for status."""
+    return os.getpid()

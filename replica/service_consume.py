@@ -1,0 +1,234 @@
+"""The Consume stream at the master: credit in, leased messages out, settles in, results out. At a replica the stream is piped to the master."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
+
+from replica import bodies
+from replica.answers import abort, failure, header_of, refusal
+from replica.calls import Consumer, SettleCall
+from replica.effects import Failed, LeaseDone, Moved, SettleDone
+from replica.forward import pipe, wait_for_master
+from replica.machine import milliseconds
+from tandemq.v1.common_pb2 import Error, Reason
+from tandemq.v1.queue_service_pb2 import (
+    ConsumeOpened,
+    ConsumeProgress,
+    ConsumeRequest,
+    ConsumeResponse,
+    ConsumeSettled,
+    Deliveries,
+    DeliveryFormat,
+    Goaway,
+    SettleMode,
+    SettleResult,
+)
+
+if TYPE_CHECKING:
+    import grpc
+
+    from replica.answers import Answer
+    from replica.domain import Domain
+    from replica.members import Members
+    from tandemq.v1.queue_service_pb2 import ConsumeOpen, ConsumeSettle
+
+PROGRESS_S = 1.0
+CREDIT_MESSAGES_MAX = 1_000_000
+CREDIT_BYTES_MAX = 256 << 20
+
+
+class SettleWaiter:
+    """Waits for the results of one settle frame."""
+
+    __slots__ = ("cancelled", "count", "settle_id", "stream")
+
+    def __init__(self, stream: ConsumeStream, settle: ConsumeSettle) -> None:
+        self.stream = stream
+        self.settle_id = settle.settle_id
+        self.count = len(settle.settlements)
+        self.cancelled = False
+
+    def answer(self, result: Answer) -> None:
+        """One result a settlement; a refused frame refuses each of them."""
+        stream = self.stream
+        if isinstance(result, Moved):
+            stream.goaway(result.message)
+            return
+        settled = ConsumeSettled(header=header_of(stream.members, stream.domain), settle_id=self.settle_id)
+        if isinstance(result, SettleDone):
+            settled.results.extend(result.results)
+        elif isinstance(result, Failed):
+            settled.results.extend([SettleResult(error=failure(result))] * self.count)
+        stream.push(ConsumeResponse(settled=settled))
+
+
+class ConsumeStream:
+    """One consumer's stream at the master."""
+
+    def __init__(self, members: Members, context: grpc.aio.ServicerContext, domain: Domain, open_: ConsumeOpen) -> None:  # type: ignore[type-arg]  # serializers are bytes
+        self.members = members
+        self.context = context
+        self.domain = domain
+        self.cancelled = False
+        self.out: list[ConsumeResponse] = []
+        self.wake = asyncio.Event()
+        self.leaving = False
+        self.segments = open_.format == DeliveryFormat.DELIVERY_FORMAT_SEGMENTS
+        self.consumer = Consumer(
+            waiter=self,
+            queue=open_.queue,
+            client_id=open_.client_id,
+            duration_ms=milliseconds(open_.lease_duration) if open_.HasField("lease_duration") else 0,
+            immediate=open_.settle_mode == SettleMode.SETTLE_MODE_IMMEDIATE,
+            member=self.members.member,
+        )
+
+    # -- what the core says ----------------------------------------------------------------------------------------
+
+    def push(self, response: ConsumeResponse) -> None:
+        """Queue a frame; bounded by the consumer's own credit and settles."""
+        self.out.append(response)
+        self.wake.set()
+
+    def goaway(self, message: str) -> None:
+        """Ask the consumer to open a new stream, here or at the master."""
+        if self.leaving:
+            return
+        self.leaving = True
+        endpoint = self.members.master_endpoint(self.domain)
+        error = Error(reason=Reason.REASON_NOT_MASTER, message=message)
+        epoch = self.domain.shared.state.epoch
+        self.push(ConsumeResponse(goaway=Goaway(error=error, master_endpoint=endpoint, epoch=epoch)))
+
+    def answer(self, result: Answer) -> None:
+        """The core has refused the consumer, or sends it away."""
+        if isinstance(result, Moved):
+            self.goaway(result.message)
+        elif isinstance(result, Failed):
+            self.leaving = True
+            self.push(ConsumeResponse(goaway=Goaway(error=failure(result))))
+
+    def deliver(self, done: LeaseDone) -> None:
+        """Messages under one lease."""
+        if self.cancelled:
+            return
+        store, shared = self.members.node.store, self.domain.shared
+        deliveries = Deliveries(
+            header=header_of(self.members, self.domain), queue=done.queue, lease_id=done.lease_id
+        )
+        if self.segments:
+            deliveries.segments.extend(bodies.segments(store, shared, done.slices))
+            self.consumer.credit_bytes -= sum(len(segment.batch) for segment in deliveries.segments)
+        else:
+            deliveries.messages.extend(bodies.rows(store, shared, done.queue, done.lease_id, done.slices))
+            self.consumer.credit_bytes -= sum(len(row.message.payload) for row in deliveries.messages)
+        self.push(ConsumeResponse(deliveries=deliveries))
+
+    # -- the stream ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until the consumer closes its side or is sent away."""
+        machine = self.domain.shared.machine
+        duration_ms = self.consumer.duration_ms
+        if not duration_ms and machine is not None:
+            queue_id = machine.queue_id(self.consumer.queue)
+            duration_ms = milliseconds(machine.queue(queue_id).config.lease_duration) if queue_id is not None else 0
+        lease = Duration()
+        lease.FromMilliseconds(duration_ms)
+        opened = ConsumeOpened(header=header_of(self.members, self.domain), lease_duration=lease)
+        node = self.members.node
+        self.domain.attach(self.consumer, node.clock.now_ms())
+        if not self.leaving:
+            self.out.insert(0, ConsumeResponse(opened=opened))
+        node.dispatch(self.domain)
+        self.wake.set()
+        writer = asyncio.create_task(self._write())
+        reader = asyncio.create_task(self._read())
+        try:
+            await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
+            if reader.done() and not reader.cancelled() and reader.exception() is None:
+                self.leaving = True
+                self.wake.set()
+                await writer
+            for task in (writer, reader):
+                if task.done() and not task.cancelled():
+                    task.result()
+        finally:
+            self.cancelled = True
+            writer.cancel()
+            reader.cancel()
+            self.domain.consumers.detach(self.consumer)
+
+    async def _read(self) -> None:
+        node = self.members.node
+        while True:
+            frame = await self.context.read()
+            if not isinstance(frame, bytes):
+                return
+            try:
+                request = ConsumeRequest.FromString(frame)
+            except DecodeError:
+                await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the frame is not a ConsumeRequest"))
+            kind = request.WhichOneof("frame")
+            if kind == "credit":
+                consumer = self.consumer
+                consumer.credit_messages = min(consumer.credit_messages + request.credit.messages, CREDIT_MESSAGES_MAX)
+                consumer.credit_bytes = min(consumer.credit_bytes + request.credit.bytes, CREDIT_BYTES_MAX)
+                self.domain.consumers.on_credit(consumer)
+            elif kind == "settle":
+                waiter = SettleWaiter(self, request.settle)
+                call = SettleCall(waiter, self.consumer.queue, request.settle.settlements)
+                self.domain.submit(call, node.clock.now_ms())
+            elif kind == "ping":
+                header = header_of(self.members, self.domain)
+                self.push(ConsumeResponse(progress=ConsumeProgress(header=header, nonce=request.ping.nonce)))
+            else:
+                await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "after open: credit, settle or ping"))
+            node.dispatch(self.domain)
+
+    async def _write(self) -> None:
+        while True:
+            if not self.out:
+                if self.leaving:
+                    return
+                self.wake.clear()
+                try:
+                    await asyncio.wait_for(self.wake.wait(), PROGRESS_S)
+                except TimeoutError:
+                    header = header_of(self.members, self.domain)
+                    self.push(ConsumeResponse(progress=ConsumeProgress(header=header)))
+                continue
+            out, self.out = self.out, []
+            for response in out:
+                await self.context.write(response.SerializeToString())
+
+
+async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes
+    """A Consume stream, wherever its master is."""
+    frame = await context.read()
+    try:
+        request = ConsumeRequest.FromString(frame) if isinstance(frame, bytes) else ConsumeRequest()
+    except DecodeError:
+        request = ConsumeRequest()
+    if request.WhichOneof("frame") != "open":
+        await abort(context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Consume must be open"))
+    open_ = request.open
+    if not 1 <= len(open_.client_id) <= 64:
+        await abort(context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
+    domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context)
+    if domain is None:
+        await pipe(members, "QueueService/Consume", bytes(frame), context)  # type: ignore[arg-type]  # bytes, asked above
+    else:
+        await _check_queue(members, domain, open_, context)
+        await ConsumeStream(members, context, domain, open_).run()
+
+
+async def _check_queue(members: Members, domain: Domain, open_: ConsumeOpen, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes
+    machine = domain.shared.machine
+    if machine is not None and machine.queue_id(open_.queue) is None:
+        message = f"there is no queue {open_.queue!r} at {members.pair or members.member}; create it first"
+        await abort(context, refusal(Reason.REASON_QUEUE_NOT_FOUND, message))

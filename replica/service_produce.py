@@ -1,0 +1,230 @@
+"""The Produce stream: batches in, acknowledgements out, in any role of this member. Pulls no more than it can hold unanswered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from replica.answers import ack_of, abort, failure, header_of, refusal
+from replica.calls import EnqueueCall
+from replica.effects import EnqueueDone, Failed, Moved
+from replica.machine import Refused, columns_of
+from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_service_pb2 import (
+    EnqueueAck,
+    EnqueueReject,
+    Goaway,
+    ProduceOpened,
+    ProduceRequest,
+    ProduceResponse,
+)
+
+if TYPE_CHECKING:
+    import grpc
+
+    from replica.answers import Answer
+    from replica.members import Members
+    from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
+
+UNANSWERED_BATCHES_MAX = 256
+UNANSWERED_BYTES_MAX = 32 << 20
+"""Of one stream: beyond it the stream is not read, and HTTP/2 flow control stops the producer."""
+
+
+class BatchWaiter:
+    """Waits for the answer to one batch of a stream."""
+
+    __slots__ = ("cancelled", "count", "first_sequence", "queue", "size", "stream")
+
+    def __init__(self, stream: ProduceStream, batch: EnqueueBatch, size: int) -> None:
+        self.stream = stream
+        self.queue = batch.queue
+        self.first_sequence = batch.first_sequence
+        self.count = len(batch.messages.payloads)
+        self.size = size
+        self.cancelled = False
+
+    def answer(self, result: Answer) -> None:
+        """A batch may be answered by several runs (a repetition over several records); the last one frees its place."""
+        stream = self.stream
+        if isinstance(result, EnqueueDone):
+            stream.out.append(ack_of(self.queue, result))
+            if result.first_sequence + result.count < self.first_sequence + self.count:
+                return
+        elif isinstance(result, Failed):
+            last = int(result.metadata.get("last_sequence", "0"))
+            stream.out.append(
+                EnqueueReject(
+                    queue=self.queue,
+                    first_sequence=self.first_sequence,
+                    count=self.count,
+                    error=failure(result),
+                    last_sequence=last,
+                )
+            )
+        elif isinstance(result, Moved):
+            stream.goaway(result.message)
+        if not self.cancelled:
+            self.cancelled = True
+            stream.unanswered -= 1
+            stream.unanswered_bytes -= self.size
+            stream.waiters.discard(self)
+            stream.room.set()
+        stream.wake.set()
+
+
+class ProduceStream:
+    """One producer's stream."""
+
+    def __init__(self, members: Members, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes
+        self.members = members
+        self.context = context
+        self.out: list[EnqueueAck | EnqueueReject | Goaway] = []
+        self.wake = asyncio.Event()
+        self.room = asyncio.Event()
+        self.unanswered = 0
+        self.unanswered_bytes = 0
+        self.waiters: set[BatchWaiter] = set()
+        self.closing = False
+
+    async def run(self) -> None:
+        """Until the producer has closed its side and everything is answered."""
+        open_ = await self._read_open()
+        await self.context.write(self._opened(open_).SerializeToString())
+        writer = asyncio.create_task(self._write())
+        try:
+            await self._read(open_)
+            self.closing = True
+            self.wake.set()
+            await writer
+        finally:
+            writer.cancel()
+            for waiter in list(self.waiters):
+                waiter.cancelled = True
+
+    async def _read_open(self) -> ProduceOpen:
+        frame = await self.context.read()
+        request = await self._parse(frame) if isinstance(frame, bytes) else ProduceRequest()
+        if request.WhichOneof("frame") != "open":
+            await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Produce must be open"))
+        if not 1 <= len(request.open.client_id) <= 64:
+            await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
+        return request.open
+
+    async def _parse(self, frame: bytes) -> ProduceRequest:
+        try:
+            return ProduceRequest.FromString(frame)
+        except DecodeError:
+            await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the frame is not a ProduceRequest"))
+
+    def _opened(self, open_: ProduceOpen) -> ProduceResponse:
+        domain = self.members.of_queue(open_.queue)
+        machine = domain.shared.machine
+        last = machine.last_sequence(open_.queue, open_.client_id) if machine is not None else 0
+        opened = ProduceOpened(
+            header=header_of(self.members, domain),
+            last_sequence=last,
+            max_batches=UNANSWERED_BATCHES_MAX,
+            max_batch_bytes=self.members.node.limits.batch_bytes_max,
+        )
+        return ProduceResponse(opened=opened)
+
+    async def _read(self, open_: ProduceOpen) -> None:
+        node = self.members.node
+        while True:
+            frame = await self.context.read()
+            if not isinstance(frame, bytes):
+                return
+            request = await self._parse(frame)
+            if request.WhichOneof("frame") != "batch":
+                await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "only batches may follow open"))
+            self._submit(open_, request.batch, _body(frame, request.batch))
+            while self.unanswered >= UNANSWERED_BATCHES_MAX or self.unanswered_bytes > UNANSWERED_BYTES_MAX:
+                self.room.clear()
+                await self.room.wait()
+            if node.failed.done():
+                return
+
+    def _submit(self, open_: ProduceOpen, batch: EnqueueBatch, body: bytes) -> None:
+        waiter = BatchWaiter(self, batch, len(body))
+        self.unanswered += 1
+        self.unanswered_bytes += len(body)
+        self.waiters.add(waiter)
+        node = self.members.node
+        if len(body) > node.limits.batch_bytes_max:
+            message = f"a batch of {len(body)} bytes; the limit is {node.limits.batch_bytes_max}, see ProduceOpened"
+            waiter.answer(refusal(Reason.REASON_MESSAGE_TOO_LARGE, message))
+            return
+        try:
+            columns = columns_of(batch)
+        except Refused as refused:
+            waiter.answer(Failed(refused.reason, refused.message, refused.metadata, None))
+            return
+        call = EnqueueCall(
+            waiter,
+            batch.queue,
+            open_.client_id,
+            batch.first_sequence,
+            columns,
+            body,
+            min_copies=open_.min_copies,
+            member=self.members.member,
+        )
+        domain = self.members.of_queue(batch.queue)
+        domain.submit(call, node.clock.now_ms())
+        node.dispatch(domain)
+
+    def goaway(self, message: str) -> None:
+        """Ask the producer to open a new stream and repeat what is unanswered."""
+        from tandemq.v1.common_pb2 import Error  # noqa: PLC0415  # cold path
+
+        self.out.append(Goaway(error=Error(reason=Reason.REASON_NOT_MASTER, message=message)))
+        self.wake.set()
+
+    async def _write(self) -> None:
+        while True:
+            if not self.out:
+                if self.closing and not self.unanswered:
+                    return
+                self.wake.clear()
+                await self.wake.wait()
+                continue
+            out, self.out = self.out, []
+            at = 0
+            while at < len(out):
+                response, at = _pack(out, at)
+                await self.context.write(response.SerializeToString())
+
+
+def _pack(out: list[EnqueueAck | EnqueueReject | Goaway], at: int) -> tuple[ProduceResponse, int]:
+    """One frame: an answer and all acks that follow it directly. A frame costs the same whatever is in it."""
+    first = out[at]
+    at += 1
+    if isinstance(first, EnqueueReject):
+        return ProduceResponse(reject=first), at
+    if isinstance(first, Goaway):
+        return ProduceResponse(goaway=first), at
+    response = ProduceResponse(ack=first)
+    while at < len(out) and isinstance(out[at], EnqueueAck):
+        response.more_acks.append(out[at])  # type: ignore[arg-type]  # narrowed by the loop's condition
+        at += 1
+    return response, at
+
+
+def _body(frame: bytes, batch: EnqueueBatch) -> bytes:
+    """The bytes of the batch inside its frame, as they arrived: tag 0x12, length, bytes."""
+    if frame[0] == 0x12:
+        length = shift = 0
+        at = 1
+        while at < len(frame):
+            byte = frame[at]
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+            if byte < 0x80:
+                break
+        if at + length == len(frame):
+            return frame[at:]
+    return batch.SerializeToString(deterministic=True)  # legal but unusual encoding: written anew, once

@@ -1,0 +1,150 @@
+"""PairService and ManagerAdminService: what this member itself sees. Never forwarded, so that split views are visible."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from replica.answers import header_of
+from replica.members import MAIN
+from replica.node import monotonic_ms
+from replica.service_queue import parse
+from storage.records import FORMAT_VERSION
+from tandemq.v1 import manager_admin_service_pb2 as manager_pb
+from tandemq.v1 import pair_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.domain import Domain
+    from replica.members import Members
+
+PAIR_SERVICE = "tandemq.v1.PairService"
+MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
+DIGEST_RECORDS_MAX = 200_000
+"""Above this many live records a status leaves the state digest out: it walks over all of the state."""
+
+Context = Any
+
+
+class StatusHandlers:
+    """The handlers of both services."""
+
+    def __init__(self, members: Members, *, instance_id: str, incarnation: int, facts: Callable[[], dict[str, Any]]) -> None:
+        self.members = members
+        self.instance_id = instance_id
+        self.incarnation = incarnation
+        self.facts = facts
+        self.started_ms = monotonic_ms()
+
+    def handlers(self) -> list[grpc.GenericRpcHandler]:
+        """For the server; requests and replies are bytes."""
+        return [
+            grpc.method_handlers_generic_handler(
+                PAIR_SERVICE,
+                {
+                    "GetPairStatus": grpc.unary_unary_rpc_method_handler(self.get_status),
+                    "WatchPairStatus": grpc.unary_stream_rpc_method_handler(self.watch),
+                },
+            ),
+            grpc.method_handlers_generic_handler(
+                MANAGER_SERVICE, {"GetManager": grpc.unary_unary_rpc_method_handler(self.get_manager)}
+            ),
+        ]
+
+    def status(self) -> pb.GetPairStatusResponse:
+        """This member's view now."""
+        members = self.members
+        facts = self.facts()
+        member = pb.MemberStatus(
+            name=members.member,
+            endpoint=members.endpoint,
+            pid=os.getpid(),
+            instance_id=self.instance_id,
+            incarnation=self.incarnation,
+            domains=[self._domain(domain) for domain in members.by_name.values()],
+            peer_connected=facts["peer_connected"],
+            witness_connected=facts["witness_connected"],
+        )
+        member.peer_heard_ago.FromMilliseconds(facts["peer_heard_ago_ms"])
+        member.uptime.FromMilliseconds(monotonic_ms() - self.started_ms)
+        return pb.GetPairStatusResponse(
+            header=header_of(members, members.by_name[MAIN]),
+            member=member,
+            peer=members.peer,
+            peer_endpoint=members.peer_endpoint,
+        )
+
+    def _domain(self, domain: Domain) -> pb.DomainStatus:
+        shared = domain.shared
+        machine = shared.machine
+        backlog = shared.log.last_index - domain.source.peer_durable if domain.replication.serving and shared.peer else 0
+        return pb.DomainStatus(
+            name=shared.name,
+            role=shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
+            data_state=shared.state.data.value,  # type: ignore[arg-type]  # the enums share their numbers
+            link_state=shared.link.value,  # type: ignore[arg-type]  # the enums share their numbers
+            epoch=shared.state.epoch,
+            log_index=shared.log.last_index,
+            durable_index=shared.durable_index,
+            commit_index=shared.commit_index,
+            applied_index=machine.applied_index if machine is not None else 0,
+            digest=shared.log.digest.hex(),
+            state_digest=machine.digest().hex() if machine is not None else "",
+            in_sync_set=sorted(domain.replication.required) or shared.state.in_sync_set,
+            master=shared.master,
+            peer_backlog=max(0, backlog),
+            parked=len(domain.holding),
+            last_change=shared.last_change,
+        )
+
+    async def get_status(self, _request: bytes, _context: Context) -> bytes:
+        """See PairService.GetPairStatus."""
+        return self.status().SerializeToString()
+
+    async def watch(self, request: bytes, context: Context) -> None:
+        """See PairService.WatchPairStatus."""
+        parsed = await parse(pb.WatchPairStatusRequest, request, context)
+        interval_s = parsed.interval.ToMilliseconds() / 1000 if parsed.HasField("interval") else 1.0
+        while True:
+            changed = self.members.changed
+            await context.write(pb.WatchPairStatusResponse(status=self.status()).SerializeToString())
+            try:
+                await asyncio.wait_for(changed.wait(), max(0.05, interval_s))
+            except TimeoutError:
+                continue
+
+    async def get_manager(self, _request: bytes, _context: Context) -> bytes:
+        """See ManagerAdminService.GetManager."""
+        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # cold path, slow import
+
+        members = self.members
+        limits = members.node.limits
+        usage = members.node.store.usage()
+        try:
+            product = version("tandemq")
+        except PackageNotFoundError:
+            product = "unknown"
+        machines = [domain.shared.machine for domain in members.by_name.values()]
+        response = manager_pb.GetManagerResponse(
+            header=header_of(members, members.by_name[MAIN]),
+            version=product,
+            format_version=FORMAT_VERSION,
+            protocol_min=1,
+            protocol_max=1,
+            max_message_bytes=limits.message_bytes_max,
+            max_batch_bytes=limits.batch_bytes_max,
+            max_batch_messages=limits.batch_messages_max,
+            dedup_sequences=limits.dedup_sequences,
+            queues=sum(len(machine.names()) for machine in machines if machine is not None),
+            pid=os.getpid(),
+            resident_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            store_used_bytes=usage.used_bytes,
+            store_map_bytes=usage.map_bytes,
+        )
+        response.dedup_window.FromMilliseconds(limits.dedup_window_ms)
+        return response.SerializeToString()

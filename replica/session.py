@@ -1,0 +1,247 @@
+"""One connection to the peer while it lasts: reads and writes its three streams, and tells the domains when it begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+import grpc
+
+from failover.marks import Role
+from replica.node import monotonic_ms
+from replica.sync_source import FRAME_BYTES_MAX, NeedRead
+from replica.transfer import Receiver, frames_of, wait_for_begin
+from storage.errors import CorruptRecord
+from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from replica.domain import Domain
+    from replica.effects import StartTransfer
+    from replica.link import Stream
+    from replica.node import Node
+
+log = logging.getLogger("tandemq.session")
+
+PROTOCOL_MIN = PROTOCOL_MAX = 1
+
+
+class PeerRefused(Exception):  # noqa: N818  # an answer, not a fault
+    """The other side may not be the peer, or not like this; the text says what to do."""
+
+
+def check_hello(frame: PeerFrame, own: Hello, expected_member: str) -> None:
+    """Refuse whoever is not the other member of this pair (malformed frames included)."""
+    if not frame.HasField("hello"):
+        raise PeerRefused("the first frame of a Data stream must be HELLO")
+    hello = frame.hello
+    if hello.pair != own.pair:
+        raise PeerRefused(f"WRONG_PAIR: this is pair {own.pair!r}, the caller belongs to {hello.pair!r}; check peer address")
+    if hello.member != expected_member:
+        raise PeerRefused(f"WRONG_PAIR: the other member is {expected_member!r}, the caller is {hello.member!r}; check [peer]")
+    if hello.instance_id == own.instance_id:
+        raise PeerRefused("WRONG_PAIR: both members run on copies of one data directory; empty one of them")
+    if hello.protocol_min > PROTOCOL_MAX or hello.protocol_max < PROTOCOL_MIN:
+        raise PeerRefused(
+            f"NEWER_FORMAT: the peer speaks protocol {hello.protocol_min} to {hello.protocol_max}, "
+            f"this member {PROTOCOL_MIN} to {PROTOCOL_MAX}; upgrade the older one"
+        )
+
+
+class Session:
+    """Three streams and the tasks on them."""
+
+    def __init__(self, node: Node, data: Stream, beat: Stream, transfer: Stream) -> None:
+        self.node = node
+        self.data = data
+        self.beat = beat
+        self.transfer = transfer
+        self.ended = asyncio.Event()
+        self.heartbeat_s = 0.2
+        self.heard_ms = monotonic_ms()
+        self.peer_heard_ago_ms = 0
+        self.peer_stall_ms = 0
+        self.why = "closed"
+        self._sending: dict[int, asyncio.Task[None]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._transfers: asyncio.Queue[tuple[Domain, StartTransfer]] = asyncio.Queue()
+
+    def close(self, why: str) -> None:
+        """End the connection; `run` returns soon after."""
+        if not self.ended.is_set():
+            self.why = why
+            self.ended.set()
+
+    async def run(self, hello: Hello) -> str:
+        """Until any stream ends; returns why."""
+        node = self.node
+        now = monotonic_ms()
+        node.outbox.clear()
+        node.outbox_open = True
+        node.on_transfer = lambda domain, start: self._transfers.put_nowait((domain, start))
+        for domain in node.domains.values():
+            domain.on_connected(now)
+        self._on_hello(hello)
+        for work in (self._read_data(), self._write_data(), self._read_beats(), self._write_beats()):
+            self._tasks.append(asyncio.create_task(self._guard(work)))
+        self._tasks.append(asyncio.create_task(self._guard(self._read_transfer())))
+        self._tasks.append(asyncio.create_task(self._guard(self._write_transfer())))
+        await self.ended.wait()
+        node.outbox_open = False
+        node.on_transfer = lambda _domain, _start: None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        now = monotonic_ms()
+        for domain in node.domains.values():
+            domain.on_disconnected(now)
+            node.dispatch(domain)
+        return self.why
+
+    async def _guard(self, work: Coroutine[object, object, None]) -> None:
+        """Whatever ends a stream ends the session; what is not the network's fault is said aloud."""
+        try:
+            await work
+            self.close("a stream was closed")
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
+            self.close(f"{type(error).__name__}")
+        except CorruptRecord as corrupt:
+            log.error("what the peer sent cannot be taken, starting over: %s", corrupt)
+            self.close("corrupt transfer")
+        except grpc.aio.BaseError as error:
+            self.close(f"{type(error).__name__}: {error}")
+
+    # -- Data ------------------------------------------------------------------------------------------------------
+
+    def send_hello(self, hello: Hello) -> None:
+        """This member has changed its role, epoch or log (P12)."""
+        self.node.outbox.append(PeerFrame(hello=hello))
+        self.node.send_wake.set()
+
+    def _on_hello(self, hello: Hello) -> None:
+        now = monotonic_ms()
+        known = {part.domain: part for part in hello.domains}
+        for number, domain in self.node.domains.items():
+            if number in known:
+                domain.on_hello(known[number], now)
+                self.node.dispatch(domain)
+
+    async def _read_data(self) -> None:
+        node = self.node
+        while True:
+            frame = await self.data.read()
+            if not isinstance(frame, PeerFrame):
+                return
+            if frame.HasField("hello"):
+                self._on_hello(frame.hello)
+                continue
+            domain = node.domains.get(frame.domain)
+            if domain is None:
+                log.warning("a frame of unknown domain %#x was dropped; do both members list the same domains?", frame.domain)
+                continue
+            if not domain.on_frame(frame, monotonic_ms(), node.clock.now_ms()):
+                node.on_stale(domain)
+            node.dispatch(domain)
+
+    async def _write_data(self) -> None:
+        node = self.node
+        while True:
+            node.send_wake.clear()
+            frames, node.outbox = node.outbox, []
+            for domain in node.domains.values():
+                pulled = domain.source.pull()
+                if isinstance(pulled, NeedRead):
+                    pulled = await self._read_stored(domain, pulled)
+                frames.extend(pulled)
+            if not frames:
+                await node.send_wake.wait()
+                continue
+            for frame in frames:
+                await self.data.write(frame)
+
+    async def _read_stored(self, domain: Domain, need: NeedRead) -> list[PeerFrame]:
+        loop = asyncio.get_running_loop()
+        number = domain.shared.domain
+
+        def scan() -> list[tuple[int, bytes]]:
+            return self.node.store.scan(number, need.first, limit_records=1000, limit_bytes=FRAME_BYTES_MAX)
+
+        rows = await loop.run_in_executor(None, scan)
+        dense = [row for offset, row in enumerate(rows) if row[0] == need.first + offset and row[0] <= need.last]
+        if not dense:
+            raise CorruptRecord(f"domain {domain.shared.name}: record {need.first} is neither in memory nor in the store")
+        return domain.source.frame_of_stored(dense)
+
+    # -- Heartbeat -------------------------------------------------------------------------------------------------
+
+    async def _write_beats(self) -> None:
+        number = 0
+        while True:
+            number += 1
+            now = monotonic_ms()
+            began = self.node.write_began_ms
+            beats = [
+                DomainHeartbeat(
+                    domain=d.shared.domain,
+                    epoch=d.shared.state.epoch,
+                    role=d.shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
+                    durable_index=d.shared.durable_index,
+                    commit_index=d.shared.commit_index,
+                )
+                for d in self.node.domains.values()
+            ]
+            frame = HeartbeatFrame(
+                number=number,
+                heard_ago_ms=max(0, now - self.heard_ms),
+                domains=beats,
+                write_stall_ms=now - began if began else 0,
+            )
+            await self.beat.write(frame)
+            await asyncio.sleep(self.heartbeat_s)
+
+    async def _read_beats(self) -> None:
+        node = self.node
+        while True:
+            frame = await self.beat.read()
+            if not isinstance(frame, HeartbeatFrame):
+                return
+            self.heard_ms = monotonic_ms()
+            self.peer_heard_ago_ms = frame.heard_ago_ms
+            self.peer_stall_ms = frame.write_stall_ms
+            node.on_beat(frame)
+            for beat in frame.domains:
+                domain = node.domains.get(beat.domain)
+                if domain is not None and beat.role == Role.MASTER.value:
+                    domain.on_heartbeat(beat)
+                    node.dispatch(domain)
+
+    # -- Transfer --------------------------------------------------------------------------------------------------
+
+    async def _write_transfer(self) -> None:
+        while True:
+            domain, start = await self._transfers.get()
+            log.info("domain %s: sending %d queues up to log index %d", domain.shared.name, len(start.queues), start.log_index)
+            async for frame in frames_of(self.node, domain, start):
+                if domain.source.sync_id != start.sync_id:
+                    break
+                await self.transfer.write(frame)
+
+    async def _read_transfer(self) -> None:
+        receivers: dict[int, Receiver] = {}
+        while True:
+            frame = await self.transfer.read()
+            if not isinstance(frame, TransferFrame):
+                return
+            domain = self.node.domains.get(frame.domain)
+            if domain is None or frame.WhichOneof("frame") == "member":
+                continue
+            receiver = receivers.get(frame.domain)
+            if receiver is None or receiver.sync_id != frame.sync_id:
+                if not await wait_for_begin(domain, frame.sync_id):
+                    continue
+                receiver = receivers[frame.domain] = Receiver(self.node, domain, frame.sync_id)
+            if await receiver.on_frame(frame):
+                log.info("domain %s: a full transfer has arrived", domain.shared.name)
+                del receivers[frame.domain]

@@ -1,0 +1,126 @@
+"""The state that the parts of one domain's core share. Holds it and keeps its invariants; decides nothing."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from failover.marks import DataMark, Link, Role
+from replica.effects import Effect, Persist, RoleChanged, Send
+from replica.state import state_key
+from tandemq.peer.v1.peer_service_pb2 import PeerFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.log import DomainLog
+    from replica.machine import Limits, Machine
+    from replica.state import DomainState
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+
+
+class Pending(NamedTuple):
+    """A record in the log that is not applied to the queues yet (replica)."""
+
+    log_index: int
+    epoch: int
+    header: RecordHeader
+
+
+class Shared:
+    """One domain at one member.
+
+    Invariants: applied <= commit <= last on a replica; commit <= durable <= last; `machine` is None only while it is being rebuilt.
+    """
+
+    def __init__(
+        self, domain: int, member: str, peer: str, incarnation: int, state: DomainState, log: DomainLog, limits: Limits
+    ) -> None:
+        self.domain = domain
+        self.name = state.name
+        self.member = member
+        self.peer = peer
+        self.incarnation = incarnation
+        self.limits = limits
+        self.state = state
+        self.log = log
+        self.machine: Machine | None = None
+        self.role = Role.INIT
+        self.link = Link.DOWN
+        self.suspect = False
+        self.master = ""
+        self.last_change = "starting"
+        self.durable_index = log.last_index
+        self.commit_index = 0
+        self.pending: deque[Pending] = deque()
+        self.generation = 0
+        """Grows when the log is cut, so that a late `durable` of a cut record is not believed."""
+        self.effects: list[Effect] = []
+        self.on_apply: Callable[[Pending], None] | None = None
+        """Told of each record that is applied here as replica, while it has held requests to answer."""
+        self.volatile_bodies: dict[int, bytes] = {}
+        self.volatile_bytes = 0
+        self.volatile_floor = log.last_index
+        """Records up to here were stored before this process started: their volatile messages are gone here."""
+
+    def take(self) -> list[Effect]:
+        """The effects since the last call, in order."""
+        out = self.effects
+        self.effects = []
+        return out
+
+    def send(self, **frame: object) -> None:
+        """Queue a control frame of this domain for the peer."""
+        self.effects.append(Send(PeerFrame(domain=self.domain, epoch=self.state.epoch, **frame)))  # type: ignore[arg-type]  # oneof by keyword
+
+    def persist_state(self, token: object | None = None, **extra: object) -> None:
+        """Write the domain's facts, with whatever belongs to the same transaction."""
+        meta: dict[str, bytes | None] = {state_key(self.domain): self.state.encode()}
+        self.effects.append(Persist(meta=meta, token=token, **extra))  # type: ignore[arg-type]  # fields of Persist by keyword
+
+    def become(self, role: Role, reason: str) -> None:
+        """Change the role and say why."""
+        if role is self.role:
+            return
+        self.role = role
+        self.last_change = reason
+        self.effects.append(RoleChanged(role.value, self.state.epoch, reason))
+
+    def mark(self, data: DataMark) -> None:
+        """Change what this copy is worth (in memory; the caller persists)."""
+        self.state.data = data
+
+    def apply_up_to(self, log_index: int, *, tell: bool = True) -> list[int]:
+        """Apply pending records; returns the log indexes of records that hold no live message any more.
+
+        `tell` is off at a promotion: what is applied then is not committed, and nobody may be answered from it (P14).
+        """
+        freed: list[int] = []
+        machine = self.machine
+        if machine is None:
+            return freed
+        while self.pending and self.pending[0].log_index <= log_index:
+            record = self.pending.popleft()
+            freed.extend(machine.apply(record.log_index, record.epoch, record.header).freed)
+            if tell and self.on_apply is not None:
+                self.on_apply(record)
+        self.forget_bodies(freed)
+        return freed
+
+    def keep_body(self, log_index: int, body: bytes) -> None:
+        """Keep the body of a record that is not on disk."""
+        self.volatile_bodies[log_index] = body
+        self.volatile_bytes += len(body)
+
+    def has_body(self, log_index: int) -> bool:
+        """Whether the volatile messages of a record are at hand here."""
+        return log_index in self.volatile_bodies or log_index > self.volatile_floor
+
+    def forget_bodies(self, freed: list[int]) -> None:
+        """Let go of bodies whose messages are all gone."""
+        if not self.volatile_bodies:
+            return
+        for log_index in freed:
+            body = self.volatile_bodies.pop(log_index, None)
+            if body is not None:
+                self.volatile_bytes -= len(body)

@@ -1,0 +1,63 @@
+"""What a member must remember of a domain besides its log: epoch, mark, boundaries, in-sync set. Holds values; decides nothing.
+
+Written in the same transaction as the log records that it belongs to (reliability.md 6, rule 11). To change the format: add a field
+with a default (older files decode), or raise `storage.records.FORMAT_VERSION` when the meaning of a field changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from failover.marks import DataMark
+from storage.records import ZERO_DIGEST
+
+HISTORY_MAX = 1000
+"""Epoch boundaries kept; each costs 16 bytes in a HELLO, and a peer further behind gets a full transfer."""
+
+
+class Boundary(NamedTuple):
+    """Where an epoch begins in the log."""
+
+    epoch: int
+    first_index: int
+
+
+class DomainState(msgspec.Struct, omit_defaults=True):
+    """The durable facts of one domain at one member."""
+
+    name: str
+    epoch: int = 0
+    """Epoch in force here; never falls."""
+    promised_epoch: int = 0
+    """Highest epoch promised or ceded to somebody; frames below it have no effect (P13, P15)."""
+    data: DataMark = DataMark.EMPTY
+    in_sync_set: list[str] = []
+    history: list[tuple[int, int]] = []
+    """(epoch, first log index), oldest first, both rising."""
+    base_index: int = 0
+    """Log index whose digest is known although its record may be gone; the log is dense above it except for what was trimmed."""
+    base_digest: bytes = ZERO_DIGEST
+    base_epoch: int = 0
+    kept_from: int = 1
+    """Every record from here on is held: the journal's retention; live records below it are held one by one."""
+
+    def encode(self) -> bytes:
+        """Bytes for the meta table."""
+        return msgspec.msgpack.encode(self)
+
+
+def decode_state(data: bytes) -> DomainState:
+    """The state that `encode` wrote."""
+    return msgspec.msgpack.decode(data, type=DomainState)
+
+
+def state_key(domain: int) -> str:
+    """Where the state of a domain stands in the meta table."""
+    return f"domain/{domain:08x}/state"
+
+
+def checkpoint_key(domain: int) -> str:
+    """Where the last snapshot of a domain's queues stands: log index (8 bytes, big-endian), then the snapshot."""
+    return f"domain/{domain:08x}/checkpoint"

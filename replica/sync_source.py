@@ -1,0 +1,279 @@
+"""The master's view of its peer: where the two logs part, what to send next, what the peer holds durably. Never decides who is master.
+
+Phases: IDLE -> COMPARE (a digest is asked for) -> FULL (a transfer is under way) -> DELTA (records up to a target, then SYNC_END) -> LIVE.
+A lost connection goes back to IDLE from anywhere; nothing of a session outlives its connection (P13).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from failover.marks import DataMark, Link
+from replica.convert_marks import data_of
+from replica.effects import QueueTransfer, StartTransfer, StopTransfer
+from tandemq.peer.v1.peer_service_pb2 import (
+    DigestQuery,
+    EpochBoundary,
+    HeldKey,
+    Op,
+    OpEntry,
+    PeerFrame,
+    SyncBegin,
+    SyncEnd,
+)
+
+if TYPE_CHECKING:
+    from replica.log import Entry
+    from replica.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import DigestReply, DomainHello, OpAck, OpenAck
+
+FRAME_BYTES_MAX = 2 << 20
+"""Records in one frame; below gRPC's message limit with room for one whole batch more."""
+WINDOW_BYTES_MAX = 32 << 20
+"""Bytes sent and not acknowledged; beyond it records wait in the log, where they cost nothing."""
+
+
+class Phase(Enum):
+    """How far the peer has come."""
+
+    IDLE = "idle"
+    COMPARE = "compare"
+    FULL = "full"
+    DELTA = "delta"
+    LIVE = "live"
+
+
+class NeedRead:
+    """The next records are not in memory: the shell reads them from the store and calls `frame_of_stored`."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+
+class SyncSource:
+    """One session of sending to the peer."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.phase = Phase.IDLE
+        self.sync_id = 0
+        self.cursor = 0
+        """Next log index to send."""
+        self.target = 0
+        self.sent = 0
+        self.peer_durable = 0
+        self.compared = 0
+        self.commit_sent = 0
+        self.whole_up_to = 0
+        """Records up to here are sent with their body even if the peer said that it holds it (it asked for them)."""
+        self.in_flight: list[tuple[int, int]] = []
+        self.in_flight_bytes = 0
+        self.held_open = 0
+        """Held requests of the peer that are ordered but not committed: they want the commit index at once."""
+
+    def stop(self) -> None:
+        """The connection or the mastership is gone."""
+        if self.phase is Phase.FULL:
+            self.shared.effects.append(StopTransfer())
+        self.phase = Phase.IDLE
+        self.peer_durable = 0
+        self.in_flight.clear()
+        self.in_flight_bytes = 0
+        self.held_open = 0
+
+    # -- where the logs part -------------------------------------------------------------------------------------
+
+    def begin(self, hello: DomainHello) -> None:
+        """Compare logs with a peer that says where it stands (P11)."""
+        self.stop()
+        self.sync_id += 1
+        log = self.shared.log
+        self.shared.link = Link.SYNC_SRC
+        if data_of(hello.data_state) in (DataMark.EMPTY, DataMark.SYNCING, DataMark.DAMAGED):
+            self._begin_full()
+            return
+        common = self._candidate(hello)
+        if common is None or common < max(log.base_index, self.shared.state.kept_from - 1):
+            self._begin_full()
+        elif common == hello.last_index:
+            self._judge(common, hello.digest)
+        else:
+            self.phase = Phase.COMPARE
+            self.compared = common
+            self.shared.send(digest_query=DigestQuery(index=common))
+
+    def _candidate(self, hello: DomainHello) -> int | None:
+        """Highest index at which both logs are in the same epoch; whether they are equal there only the digest says."""
+        boundaries = list(hello.history)
+        for position in range(len(boundaries) - 1, -1, -1):
+            mine = self.shared.log.end_of_epoch(boundaries[position].epoch)
+            if mine is None:
+                continue
+            later = boundaries[position + 1 :]
+            theirs = later[0].first_index - 1 if later else hello.last_index
+            return min(mine, theirs)
+        return None
+
+    def on_digest_reply(self, reply: DigestReply) -> None:
+        """The peer's digest at the compared index."""
+        if self.phase is Phase.COMPARE and reply.index == self.compared:
+            if reply.epoch == 0:
+                self._begin_full()
+            else:
+                self._judge(reply.index, reply.digest)
+
+    def _judge(self, common: int, digest: bytes) -> None:
+        mine = self.shared.log.digest_at(common)
+        if mine is None or mine[1] != digest:
+            self._begin_full()
+        else:
+            self._begin_delta(common, full=False)
+
+    # -- the two ways to bring the peer up ------------------------------------------------------------------------
+
+    def _boundaries(self) -> list[EpochBoundary]:
+        return [EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in self.shared.log.history]
+
+    def _begin_full(self) -> None:
+        shared = self.shared
+        machine = shared.machine
+        assert machine is not None
+        log = shared.log
+        self.phase = Phase.FULL
+        self.target = log.last_index
+        queues: dict[int, list[int]] = {}
+        for queue_id, log_index in machine.live_log_indexes():
+            queues.setdefault(queue_id, []).append(log_index)
+        transfers = []
+        for name in machine.names():
+            queue_id = machine.queue_id(name)
+            assert queue_id is not None
+            info = machine.queue_info(name, shared.member)
+            transfers.append(QueueTransfer(queue_id, name, info.length, info.last_index, queues.get(queue_id, [])))
+        shared.send(
+            sync_begin=SyncBegin(
+                sync_id=self.sync_id,
+                full=True,
+                base_index=log.last_index,
+                base_digest=log.digest,
+                target_index=log.last_index,
+                history=self._boundaries(),
+            )
+        )
+        shared.effects.append(StartTransfer(self.sync_id, log.last_index, log.digest, machine.snapshot(), transfers))
+
+    def _begin_delta(self, common: int, *, full: bool) -> None:
+        shared = self.shared
+        self.phase = Phase.DELTA
+        self.cursor = common + 1
+        self.sent = 0
+        self.target = shared.log.last_index
+        self.commit_sent = 0
+        self.whole_up_to = self.target
+        if not full:
+            found = shared.log.digest_at(common)
+            assert found is not None
+            shared.send(
+                sync_begin=SyncBegin(
+                    sync_id=self.sync_id,
+                    full=False,
+                    base_index=common,
+                    base_digest=found[1],
+                    target_index=self.target,
+                    history=self._boundaries(),
+                )
+            )
+
+    # -- what to send next -----------------------------------------------------------------------------------------
+
+    def pull(self) -> list[PeerFrame] | NeedRead:
+        """The next frames for the Data stream; empty when there is nothing to send now."""
+        if self.phase not in (Phase.DELTA, Phase.LIVE) or self.in_flight_bytes > WINDOW_BYTES_MAX:
+            return []
+        log = self.shared.log
+        frames: list[PeerFrame] = []
+        if self.cursor <= log.last_index and not self._at_target():
+            limit = self.target if self.phase is Phase.DELTA else log.last_index
+            entries = log.tail_from(self.cursor, FRAME_BYTES_MAX)
+            if not entries:
+                return NeedRead(self.cursor, limit)
+            entries = [entry for entry in entries if entry.log_index <= limit]
+            frames.append(self._frame([self._entry(entry) for entry in entries], [len(e.record) for e in entries]))
+        elif self.phase is Phase.LIVE and self.held_open and self.commit_sent < self.shared.commit_index:
+            frames.append(self._frame([], []))
+        if self._at_target():
+            frames.append(self._end())
+        return frames
+
+    def frame_of_stored(self, records: list[tuple[int, bytes]]) -> list[PeerFrame]:
+        """A frame of records that were read from the store; volatile bodies are put back."""
+        if self.phase not in (Phase.DELTA, Phase.LIVE) or not records or records[0][0] != self.cursor:
+            return []
+        bodies = self.shared.volatile_bodies
+        whole = [record + bodies[index] if index in bodies else record for index, record in records]
+        frames = [self._frame([OpEntry(record=record) for record in whole], [len(record) for record in whole])]
+        if self._at_target():
+            frames.append(self._end())
+        return frames
+
+    def _at_target(self) -> bool:
+        return self.phase is Phase.DELTA and self.cursor > self.target
+
+    def _entry(self, entry: Entry) -> OpEntry:
+        if entry.held is None or entry.log_index <= self.whole_up_to:
+            return OpEntry(record=entry.record)
+        held = entry.held
+        self.held_open = max(self.held_open, entry.log_index)
+        key = HeldKey(client_id=held.client_id, queue=held.queue, first_sequence=held.first_sequence)
+        return OpEntry(record=entry.record[: entry.head_len], held=key)
+
+    def _frame(self, entries: list[OpEntry], sizes: list[int]) -> PeerFrame:
+        shared = self.shared
+        self.cursor += len(entries)
+        self.sent += len(entries)
+        self.commit_sent = shared.commit_index
+        if self.held_open and self.held_open <= shared.commit_index:
+            self.held_open = 0
+        if sizes:
+            self.in_flight.append((self.cursor - 1, sum(sizes)))
+            self.in_flight_bytes += sum(sizes)
+        op = Op(entries=entries, commit_index=shared.commit_index)
+        return PeerFrame(domain=shared.domain, epoch=shared.state.epoch, op=op)
+
+    def _end(self) -> PeerFrame:
+        shared = self.shared
+        found = shared.log.digest_at(self.target)
+        assert found is not None
+        self.phase = Phase.LIVE
+        end = SyncEnd(sync_id=self.sync_id, last_index=self.target, count=self.sent, digest=found[1])
+        return PeerFrame(domain=shared.domain, epoch=shared.state.epoch, sync_end=end)
+
+    # -- what the peer says ----------------------------------------------------------------------------------------
+
+    def on_op_ack(self, ack: OpAck) -> None:
+        """The peer's durable index."""
+        self.peer_durable = max(self.peer_durable, ack.durable_index)
+        while self.in_flight and self.in_flight[0][0] <= self.peer_durable:
+            self.in_flight_bytes -= self.in_flight.pop(0)[1]
+        if self.phase is Phase.FULL and ack.durable_index == self.target:
+            self._begin_delta(self.target, full=True)
+
+    def on_open_ack(self, ack: OpenAck) -> bool:
+        """True when the peer has verified the transfer; a refusal starts a full one."""
+        if ack.sync_id != self.sync_id or self.phase is Phase.IDLE:
+            return False
+        if ack.done:
+            self.peer_durable = max(self.peer_durable, ack.durable_index)
+            return self.phase is Phase.LIVE
+        self.stop()
+        self.sync_id += 1
+        self._begin_full()
+        return False
+
+    def on_fetch(self, indexes: list[int]) -> None:
+        """The peer lacks bodies: send again from the first one, whole."""
+        if self.phase in (Phase.DELTA, Phase.LIVE) and indexes:
+            self.cursor = min(self.cursor, min(indexes))
+            self.whole_up_to = max(self.whole_up_to, self.shared.log.last_index)

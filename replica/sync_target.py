@@ -1,0 +1,235 @@
+"""A replica's side of state transfer and replication: takes what the master sends, in order, and says what is durable. Never orders anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.marks import DataMark, Link
+from replica.effects import Persist, Rebuild, StopTransfer
+from replica.shared import Pending
+from replica.state import Boundary, checkpoint_key, state_key
+from storage.errors import CorruptRecord
+from storage.records import FLAG_VOLATILE_BODY, split
+from tandemq.peer.v1.peer_service_pb2 import FetchBody, OpAck, OpenAck
+from tandemq.peer.v1.record_pb2 import RecordHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.log import Entry
+    from replica.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import HeldKey, Op, SyncBegin, SyncEnd
+
+
+class SyncTarget:
+    """One session of receiving from the master."""
+
+    def __init__(self, shared: Shared, held_body: Callable[[HeldKey], bytes | None]) -> None:
+        self.shared = shared
+        self._held_body = held_body
+        self.sync_id = 0
+        self.active = False
+        self.full = False
+        self.base_index = 0
+        self._history: list[Boundary] = []
+        self.received = 0
+        self.ending: SyncEnd | None = None
+        self.fetching = 0
+        self.opened = False
+        """The open was acknowledged: this copy holds everything that the master has acknowledged."""
+
+    def stop(self) -> None:
+        """The connection is gone, or this member has become master."""
+        if self.active and self.full:
+            self.shared.effects.append(StopTransfer())
+        self.active = False
+        self.full = False
+        self.ending = None
+        self.opened = False
+        self.fetching = 0
+
+    def begin(self, frame_epoch: int, begin: SyncBegin) -> None:
+        """A transfer begins; the caller has judged the epoch."""
+        shared = self.shared
+        self.stop()
+        self.sync_id = begin.sync_id
+        self.received = 0
+        if not begin.full and shared.log.digest_at(begin.base_index) != self._expected(begin):
+            shared.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
+            return
+        self.active = True
+        self.full = begin.full
+        shared.link = Link.SYNC_DST
+        shared.state.epoch = frame_epoch
+        history = [Boundary(b.epoch, b.first_index) for b in begin.history]
+        if begin.full:
+            self._begin_full(history, begin)
+        else:
+            self._begin_delta(history, begin)
+
+    def _expected(self, begin: SyncBegin) -> tuple[int, bytes] | None:
+        """What this log must say at the base: the master's digest there, whatever the epoch (the digest covers it)."""
+        mine = self.shared.log.digest_at(begin.base_index)
+        return mine if mine is not None and mine[1] == begin.base_digest else (-1, b"")
+
+    def _begin_full(self, history: list[Boundary], begin: SyncBegin) -> None:
+        shared = self.shared
+        shared.mark(DataMark.SYNCING)
+        shared.generation += 1
+        shared.pending.clear()
+        shared.volatile_bodies.clear()
+        shared.volatile_bytes = 0
+        shared.machine = None
+        shared.durable_index = shared.commit_index = 0
+        self._history = history
+        self.base_index = begin.base_index
+        # The mark is durable before the first record goes: a half-filled copy is never promoted (P10).
+        meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode(), checkpoint_key(shared.domain): None}
+        shared.effects.append(Persist(wipe=True, meta=meta))
+
+    def on_transfer_done(self, log_index: int, log_digest: bytes, checkpoint: bytes) -> None:
+        """Every record is stored and the state's digest was right: install the snapshot as the new base."""
+        shared = self.shared
+        if not (self.active and self.full):
+            return
+        history = [b for b in self._history if b.first_index <= log_index]
+        base_epoch = history[-1].epoch if history else 0
+        shared.log.reset(log_index, log_digest, base_epoch, history)
+        shared.state.base_index, shared.state.base_digest, shared.state.base_epoch = log_index, log_digest, base_epoch
+        shared.state.history = [(b.epoch, b.first_index) for b in history]
+        shared.state.kept_from = log_index + 1
+        meta: dict[str, bytes | None] = {
+            state_key(shared.domain): shared.state.encode(),
+            checkpoint_key(shared.domain): log_index.to_bytes(8, "big") + checkpoint,
+        }
+        shared.effects.append(Persist(meta=meta, token=("base", self.sync_id, log_index)))
+        shared.effects.append(Rebuild(log_index))
+
+    def _begin_delta(self, history: list[Boundary], begin: SyncBegin) -> None:
+        shared = self.shared
+        base = begin.base_index
+        cut = base < shared.log.last_index
+        if cut:
+            assert base >= shared.commit_index, "a cut below the commit index would take back an acknowledgement"
+            shared.generation += 1
+            shared.log.cut(base)
+            shared.durable_index = min(shared.durable_index, base)
+            while shared.pending and shared.pending[-1].log_index > base:
+                shared.pending.pop()
+            for log_index in [index for index in shared.volatile_bodies if index > base]:
+                shared.forget_bodies([log_index])
+        shared.log.history = [b for b in history if b.first_index <= base]
+        shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
+        shared.persist_state(cut=base if cut else None)
+        machine = shared.machine
+        if machine is not None and machine.applied_index > base:
+            # Only a former master applies before commit; its state is made anew from what is left of the log.
+            shared.machine = None
+            shared.pending.clear()
+            shared.effects.append(Rebuild(base))
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def on_op(self, op: Op) -> None:
+        """Records in order; what does not follow the last one is ignored (a resend comes)."""
+        shared = self.shared
+        if not self.active:
+            return
+        accepted: list[Entry] = []
+        for item in op.entries:
+            record = item.record
+            if item.HasField("held"):
+                body = self._held_body(item.held)
+                if body is None:
+                    self._fetch(record)
+                    break
+                record = record + body
+            entry = self._accept(record)
+            if entry is None:
+                continue
+            accepted.append(entry)
+        if accepted:
+            shared.effects.append(Persist(appends=accepted))
+            self.received += len(accepted)
+            self.fetching = 0
+        self.on_commit(op.commit_index)
+
+    def _accept(self, record: bytes) -> Entry | None:
+        shared = self.shared
+        prefix, header, body = split(record)
+        if prefix.log_index <= shared.log.last_index or (self.fetching and prefix.log_index > shared.log.last_index + 1):
+            return None
+        if len(body) != prefix.body_len:
+            self._fetch(record)
+            return None
+        entry = shared.log.accept(record)
+        if prefix.flags & FLAG_VOLATILE_BODY:
+            shared.keep_body(entry.log_index, bytes(body))
+        shared.pending.append(Pending(entry.log_index, entry.epoch, RecordHeader.FromString(bytes(header))))
+        return entry
+
+    def _fetch(self, record: bytes) -> None:
+        index = self.shared.log.last_index + 1
+        if self.fetching != index:
+            self.fetching = index
+            self.shared.send(fetch_body=FetchBody(indexes=[index]))
+
+    def on_commit(self, commit_index: int) -> None:
+        """The master's commit progress: only this lets a replica apply and answer (P14)."""
+        shared = self.shared
+        if not self.active or self.full:
+            return
+        commit = min(commit_index, shared.log.last_index)
+        if commit > shared.commit_index:
+            shared.commit_index = commit
+        shared.apply_up_to(shared.commit_index)
+        if shared.machine is not None:
+            shared.machine.commit(shared.machine.applied_index)
+
+    def on_end(self, end: SyncEnd) -> None:
+        """The last record up to the target was sent: verify, then acknowledge the open once all of it is durable."""
+        shared = self.shared
+        if not self.active or end.sync_id != self.sync_id:
+            return
+        found = shared.log.digest_at(end.last_index)
+        if found is None or found[1] != end.digest:
+            raise CorruptRecord(
+                f"state transfer of domain {shared.name}: digest at {end.last_index} differs from the master's; starting over"
+            )
+        self.ending = end
+        self.maybe_open()
+
+    def on_durable(self) -> None:
+        """Records became durable here."""
+        shared = self.shared
+        if self.active and not self.full:
+            applied = shared.machine.applied_index if shared.machine is not None else 0
+            shared.send(op_ack=OpAck(durable_index=shared.durable_index, applied_index=applied, index=0))
+            self.maybe_open()
+
+    def on_base_durable(self, sync_id: int, log_index: int) -> None:
+        """The snapshot is durable: the rest of the log may come."""
+        if self.active and self.full and sync_id == self.sync_id:
+            self.full = False
+            self.shared.durable_index = self.shared.commit_index = log_index
+            self.shared.send(op_ack=OpAck(durable_index=log_index))
+
+    def maybe_open(self) -> None:
+        """Acknowledge the open when everything up to SYNC_END is durable and the queues' state is at hand (R115, R117)."""
+        shared = self.shared
+        end = self.ending
+        if end is None or shared.durable_index < end.last_index or shared.machine is None:
+            return
+        self.ending = None
+        shared.mark(DataMark.IN_SYNC)
+        shared.persist_state(token=("opened", end.sync_id))
+
+    def on_opened(self, sync_id: int) -> None:
+        """The mark is durable."""
+        shared = self.shared
+        if not self.active or sync_id != self.sync_id:
+            return
+        self.opened = True
+        shared.link = Link.PAIRED
+        ack = OpenAck(sync_id=sync_id, durable_index=shared.durable_index, done=True)
+        shared.send(open_ack=ack)

@@ -1,0 +1,175 @@
+"""Carries a full state transfer over its own stream: the records that hold live messages, queue by queue, then the queues' state.
+
+The order on the wire is the seed's (R116): SYNC_BEGIN, ENQUEUE after ENQUEUE, SYNC_END for each queue. What arrives is written in slices;
+the mark SYNCING was durable before the first of them, so an interrupted transfer leaves a copy that starts anew and is never promoted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from typing import TYPE_CHECKING
+
+from failover.marks import DataMark
+from storage.errors import CorruptRecord
+from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, split, verify
+from storage.store import Append
+from tandemq.peer.v1.peer_service_pb2 import (
+    QueueSegments,
+    QueueSyncBegin,
+    QueueSyncEnd,
+    StateChunk,
+    TransferEnd,
+    TransferFrame,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from replica.domain import Domain
+    from replica.effects import QueueTransfer, StartTransfer
+    from replica.node import Node
+
+log = logging.getLogger("tandemq.transfer")
+
+SLICE_BYTES = 1 << 20
+WRITE_BYTES = 8 << 20
+"""Written in one transaction at the receiver: bounds its memory and its loop's pause."""
+BEGIN_WAIT_S = 10.0
+
+
+async def frames_of(node: Node, domain: Domain, start: StartTransfer) -> AsyncIterator[TransferFrame]:
+    """The frames of one transfer, in order. Records are read in slices, no transaction stays open between two."""
+    number = domain.shared.domain
+
+    def frame(**kind: object) -> TransferFrame:
+        return TransferFrame(domain=number, sync_id=start.sync_id, **kind)  # type: ignore[arg-type]  # oneof by keyword
+
+    for queue in start.queues:
+        yield frame(queue_begin=QueueSyncBegin(queue_id=queue.queue_id, name=queue.name))
+        chain = hashlib.blake2b(digest_size=16)
+        async for records in _records(node, domain, queue):
+            for record in records:
+                chain.update(record)
+            yield frame(segments=QueueSegments(records=records))
+        yield frame(
+            queue_end=QueueSyncEnd(
+                queue_id=queue.queue_id,
+                records=len(queue.log_indexes),
+                messages=queue.messages,
+                last_index=queue.last_index,
+                digest=chain.digest(),
+            )
+        )
+    for at in range(0, len(start.state), SLICE_BYTES):
+        yield frame(state=StateChunk(data=start.state[at : at + SLICE_BYTES]))
+    yield frame(
+        end=TransferEnd(
+            state_bytes=len(start.state),
+            state_digest=hashlib.blake2b(start.state, digest_size=16).digest(),
+            log_digest=start.log_digest,
+            queues=len(start.queues),
+        )
+    )
+
+
+async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIterator[list[bytes]]:
+    loop = asyncio.get_running_loop()
+    indexes = queue.log_indexes
+    await node.flush()  # the newest records may not be on disk yet
+    for at in range(0, len(indexes), 64):
+        wanted = indexes[at : at + 64]
+        stored = await loop.run_in_executor(None, node.store.read_many, domain.shared.domain, wanted)
+        records: list[bytes] = []
+        size = 0
+        for log_index, record in zip(wanted, stored, strict=True):
+            if record is None:
+                raise CorruptRecord(f"record {log_index} of queue {queue.name} is missing although it holds live messages")
+            whole = record + domain.shared.volatile_bodies.get(log_index, b"")
+            records.append(whole)
+            size += len(whole)
+            if size >= SLICE_BYTES:
+                yield records
+                records, size = [], 0
+        if records:
+            yield records
+
+
+class Receiver:
+    """The receiving side of one transfer."""
+
+    def __init__(self, node: Node, domain: Domain, sync_id: int) -> None:
+        self.node = node
+        self.domain = domain
+        self.sync_id = sync_id
+        self.state = bytearray()
+        self.queues = 0
+        self.records = 0
+        self.chain = hashlib.blake2b(digest_size=16)
+        self.unwritten = 0
+
+    async def on_frame(self, frame: TransferFrame) -> bool:
+        """Take a frame; True when the transfer is complete. A mismatch raises CorruptRecord: the connection starts over."""
+        kind = frame.WhichOneof("frame")
+        if kind == "queue_begin":
+            self.chain = hashlib.blake2b(digest_size=16)
+            self.records = 0
+        elif kind == "segments":
+            await self._on_segments(frame.segments)
+        elif kind == "queue_end":
+            end = frame.queue_end
+            if end.records != self.records or end.digest != self.chain.digest():
+                raise CorruptRecord(f"queue {end.queue_id}: {self.records} of {end.records} records arrived, or differently")
+            self.queues += 1
+        elif kind == "state":
+            self.state += frame.state.data
+        elif kind == "end":
+            await self._on_end(frame.end)
+            return True
+        return False
+
+    async def _on_segments(self, segments: QueueSegments) -> None:
+        number = self.domain.shared.domain
+        batch = self.node.group.batch
+        for record in segments.records:
+            prefix = verify(record)
+            if prefix.domain != number:
+                raise CorruptRecord(f"a record of domain {prefix.domain:#x} came in a transfer of {number:#x}")
+            stored = record
+            if prefix.flags & FLAG_VOLATILE_BODY:
+                _, _, body = split(record)
+                if len(body):
+                    self.domain.shared.keep_body(prefix.log_index, bytes(body))
+                stored = record[: PREFIX_SIZE + prefix.header_len]
+            batch.inserts.append(Append(number, prefix.log_index, stored))
+            self.chain.update(record)
+            self.records += 1
+            self.unwritten += len(stored)
+        if self.unwritten >= WRITE_BYTES:
+            self.unwritten = 0
+            await self.node.flush()
+
+    async def _on_end(self, end: TransferEnd) -> None:
+        state = bytes(self.state)
+        if end.queues != self.queues or hashlib.blake2b(state, digest_size=16).digest() != end.state_digest:
+            raise CorruptRecord(f"transfer of domain {self.domain.shared.name}: queues or state differ from what was sent")
+        await self.node.flush()
+        shared = self.domain.shared
+        target = self.domain.target
+        if target.active and target.full and target.sync_id == self.sync_id and shared.state.data is DataMark.SYNCING:
+            target.on_transfer_done(target.base_index, end.log_digest, state)
+            shared.volatile_floor = 0
+            self.node.dispatch(self.domain)
+
+
+async def wait_for_begin(domain: Domain, sync_id: int) -> bool:
+    """SYNC_BEGIN comes on another stream: wait for it. False when this transfer is not wanted any more."""
+    target = domain.target
+    for _ in range(int(BEGIN_WAIT_S / 0.005)):
+        if target.sync_id == sync_id and target.active and target.full:
+            return True
+        if target.sync_id > sync_id:
+            return False
+        await asyncio.sleep(0.005)
+    return False
