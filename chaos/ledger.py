@@ -2,8 +2,8 @@
 
 A row is known by its place in the input, from 0. The ledger is told facts as they become certain and counts what they
 prove: a row that was acknowledged and never received is lost; one whose settlement was confirmed as new twice is a
-duplicate; a first receipt behind a later row is an order break. Receiving an unsettled row again is none of these: it
-is counted as redelivered.
+duplicate; a first delivery behind a later row's is an order break. A row that is delivered again because it was not
+settled is none of these and counted as redelivered, also when its earlier delivery died with a connection (late).
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Totals(NamedTuple):
     lost: int
     duplicates: int
     redelivered: int
+    late: int
     order_breaks: int
     corrupt: int
     kills: int
@@ -69,6 +70,7 @@ class Ledger:
     settled: int = 0
     duplicates: int = 0
     redelivered: int = 0
+    late: int = 0  # of the redelivered: received for the first time, behind later rows
     order_breaks: int = 0
     corrupt: int = 0
     _row_of: dict[int, int] = field(default_factory=dict)  # index of an acknowledged row to the row
@@ -102,8 +104,8 @@ class Ledger:
         self._acknowledged_rows[row] = 1
         self.acknowledged += 1
 
-    def on_received(self, row: int, index: int) -> None:
-        """The consumer was given `row` at `index`."""
+    def on_received(self, row: int, index: int, delivery_count: int = 1) -> None:
+        """The consumer was given `row` at `index`; the member says that it is the delivery with this number."""
         first = self._first_index.get(row)
         if first is not None:
             if first != index:
@@ -113,10 +115,14 @@ class Ledger:
             return
         self._first_index[row] = index
         self.received += 1
-        if row < self._last_first_receipt:
-            self._find(f"row {row} was first received after row {self._last_first_receipt}")
+        self.redelivered += delivery_count > 1
+        if row > self._last_first_receipt:
+            self._last_first_receipt = row
+        elif delivery_count > 1:
+            self.late += 1
+        else:
+            self._find(f"row {row} was first delivered after row {self._last_first_receipt}")
             self.order_breaks += 1
-        self._last_first_receipt = max(self._last_first_receipt, row)
 
     def on_corrupt(self, index: int) -> None:
         """The consumer was given something at `index` that is no row of the input."""
@@ -175,6 +181,7 @@ class Ledger:
             lost=lost,
             duplicates=self.duplicates,
             redelivered=self.redelivered,
+            late=self.late,
             order_breaks=self.order_breaks,
             corrupt=self.corrupt,
             kills=len(self.kills),

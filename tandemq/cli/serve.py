@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandemq.cli")
 
-_STORAGE_REASONS = {
-    "NewerFormat": "NEWER_FORMAT",
-    "DirectoryInUse": "DIRECTORY_IN_USE",
-    "WrongPair": "WRONG_PAIR",
-    "StoreFull": "STORAGE_FULL",
-}
 _LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -137,13 +131,8 @@ async def _manager(config: ManagerConfig) -> Server:
     server_path()
     from replica.manager import Manager
 
-    from storage.errors import StorageError
-
     manager = Manager(config)
-    try:
-        await manager.start()
-    except StorageError as error:
-        raise Failure(_STORAGE_REASONS.get(type(error).__name__, "CORRUPT_STORE"), error.what, error.remedy) from error
+    await manager.start()
     return manager
 
 

@@ -85,9 +85,21 @@ def test_a_first_receipt_behind_a_later_row_is_an_order_break() -> None:
     ledger.on_settled(range(ROWS))
     assert (ledger.totals().order_breaks, ledger.totals().verdict) == (2, "fail")
     assert ledger.findings == [
-        "row 1 was first received after row 2",
-        "row 4 was first received after row 5",
+        "row 1 was first delivered after row 2",
+        "row 4 was first delivered after row 5",
     ]
+
+
+def test_a_delivery_that_died_with_its_connection_may_come_late() -> None:
+    ledger = Ledger(4)
+    for row in range(4):
+        ledger.on_sent(1, row)
+        ledger.on_acknowledged(row, row + 1, row)
+    for row, delivery_count in ((0, 1), (3, 1), (1, 2), (2, 2)):
+        ledger.on_received(row, row + 1, delivery_count)
+    ledger.on_settled(range(4))
+    totals = ledger.totals()
+    assert (totals.order_breaks, totals.redelivered, totals.late, totals.verdict) == (0, 2, 2, "pass")
 
 
 def test_strange_messages_and_indexes_are_found() -> None:
