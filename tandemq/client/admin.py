@@ -1,0 +1,156 @@
+"""Carries out administration: queues, the pair, the manager. It decides nothing; the master does.
+
+Every change has a request id that is made once, so that its repetition has one effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
+
+from tandemq.client.calls import ADMIN_SERVICE, MANAGER_SERVICE, PAIR_SERVICE, Caller
+from tandemq.errors import TandemqError
+from tandemq.v1 import manager_admin_service_pb2 as manager
+from tandemq.v1 import pair_service_pb2 as pair
+from tandemq.v1 import queue_admin_service_pb2 as admin
+
+STATUS_TIMEOUT_S = 2.0
+PAGE_SIZE = 1000
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+class MemberAnswer(NamedTuple):
+    """What one endpoint said of the pair; exactly one of the two is set."""
+
+    endpoint: str
+    status: pair.GetPairStatusResponse | None
+    error: TandemqError | None
+
+
+class Admin:
+    """The administrative calls of a client; every one raises TandemqError."""
+
+    _caller: Caller
+
+    async def create_queue(self, name: str, config: admin.QueueConfig | None = None) -> admin.QueueInfo:
+        """Creates a queue and opens it on every member. Unset attributes take the manager's defaults."""
+        request = admin.CreateQueueRequest(name=name, request_id=new_request_id(), config=config)
+        return (await self._queue_call("CreateQueue", request, admin.CreateQueueResponse, name)).queue
+
+    async def create_replicated_queue(self, name: str, config: admin.QueueConfig | None = None) -> admin.QueueInfo:
+        """Creates a queue on both members of the pair; open_replicated_queue opens it."""
+        request = admin.CreateReplicatedQueueRequest(name=name, request_id=new_request_id(), config=config)
+        return (
+            await self._queue_call("CreateReplicatedQueue", request, admin.CreateReplicatedQueueResponse, name)
+        ).queue
+
+    async def open_replicated_queue(self, name: str, *, master_required: bool = False) -> admin.QueueInfo:
+        """Opens the instance of the member that is asked; returns when it is synchronised.
+
+        With `master_required` refuses (E_MASTER_EXISTS) unless that member is master. The member that is asked is the
+        first endpoint of this client: use a client for one endpoint, with follow_master=False.
+        """
+        request = admin.OpenReplicatedQueueRequest(
+            name=name, request_id=new_request_id(), master_required=master_required
+        )
+        return (await self._queue_call("OpenReplicatedQueue", request, admin.OpenReplicatedQueueResponse, name)).queue
+
+    async def close_replicated_queue(self, name: str) -> admin.QueueInfo:
+        """Closes the instance of the member that is asked; closing the last one drops the volatile messages."""
+        request = admin.CloseReplicatedQueueRequest(name=name, request_id=new_request_id())
+        return (await self._queue_call("CloseReplicatedQueue", request, admin.CloseReplicatedQueueResponse, name)).queue
+
+    async def destroy_replicated_queue(self, name: str, *, both_members: bool = False) -> bool:
+        """Destroys the instance of the member that is asked, or both; True when the queue is gone from the pair."""
+        request = admin.DestroyReplicatedQueueRequest(name=name, request_id=new_request_id(), both_members=both_members)
+        reply = admin.DestroyReplicatedQueueResponse
+        return (await self._queue_call("DestroyReplicatedQueue", request, reply, name)).deleted
+
+    async def get_queue(self, name: str) -> admin.QueueInfo:
+        """Describes one queue."""
+        return (
+            await self._queue_call("GetQueue", admin.GetQueueRequest(name=name), admin.GetQueueResponse, name)
+        ).queue
+
+    async def list_queues(self, prefix: str = "") -> list[admin.QueueInfo]:
+        """Describes the queues whose names begin with `prefix`, by name. Pages are read one after another."""
+        found: list[admin.QueueInfo] = []
+        token = ""
+        while True:
+            request = admin.ListQueuesRequest(prefix=prefix, page_size=PAGE_SIZE, page_token=token)
+            page = await self._queue_call("ListQueues", request, admin.ListQueuesResponse, "")
+            found.extend(page.queues)
+            token = page.next_page_token
+            if not token:
+                return found
+
+    async def update_queue(
+        self, name: str, config: admin.QueueConfig, fields: Sequence[str], *, expected_version: int = 0
+    ) -> admin.QueueInfo:
+        """Changes the attributes that `fields` names (names of QueueConfig's fields) to their values in `config`.
+
+        With `expected_version` refuses (VERSION_MISMATCH) when the queue was changed since that version.
+        """
+        request = admin.UpdateQueueRequest(
+            name=name,
+            request_id=new_request_id(),
+            config=config,
+            update_mask=FieldMask(paths=fields),
+            expected_version=expected_version,
+        )
+        return (await self._queue_call("UpdateQueue", request, admin.UpdateQueueResponse, name)).queue
+
+    async def delete_queue(self, name: str, *, if_empty: bool = False) -> int:
+        """Deletes a queue; how many messages went with it. With `if_empty` refuses (NOT_EMPTY) when there are any."""
+        request = admin.DeleteQueueRequest(name=name, request_id=new_request_id(), if_empty=if_empty)
+        return (await self._queue_call("DeleteQueue", request, admin.DeleteQueueResponse, name)).removed
+
+    async def purge_queue(self, name: str) -> int:
+        """Removes every message that is not leased; how many."""
+        request = admin.PurgeQueueRequest(name=name, request_id=new_request_id())
+        return (await self._queue_call("PurgeQueue", request, admin.PurgeQueueResponse, name)).removed
+
+    async def manager_info(self) -> manager.GetManagerResponse:
+        """Versions, limits and totals of the first member that answers."""
+        request = manager.GetManagerRequest()
+        return await self._caller.call(MANAGER_SERVICE + "GetManager", request, manager.GetManagerResponse)
+
+    async def pair_status(self, *, timeout: float = STATUS_TIMEOUT_S) -> list[MemberAnswer]:
+        """What every endpoint says of the pair, asked at once, each for itself and once, for at most `timeout` seconds.
+
+        Members may disagree: that is what this call is for. Never raises for a member that does not answer.
+        """
+        members = self._caller.members
+        endpoints = members.endpoints("main")
+        answers = list(await asyncio.gather(*(self._status_of(endpoint, timeout) for endpoint in endpoints)))
+        asked = {*endpoints, *(answer.status.member.endpoint for answer in answers if answer.status is not None)}
+        others = dict.fromkeys(
+            answer.status.peer_endpoint
+            for answer in answers
+            if answer.status is not None and answer.status.peer_endpoint and answer.status.peer_endpoint not in asked
+        )
+        answers += await asyncio.gather(*(self._status_of(endpoint, timeout) for endpoint in others))
+        return answers
+
+    async def _status_of(self, endpoint: str, timeout: float) -> MemberAnswer:
+        request, reply = pair.GetPairStatusRequest(), pair.GetPairStatusResponse
+        try:
+            status = await self._caller.once(endpoint, PAIR_SERVICE + "GetPairStatus", request, reply, timeout)
+        except TandemqError as error:
+            return MemberAnswer(endpoint, None, error)
+        self._caller.members.learn(status.header)
+        return MemberAnswer(endpoint, status, None)
+
+    async def _queue_call(self, verb: str, request: Message, reply: type[Reply], queue: str) -> Reply:
+        return await self._caller.call(ADMIN_SERVICE + verb, request, reply, queue=queue)
+
+
+def new_request_id() -> bytes:
+    """16 random bytes."""
+    return uuid.uuid4().bytes

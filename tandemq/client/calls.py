@@ -1,0 +1,196 @@
+"""Decides when a call or a stream is attempted again; carries out what `tandemq.retry` says, with tenacity.
+
+It never changes a request: the identity inside it is what makes repeating safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity.asyncio import AsyncRetrying as _AsyncRetrying
+from tenacity.stop import stop_base
+from tenacity.wait import wait_base
+
+from tandemq import retry
+from tandemq.client.members import Members
+from tandemq.errors import TandemqError, Unavailable, from_rpc_error
+
+Reply = TypeVar("Reply", bound=Message)
+QUEUE_SERVICE = "/tandemq.v1.QueueService/"
+ADMIN_SERVICE = "/tandemq.v1.QueueAdminService/"
+MANAGER_SERVICE = "/tandemq.v1.ManagerAdminService/"
+PAIR_SERVICE = "/tandemq.v1.PairService/"
+
+
+class Moved(Unavailable):
+    """A member named another one; nothing was applied. Stays inside the client."""
+
+    def __init__(self, master: str, message: str = "") -> None:
+        super().__init__("NOT_MASTER", message, {"master": master} if master else None, definite=True, retryable=True)
+
+
+class Attempts:
+    """Where the next attempt goes and when the last one is over; counts anew after each sign of progress."""
+
+    def __init__(self, members: Members, policy: retry.Policy, domain: str = "") -> None:
+        self._members = members
+        self.policy = policy
+        self.domain = domain
+        self.failures = 0
+        self.in_doubt = False  # an attempt since the last progress may have been executed
+        self.last_error: TandemqError | None = None
+        self._loop = asyncio.get_running_loop()
+        self._started = self._loop.time()
+        self._next: retry.Attempt | None = None
+        self._redirected = False
+        self.endpoint = retry.first_endpoint(members.endpoints(domain), members.master(domain))
+
+    @property
+    def remaining_s(self) -> float:
+        return max(0.0, self.policy.total_s - (self._loop.time() - self._started))
+
+    def progress(self) -> None:
+        """Something was answered, or nothing is wanted: the deadline begins anew."""
+        self.failures = 0
+        self.in_doubt = self._redirected = False
+        self.last_error = None
+        self._started = self._loop.time()
+
+    def prefer_master(self, master: str) -> None:
+        """Raises Moved when an opened stream leads to a replica and its master has not been tried yet."""
+        if master and master != self.endpoint and self._members.master(self.domain) == master and not self._redirected:
+            self._redirected = True
+            raise Moved(master, f"{self.endpoint} is not the master")
+
+    def retrying(self) -> _AsyncRetrying:
+        """Each attempt of the loop is to use `endpoint` as it is then."""
+        return AsyncRetrying(
+            retry=retry_if_exception(self._is_worthwhile), wait=_Wait(self), stop=_Stop(self), reraise=True
+        )
+
+    def _is_worthwhile(self, error: BaseException) -> bool:
+        return isinstance(error, TandemqError) and retry.failure_of(error) is not None
+
+    def failed(self, error: TandemqError) -> float:
+        """Notes a failure and moves on; the delay before the next attempt."""
+        failure = retry.failure_of(error)
+        assert failure is not None, "tenacity asks only about worthwhile failures"
+        self.failures += 1
+        self.last_error = error
+        self.in_doubt = self.in_doubt or not error.definite
+        self._next = retry.next_attempt(
+            self.policy,
+            self._members.endpoints(self.domain),
+            self.endpoint,
+            failure,
+            failures=self.failures,
+            elapsed_s=self._loop.time() - self._started,
+            jitter=random.random(),
+        )
+        if self._next is None:
+            return 0.0
+        self.endpoint = self._next.endpoint
+        return self._next.delay_s
+
+    @property
+    def exhausted(self) -> bool:
+        return self._next is None
+
+
+class _Wait(wait_base):
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        assert retry_state.outcome is not None
+        error = retry_state.outcome.exception()
+        assert isinstance(error, TandemqError)
+        return self._attempts.failed(error)
+
+
+class _Stop(stop_base):
+    """Asked after the wait: tenacity decides on the pause first, then whether there is one more attempt."""
+
+    def __init__(self, attempts: Attempts) -> None:
+        self._attempts = attempts
+
+    def __call__(self, retry_state: RetryCallState) -> bool:  # noqa: ARG002 - tenacity's interface
+        return self._attempts.exhausted
+
+
+class Caller:
+    """Unary calls of one client. Repeats them, unchanged, until they are answered, refused for good, or out of time."""
+
+    def __init__(self, members: Members, policy: retry.Policy) -> None:
+        self.members = members
+        self.policy = policy
+
+    async def call(
+        self,
+        path: str,
+        request: Message,
+        reply: type[Reply],
+        *,
+        queue: str = "",
+        wait: timedelta | None = None,
+    ) -> Reply:
+        """The answer. `queue` says whose master is asked first; `wait` is time that the call itself may take."""
+        wait_s = wait.total_seconds() if wait is not None else 0.0
+        policy = retry.Policy(
+            self.policy.total_s + wait_s,
+            self.policy.attempt_s + wait_s,
+            self.policy.delay_first_s,
+            self.policy.delay_max_s,
+        )
+        attempts = Attempts(self.members, policy, self.members.masters.domain_of(queue) or "main")
+        answer: Reply | None = None
+        try:
+            async for attempt in attempts.retrying():
+                with attempt:
+                    answer = await self.once(
+                        attempts.endpoint, path, request, reply, min(policy.attempt_s, attempts.remaining_s)
+                    )
+        except TandemqError as error:
+            if attempts.in_doubt and error.definite:
+                raise error.in_doubt() from error
+            raise
+        assert answer is not None
+        header = getattr(answer, "header", None)
+        if header is not None:
+            self.members.learn(header, queue)
+        return answer
+
+    async def once(self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float) -> Reply:
+        """One attempt at one endpoint."""
+        method: Any = self.members.channel(endpoint).unary_unary(
+            path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString
+        )
+        try:
+            answer: Reply = await method(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+        return answer
+
+    async def stream(
+        self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float | None
+    ) -> AsyncIterator[Reply]:
+        """The answers of one server stream at one endpoint; no attempt is repeated here."""
+        method: Any = self.members.channel(endpoint).unary_stream(
+            path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString
+        )
+        call = method(request, timeout=timeout_s)
+        try:
+            async for answer in call:
+                yield answer
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+        finally:
+            call.cancel()

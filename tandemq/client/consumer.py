@@ -1,0 +1,349 @@
+"""Carries out receiving: one stream at a time with credit, a bounded buffer, and settlements that survive reconnects.
+
+It decides nothing about ranges or frames (settling.py) nor about when to try again (retry.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from tandemq import retry
+from tandemq.client.acks import domain_number
+from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
+from tandemq.client.delivery import Delivery, DeliveryBatch, delivered
+from tandemq.client.members import Members
+from tandemq.client.producer import new_client_id
+from tandemq.client.settling import Act, Lost, Range, Settling
+from tandemq.client.streams import Stream, open_stream, run_both
+from tandemq.errors import Closed, InDoubt, TandemqError, TimedOut
+from tandemq.v1 import queue_service_pb2
+
+Mode = Literal["lease", "immediate"]
+UNCONFIRMED_MESSAGES_MAX = 1_000_000  # settled and unconfirmed; beyond it no more credit is given
+
+
+class Consumer:
+    """Receives messages of one queue. Belongs to one event loop; connects when it is first asked for a message.
+
+    Order: delivery order, which is index order for first deliveries. At least once: after a broken stream, messages
+    that were buffered here are still given although their lease may have gone, and members may give them again.
+    Settlements are repeated until a member confirms them. When no member was reached for `timeout` seconds the consumer fails: who
+    waits for a message or a confirmation gets the last error.
+    """
+
+    def __init__(
+        self,
+        members: Members,
+        policy: retry.Policy,
+        queue: str,
+        *,
+        client_id: bytes | str | None,
+        credit_messages: int,
+        credit_bytes: int,
+        lease: timedelta | None,
+        mode: Mode | None,
+        on_lost: Callable[[Lost], None] | None,
+    ) -> None:
+        if credit_messages < 1 or credit_bytes < 1:
+            raise ValueError("credit is at least 1 message and 1 byte")
+        self.queue = queue
+        self.client_id = new_client_id(client_id)
+        self.lost = 0  # messages whose settlement was refused
+        self.redelivered = 0  # messages received that were delivered to somebody before
+        self._on_lost = on_lost
+        self._members, self._policy, self._lease, self._mode = members, policy, lease, mode
+        self._credit_messages, self._credit_bytes = credit_messages, credit_bytes
+        self._buffer: deque[DeliveryBatch] = deque()  # bounded by the credit
+        self._current: Iterator[Delivery] = iter(())
+        self._owed_messages = self._owed_bytes = 0  # taken by the application and not given as credit again
+        self._settling = Settling()
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()  # something to write
+        self._arrived = asyncio.Event()  # the buffer is not empty, or the consumer failed
+        self._confirmed: list[tuple[int, asyncio.Future[None]]] = []
+        self._failed: TandemqError | None = None
+        self._domain = members.masters.domain_of(queue) or "main"
+        self._domain_number = 0
+        self._read_at = self._loop.time()
+        self._attempts: Attempts | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- receiving -----------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        while True:
+            delivery = next(self._current, None)
+            if delivery is not None:
+                return delivery
+            self._current = iter(await self._take())
+
+    async def batches(self) -> AsyncIterator[DeliveryBatch]:
+        """Deliveries as they came, a batch a time: the fast way. Ends when the consumer is closed."""
+        while True:
+            try:
+                batch = await self._take()
+            except StopAsyncIteration:
+                return
+            yield batch
+
+    async def _take(self) -> DeliveryBatch:
+        self._start()
+        while not self._buffer:
+            if self._failed is not None:
+                if isinstance(self._failed, Closed):
+                    raise StopAsyncIteration
+                raise self._failed
+            self._arrived.clear()
+            await self._arrived.wait()
+        batch = self._buffer.popleft()
+        self._owed_messages += len(batch)
+        self._owed_bytes += sum(map(len, batch.payloads))
+        if self._is_credit_due():
+            self._wake.set()
+        return batch
+
+    # -- settling ------------------------------------------------------------------------------------------------
+
+    def settle_soon(self, act: Act, ranges: Sequence[Range]) -> None:
+        """Gathers settlements for the next frame. Raises the consumer's error after it failed."""
+        if self._failed is not None:
+            raise self._failed
+        self._settling.add(act, ranges)
+        self._wake.set()
+
+    async def settle_now(self, act: Act, ranges: Sequence[Range]) -> None:
+        """Settles and waits for the confirmation. Raises LeaseLost when a member refused."""
+        if self._failed is not None:
+            raise self._failed
+        self._start()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._settling.add(act, ranges, future)
+        self._wake.set()
+        await future
+
+    async def settled(self) -> None:
+        """Waits until everything settled so far is confirmed. Refusals are counted in `lost`, not raised."""
+        if self._failed is not None and self._settling.messages:
+            raise self._failed
+        last = self._settling.seal()
+        if self._settling.is_confirmed(last):
+            return
+        self._start()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._confirmed.append((last, future))
+        self._wake.set()
+        await future
+
+    async def close(self) -> None:
+        """Gives back what the application did not take, waits a bounded time for confirmations, and ends the stream.
+
+        Never raises for settlements that stay unconfirmed: their leases end by time. May be called twice.
+        """
+        if self._failed is None:
+            for delivery in self._current:
+                delivery.release()
+            while self._buffer:
+                self._buffer.popleft().release()
+            try:
+                async with asyncio.timeout(self._policy.attempt_s):
+                    await self.settled()
+            except (TandemqError, TimeoutError):
+                pass  # said above
+            self._fail(Closed("CLOSED", f"consumer of {self.queue} was closed", definite=True))
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    # -- the stream ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._task is None and self._failed is None:
+            self._attempts = Attempts(self._members, self._policy, self._domain)
+            self._task = self._loop.create_task(self._run(self._attempts), name=f"tandemq consumer {self.queue}")
+            self._task.add_done_callback(self._ended)
+
+    async def _run(self, attempts: Attempts) -> None:
+        async for attempt in attempts.retrying():
+            with attempt:
+                await self._session(attempts)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, TandemqError):
+            self._fail(error)
+        elif error is not None:  # a bug of ours must not leave anybody waiting
+            self._fail(InDoubt("INTERNAL", f"the consumer's task ended: {error!r}"))
+            self._loop.call_exception_handler({"message": "consumer task ended", "exception": error, "task": task})
+
+    def _opening(self) -> bytes:
+        opening = queue_service_pb2.ConsumeOpen(
+            queue=self.queue,
+            client_id=self.client_id,
+            format=queue_service_pb2.DELIVERY_FORMAT_SEGMENTS,
+            epoch=self._members.masters.epoch(self._domain),
+        )
+        if self._mode is not None:
+            opening.settle_mode = to_mode(self._mode)
+        if self._lease is not None:
+            opening.lease_duration.FromTimedelta(self._lease)
+        return queue_service_pb2.ConsumeRequest(open=opening).SerializeToString()
+
+    async def _session(self, attempts: Attempts) -> None:
+        endpoint = attempts.endpoint
+        channel = self._members.channel(endpoint)
+        async with open_stream(channel, QUEUE_SERVICE + "Consume", endpoint) as stream:
+            await stream.write(self._opening())
+            first = queue_service_pb2.ConsumeResponse.FromString(
+                await stream.read_first(min(self._policy.attempt_s, attempts.remaining_s))
+            )
+            if first.WhichOneof("frame") != "opened":
+                self._on_frame(first)
+                raise Moved("", f"{endpoint} did not answer the opening frame")
+            header = first.opened.header
+            self._members.learn(header, self.queue)
+            self._domain = attempts.domain = header.domain or self._domain
+            self._domain_number = domain_number(header)
+            attempts.prefer_master(header.master_endpoint)
+            attempts.progress()
+            self._settling.opened()
+            # A new stream starts without credit; what is buffered here was paid for by the old one.
+            self._owed_messages = self._credit_messages - sum(map(len, self._buffer))
+            self._owed_bytes = self._credit_bytes - sum(len(item) for batch in self._buffer for item in batch.payloads)
+            self._read_at = self._loop.time()
+            self._wake.set()
+            await run_both(lambda: self._read(stream, attempts), lambda: self._write(stream))
+
+    def _is_credit_due(self) -> bool:
+        """Credit goes out in halves: a frame for each message would cost more than the message."""
+        if self._settling.messages > UNCONFIRMED_MESSAGES_MAX:
+            return False
+        return self._owed_messages * 2 >= self._credit_messages or self._owed_bytes * 2 >= self._credit_bytes
+
+    async def _write(self, stream: Stream) -> None:
+        while True:
+            if self._is_credit_due():
+                credit = queue_service_pb2.ConsumeCredit(
+                    messages=max(0, self._owed_messages), bytes=max(0, self._owed_bytes)
+                )
+                self._owed_messages = min(0, self._owed_messages)
+                self._owed_bytes = min(0, self._owed_bytes)
+                await stream.write(queue_service_pb2.ConsumeRequest(credit=credit).SerializeToString())
+            frame = self._settling.next_frame()
+            if frame is not None:
+                await stream.write(frame)
+            elif not self._is_credit_due():
+                self._wake.clear()
+                await self._woken(stream)
+
+    async def _woken(self, stream: Stream) -> None:
+        """Waits for work; asks a silent member for a sign of life, and leaves it when there is none."""
+        patience_s = self._policy.attempt_s
+        while True:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._wake.wait()
+                    return
+            except TimeoutError:
+                silent_s = self._loop.time() - self._read_at
+                if silent_s >= 2 * patience_s:
+                    raise TimedOut(
+                        "DEADLINE_EXCEEDED", f"{stream.endpoint} was silent for {silent_s:.1f} s", retryable=True
+                    ) from None
+                if silent_s >= patience_s:
+                    ping = queue_service_pb2.ConsumePing(nonce=1)
+                    await stream.write(queue_service_pb2.ConsumeRequest(ping=ping).SerializeToString())
+
+    async def _read(self, stream: Stream, attempts: Attempts) -> None:
+        while True:
+            frame = await stream.read()
+            self._read_at = self._loop.time()
+            attempts.progress()
+            self._on_frame(queue_service_pb2.ConsumeResponse.FromString(frame))
+
+    def _on_frame(self, response: queue_service_pb2.ConsumeResponse) -> None:
+        match response.WhichOneof("frame"):
+            case "deliveries":
+                self._on_deliveries(response.deliveries)
+            case "settled":
+                self._on_settled(response.settled)
+            case "progress":
+                self._members.learn(response.progress.header)
+            case "goaway":
+                goaway = response.goaway
+                self._members.masters.learn(self._domain, goaway.epoch, goaway.master_endpoint)
+                raise Moved(self._members.master(self._domain), goaway.error.message)
+            case _:
+                return  # a newer member's word
+
+    def _on_deliveries(self, deliveries: queue_service_pb2.Deliveries) -> None:
+        self._members.learn(deliveries.header)
+        batch = delivered(deliveries, self._domain_number, self)
+        if batch is None:
+            return
+        self.redelivered += batch.redelivered
+        self._buffer.append(batch)
+        self._arrived.set()
+
+    def _on_settled(self, settled: queue_service_pb2.ConsumeSettled) -> None:
+        self._members.learn(settled.header)
+        confirmed = self._settling.on_settled(settled)
+        if confirmed.error is not None:
+            raise confirmed.error
+        for loss in confirmed.lost:
+            self.lost += sum(count for _, count in loss.ranges)
+            if self._on_lost is not None:
+                self._on_lost(loss)
+        for watcher, error in confirmed.told:
+            tell(watcher.sink, error)
+        while self._confirmed and self._settling.is_confirmed(self._confirmed[0][0]):
+            tell(self._confirmed.pop(0)[1], None)
+        self._wake.set()
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _fail(self, error: TandemqError) -> None:
+        if self._failed is not None:
+            return
+        self._failed = error
+        unsettled = error.in_doubt()
+        for watcher in self._settling.give_up():
+            tell(watcher.sink, unsettled)
+        for _, future in self._confirmed:
+            tell(future, unsettled)
+        self._confirmed.clear()
+        self._arrived.set()
+
+
+def tell(future: asyncio.Future[Any], error: TandemqError | None) -> None:
+    """Tells whoever waits, unless they stopped waiting."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
+
+
+def to_mode(mode: Mode) -> queue_service_pb2.SettleMode:
+    """The value on the wire."""
+    if mode == "immediate":
+        return queue_service_pb2.SETTLE_MODE_IMMEDIATE
+    if mode == "lease":
+        return queue_service_pb2.SETTLE_MODE_LEASE
+    raise ValueError(f"mode is 'lease' or 'immediate', not {mode!r}")

@@ -1,0 +1,288 @@
+"""Decides which messages travel together, under which sequences, and what each answer means for those that wait.
+
+It never writes to a stream, waits, or resolves a future: whoever owns the stream asks for the next frame and hands the
+answers in. A batch is serialised once; a resend is the same bytes under the same sequences. Sequences change in one
+case: a batch before them was refused, which consumed none of its own (`_rewind`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tandemq.client.outgoing import Attributes, write_columns
+from tandemq.errors import InvalidRequest, TandemqError, to_error
+from tandemq.v1 import common_pb2, queue_service_pb2
+
+ENTRY_OVERHEAD_BYTES = 8  # tag and length of a payload in a batch
+FRAME_OVERHEAD_BYTES = 512  # queue name (at most 255 bytes), sequence, tags
+
+
+class Entry(NamedTuple):
+    """What one call of the application sends: one message, or several that stay together."""
+
+    payloads: bytes | list[bytes]
+    attributes: Attributes | None
+    size: int  # with overheads
+    sink: Any  # the owner's; told the outcome by the owner
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Messages that were given sequences together."""
+
+    entries: list[Entry]
+    first: int  # sequence of its first message
+    count: int
+    size: int
+    data: bytes  # the serialised ProduceRequest
+    acks: list[queue_service_pb2.EnqueueAck] = field(default_factory=list)
+    answered: int = 0  # messages that `acks` cover
+    streams: int = 0  # streams on which it was written; above 1 an earlier copy may still be under way
+    stream: int = 0  # the last of them
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+    def renumber(self, first: int) -> None:
+        if first != self.first:
+            request = queue_service_pb2.ProduceRequest.FromString(self.data)
+            request.batch.first_sequence = first
+            self.first, self.data = first, request.SerializeToString()
+
+
+class Answer(NamedTuple):
+    """What a frame from the member settled."""
+
+    done: Sequence[Batch] = ()  # their acks are complete
+    refused: Batch | None = None  # as a whole, with `error`
+    error: TandemqError | None = None
+    # The stream is of no more use: `error` says why when a member asked for it; without an error a new identity is
+    # needed (`spent`).
+    reopen: bool = False
+
+
+class Outbox:
+    """The messages of one producer, from the application's call to the member's answer."""
+
+    def __init__(self, queue: str, *, messages_max: int, bytes_max: int, batches_max: int) -> None:
+        self.queue = queue
+        self._messages_max, self._bytes_max, self._batches_max = messages_max, bytes_max, batches_max
+        self._server_batches_max = batches_max
+        self._server_bytes_max = 0  # 0 until a member has told
+        self._waiting: deque[Entry] = deque()
+        self._unanswered: deque[Batch] = deque()  # by sequence
+        self._written = 0  # how many of them, from the left, are on the present stream
+        self._stream = 0
+        self._next = 0  # sequence of the next new batch; 0 until a member has told
+        self._last = 0  # highest executed sequence that the last reject told of
+        self._stale: list[Batch] = []  # written behind a refused batch; their answers come before anything is rewritten
+        self._rewinding = False
+        self.spent = False  # the identity may not be used for renumbered batches; see _rewind
+        self.messages = 0  # waiting and unanswered
+        self.bytes = 0
+
+    # -- what the application gives ------------------------------------------------------------------------------
+
+    def add(self, entry: Entry, count: int) -> None:
+        self._waiting.append(entry)
+        self.messages += count
+        self.bytes += entry.size
+
+    # -- the stream ----------------------------------------------------------------------------------------------
+
+    def opened(self, last_sequence: int, batches_max: int, batch_bytes_max: int) -> None:
+        """A stream is open; everything unanswered is to be written on it again."""
+        self._server_batches_max = batches_max or self._batches_max
+        self._server_bytes_max = batch_bytes_max
+        self._stream += 1
+        self._written = 0
+        self._stale, self._rewinding = [], False
+        if self.spent or not self._next:
+            self.spent = False
+            self._next = last_sequence + 1
+            for batch in self._unanswered:
+                batch.renumber(self._next)
+                self._next += batch.count
+        for batch in self._unanswered:
+            batch.acks, batch.answered = [], 0
+
+    def next_frame(self) -> tuple[bytes | None, Entry | None]:
+        """The next bytes to write, or an entry that no member would take and that has just been dropped, or neither."""
+        if self._written < len(self._unanswered):
+            batch = self._unanswered[self._written]
+            if self._rewinding or (self.spent and batch.first > self._last):
+                return None, None
+            return self._write(batch), None
+        limit = min(self._batches_max, self._server_batches_max)
+        if not self._waiting or not self._next or self._rewinding or self.spent or len(self._unanswered) >= limit:
+            return None, None
+        entry = self._waiting[0]
+        if self._server_bytes_max and entry.size + FRAME_OVERHEAD_BYTES > self._server_bytes_max:
+            self._waiting.popleft()
+            self._forget(entry.size, count_of(entry))
+            return None, entry
+        batch = self._take()
+        self._unanswered.append(batch)
+        return self._write(batch), None
+
+    def too_large(self, entry: Entry) -> TandemqError:
+        return InvalidRequest(
+            "MESSAGE_TOO_LARGE",
+            f"{entry.size} bytes; a batch for {self.queue} may have {self._server_bytes_max}",
+            {"limit": str(self._server_bytes_max)},
+            definite=True,
+        )
+
+    def _write(self, batch: Batch) -> bytes:
+        self._written += 1
+        if batch.stream != self._stream:
+            batch.stream = self._stream
+            batch.streams += 1
+        return batch.data
+
+    def _take(self) -> Batch:
+        waiting = self._waiting
+        bytes_max = self._bytes_max
+        if self._server_bytes_max:
+            bytes_max = min(bytes_max, self._server_bytes_max - FRAME_OVERHEAD_BYTES)
+        entries: list[Entry] = []
+        payloads: list[bytes] = []
+        size = 0
+        plain = True
+        while waiting:
+            entry = waiting[0]
+            given = entry.payloads
+            more = len(given) if type(given) is list else 1
+            if entries and (len(payloads) + more > self._messages_max or size + entry.size > bytes_max):
+                break
+            waiting.popleft()
+            entries.append(entry)
+            size += entry.size
+            plain = plain and entry.attributes is None
+            if type(given) is list:
+                payloads.extend(given)
+            else:
+                payloads.append(given)  # type: ignore[arg-type]  # bytes: `type() is` narrows one way only
+        request = queue_service_pb2.ProduceRequest()
+        batch = request.batch
+        batch.queue = self.queue
+        batch.first_sequence = first = self._next
+        batch.messages.payloads.extend(payloads)
+        if not plain:
+            write_columns(
+                batch.messages, [entry.attributes for entry in entries], [count_of(entry) for entry in entries]
+            )
+        count = len(payloads)
+        self._next += count
+        return Batch(entries, first, count, size, request.SerializeToString())
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    def on_ack(self, ack: queue_service_pb2.EnqueueAck) -> Answer:
+        """A batch, or a run of it, was executed. Answers to what nobody waits for are ignored."""
+        batch = self._find(ack.queue, ack.first_sequence)
+        if batch is None:
+            return Answer()
+        batch.acks.append(ack)
+        batch.answered += ack.count
+        if batch.answered < batch.count:
+            return Answer()
+        self._last = max(self._last, batch.end - 1)
+        self._remove(batch)
+        return Answer(done=(batch,), reopen=self._advance(batch))
+
+    def on_reject(self, reject: queue_service_pb2.EnqueueReject) -> Answer:
+        """A batch was refused as a whole: what was written behind it has a gap before it now."""
+        batch = self._find(reject.queue, reject.first_sequence)
+        if batch is None:
+            return Answer()
+        error = to_error(reject.error)
+        if error.retryable:
+            return Answer(error=error, reopen=True)
+        self._last = reject.last_sequence
+        if not self._rewinding:
+            self._rewinding = True
+            self._stale = list(self._unanswered)[: self._written]
+        if reject.error.reason == common_pb2.REASON_SEQUENCE_GAP:
+            return Answer(reopen=self._advance(batch))
+        reopen = self._advance(batch, removing=True)
+        return Answer(refused=batch, error=error if batch.streams <= 1 else error.in_doubt(), reopen=reopen)
+
+    def _advance(self, batch: Batch, *, removing: bool = False) -> bool:
+        """Answers come in order: whatever was written before this batch gets none any more. True: reopen."""
+        if batch in self._stale:
+            del self._stale[: self._stale.index(batch) + 1]
+        if removing:
+            self._remove(batch)
+        if self._rewinding and not self._stale:
+            self._rewind()
+        return self.spent and not any(other.first <= self._last for other in self._unanswered)
+
+    def _rewind(self) -> None:
+        """Numbers what was certainly not executed from the last executed sequence on, and writes everything again.
+
+        A batch that was also written on an earlier stream may have a copy under way; under a number that we give to
+        other messages, that copy could be taken for them. Such batches go on under a new identity (`spent`), after
+        those that were executed have got their answers under this one.
+        """
+        self._rewinding = False
+        self._written = 0
+        for batch in self._unanswered:
+            batch.acks, batch.answered = [], 0
+        following = self._last + 1
+        loose: list[Batch] = []
+        for batch in self._unanswered:
+            if batch.first <= self._last:
+                following = max(following, batch.end)
+            else:
+                loose.append(batch)
+        first = following
+        for batch in loose:
+            if batch.first != first and batch.streams > 1:
+                self.spent = True
+                return
+            first += batch.count
+        for batch in loose:
+            batch.renumber(following)
+            following = batch.end
+        self._next = following
+
+    def _find(self, queue: str, sequence: int) -> Batch | None:
+        if queue != self.queue:
+            return None
+        for batch in self._unanswered:
+            if batch.first <= sequence < batch.end:
+                return batch
+        return None
+
+    def _remove(self, batch: Batch) -> None:
+        place = self._unanswered.index(batch)
+        del self._unanswered[place]
+        if place < self._written:
+            self._written -= 1
+        self._forget(batch.size, batch.count)
+
+    def _forget(self, size: int, count: int) -> None:
+        self.messages -= count
+        self.bytes -= size
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def give_up(self) -> tuple[list[Entry], list[Entry]]:
+        """Empties the box: the entries that never left it, and those whose outcome is unknown."""
+        unsent = [entry for batch in self._unanswered if not batch.streams for entry in batch.entries]
+        unsent.extend(self._waiting)
+        doubtful = [entry for batch in self._unanswered if batch.streams for entry in batch.entries]
+        self._waiting.clear()
+        self._unanswered.clear()
+        self._written = self.messages = self.bytes = 0
+        return unsent, doubtful
+
+
+def count_of(entry: Entry) -> int:
+    """Messages in an entry."""
+    return len(entry.payloads) if type(entry.payloads) is list else 1

@@ -1,0 +1,103 @@
+"""Decides how a message's attributes are written, as rows for the unary call and as columns for the fast path.
+
+It never sends anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import NamedTuple, TypedDict
+
+from tandemq.v1 import message_pb2
+
+Value = str | int | float | bool | bytes
+PRIORITY_DEFAULT = 4
+
+
+class Attributes(TypedDict, total=False):
+    """What a message may carry besides its payload. Unset: the queue decides."""
+
+    priority: int  # 0 to 9, 9 first
+    persistent: bool
+    ttl: timedelta  # unsettled messages older than this are removed
+    content_type: str
+    correlation_id: str
+    reply_to: str
+    group_id: str
+    properties: Mapping[str, Value]
+
+
+class Outgoing(NamedTuple):
+    """A message for the unary call."""
+
+    payload: bytes
+    attributes: Attributes = {}  # noqa: RUF012 - never written to
+
+
+def to_property(value: Value) -> message_pb2.PropertyValue:
+    """A typed property; bool is told from int."""
+    match value:
+        case bool():
+            return message_pb2.PropertyValue(flag=value)
+        case str():
+            return message_pb2.PropertyValue(text=value)
+        case int():
+            return message_pb2.PropertyValue(integer=value)
+        case float():
+            return message_pb2.PropertyValue(number=value)
+        case _:
+            return message_pb2.PropertyValue(data=value)
+
+
+def to_message(payload: bytes, attributes: Attributes) -> message_pb2.Message:
+    """The row form."""
+    message = message_pb2.Message(
+        payload=payload,
+        priority=attributes.get("priority"),
+        content_type=attributes.get("content_type", ""),
+        correlation_id=attributes.get("correlation_id", ""),
+        reply_to=attributes.get("reply_to", ""),
+        group_id=attributes.get("group_id", ""),
+    )
+    if "persistent" in attributes:
+        message.persistent = attributes["persistent"]
+    if "ttl" in attributes:
+        message.ttl.FromTimedelta(attributes["ttl"])
+    for name, value in attributes.get("properties", {}).items():
+        message.properties[name].CopyFrom(to_property(value))
+    return message
+
+
+def attributes_bytes(attributes: Attributes) -> int:
+    """What attributes add to a batch; raises TypeError or ValueError for values that have no form on the wire."""
+    return to_message(b"", attributes).ByteSize() + 16
+
+
+def write_columns(batch: message_pb2.MessageBatch, rows: Sequence[Attributes | None], counts: Sequence[int]) -> None:
+    """Adds the columns that any of `rows` uses; row n stands for `counts[n]` messages. Without a row: defaults."""
+    used = {name for row in rows if row for name in row}
+    for row, count in zip(rows, counts, strict=True):
+        given: Attributes = row or {}
+        if "priority" in used:
+            batch.priorities.extend([given.get("priority", PRIORITY_DEFAULT)] * count)
+        if "persistent" in used:
+            batch.persistence.extend([1 + given["persistent"] if "persistent" in given else 0] * count)
+        if "ttl" in used:
+            batch.ttls_ms.extend([_milliseconds(given["ttl"]) if "ttl" in given else 0] * count)
+        if "content_type" in used:
+            batch.content_types.extend([given.get("content_type", "")] * count)
+        if "correlation_id" in used:
+            batch.correlation_ids.extend([given.get("correlation_id", "")] * count)
+        if "reply_to" in used:
+            batch.reply_tos.extend([given.get("reply_to", "")] * count)
+        if "group_id" in used:
+            batch.group_ids.extend([given.get("group_id", "")] * count)
+        if "properties" in used:
+            entries = {name: to_property(value) for name, value in given.get("properties", {}).items()}
+            batch.properties.extend([message_pb2.Properties(entries=entries)] * count)
+
+
+def _milliseconds(ttl: timedelta) -> int:
+    """At least 1: on the wire 0 means forever."""
+    return max(1, round(ttl / timedelta(milliseconds=1)))

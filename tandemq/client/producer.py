@@ -1,0 +1,400 @@
+"""Carries out what an Outbox decides: one stream at a time, reconnecting, and a future for whoever waits.
+
+It decides nothing about sequences or batches (outbox.py) nor about when to try again (retry.py). There is no timer on
+the way of a message: what is waiting leaves together as soon as fewer than `max_unanswered_batches` are unanswered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from tandemq import retry
+from tandemq.client.acks import Outcome, domain_number, fail_entry, resolve
+from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
+from tandemq.client.members import Members
+from tandemq.client.outbox import ENTRY_OVERHEAD_BYTES, Answer, Entry, Outbox
+from tandemq.client.outgoing import Attributes, attributes_bytes
+from tandemq.client.receipts import Receipt, ReceiptRun, Receipts, checked
+from tandemq.client.streams import Stream, open_stream, run_both
+from tandemq.errors import Closed, InDoubt, InvalidRequest, ResourceExhausted, TandemqError, TimedOut, Unavailable
+from tandemq.v1 import queue_service_pb2
+
+CLIENT_ID_BYTES_MAX = 64
+SUFFIX_BYTES_MAX = 8  # room that is kept in the client id; see Producer._identity
+PENDING_BYTES_MAX = 64 << 20
+PENDING_MESSAGES_MAX = 1_000_000
+
+
+class Producer:
+    """Sends messages to one queue. Belongs to one event loop.
+
+    Order: messages get indexes in the order of the calls. Retries: broken streams are reopened and unanswered batches
+    sent again under the same identity, which has one effect; the application never repeats anything. When nothing was
+    answered for `timeout` seconds although something is waiting, the producer fails for good: what was never sent gets
+    Unavailable (definite), what was sent gets InDoubt, and every later call raises the same error.
+    """
+
+    def __init__(
+        self,
+        members: Members,
+        policy: retry.Policy,
+        queue: str,
+        *,
+        client_id: bytes | str | None,
+        min_copies: int,
+        max_batch_messages: int,
+        max_batch_bytes: int,
+        max_unanswered_batches: int,
+        max_pending_bytes: int = PENDING_BYTES_MAX,
+        max_pending_messages: int = PENDING_MESSAGES_MAX,
+    ) -> None:
+        if (
+            min(max_batch_messages, max_batch_bytes, max_unanswered_batches, max_pending_bytes, max_pending_messages)
+            < 1
+        ):
+            raise ValueError("limits are at least 1")
+        self.queue = queue
+        self.client_id = new_client_id(client_id)
+        self._generation = 0
+        self._members, self._policy, self._min_copies = members, policy, min_copies
+        self._batch_messages_max, self._batch_bytes_max = max_batch_messages, max_batch_bytes
+        self._pending_bytes_max, self._pending_messages_max = max_pending_bytes, max_pending_messages
+        self._outbox = Outbox(
+            queue, messages_max=max_batch_messages, bytes_max=max_batch_bytes, batches_max=max_unanswered_batches
+        )
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()  # something to write, or something was answered
+        self._idle = asyncio.Event()  # nothing waits and nothing is unanswered
+        self._idle.set()
+        self._blocked: deque[asyncio.Future[None]] = deque()  # senders that wait for room, first come first served
+        self._failed: TandemqError | None = None
+        self._domain = members.masters.domain_of(queue) or "main"
+        self._domain_number = 0
+        self._progress_at = self._opened_at = self._loop.time()
+        self._watch: asyncio.TimerHandle | None = None
+        self._attempts = Attempts(members, policy, self._domain)
+        self._task = self._loop.create_task(self._run(), name=f"tandemq producer {queue}")
+        self._task.add_done_callback(self._ended)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # -- sending -------------------------------------------------------------------------------------------------
+
+    def send_nowait(self, payload: bytes, **attributes: Unpack[Attributes]) -> asyncio.Future[Receipt]:
+        """Queues one message; the future has its receipt, or the error that refused it.
+
+        Raises ResourceExhausted (BUFFER_FULL) when the producer's own bound is reached, and the producer's error once
+        it failed. Cancelling the future does not take the message back.
+        """
+        size = len(payload) + ENTRY_OVERHEAD_BYTES + (attributes_bytes(attributes) if attributes else 0)
+        if self._blocked or not self._has_room(size, 1):
+            self._check()
+            raise ResourceExhausted(
+                "BUFFER_FULL",
+                f"{self._outbox.messages} messages ({self._outbox.bytes} bytes) for {self.queue} are unanswered",
+                definite=True,
+            )
+        return self._add(payload, attributes or None, size, 1)
+
+    async def send(self, payload: bytes, **attributes: Unpack[Attributes]) -> Receipt:
+        """Sends one message and waits for its receipt; first waits for room when the producer's bound is reached.
+
+        Cancelling while it waits for the receipt does not take the message back.
+        """
+        size = len(payload) + ENTRY_OVERHEAD_BYTES + (attributes_bytes(attributes) if attributes else 0)
+        if self._blocked or not self._has_room(size, 1):
+            await self._room(size, 1)
+        receipt: Receipt = await self._add(payload, attributes or None, size, 1)
+        return receipt
+
+    async def send_many(self, payloads: Iterable[bytes], **attributes: Unpack[Attributes]) -> Receipts:
+        """Sends many messages in order, all with the same attributes, and waits for all receipts.
+
+        Costs one future a batch, and memory per run of answers. Raises PartlyRefused with the receipts when some were
+        not accepted, or the one error that all have in common.
+        """
+        extra = attributes_bytes(attributes) if attributes else 0
+        futures: list[asyncio.Future[list[Outcome]]] = []
+        counts: list[int] = []
+        for piece, size in self._pieces(payloads, ENTRY_OVERHEAD_BYTES + extra):
+            if self._blocked or not self._has_room(size, len(piece)):
+                await self._room(size, len(piece))
+            futures.append(self._add(piece, attributes or None, size, len(piece)))
+            counts.append(len(piece))
+        await asyncio.wait(futures) if futures else None
+        runs: list[ReceiptRun] = []
+        errors: dict[int, TandemqError] = {}
+        start = 0
+        for future, count in zip(futures, counts, strict=True):
+            failure = future.exception()
+            if isinstance(failure, TandemqError):
+                errors.update(dict.fromkeys(range(start, start + count), failure))
+            else:
+                for part in future.result():
+                    if isinstance(part, ReceiptRun):
+                        runs.append(part.moved(start))
+                    else:
+                        errors[part[0] + start] = part[1]
+            start += count
+        return checked(Receipts(start, runs, errors))
+
+    def _pieces(self, payloads: Iterable[bytes], overhead: int) -> Iterable[tuple[list[bytes], int]]:
+        piece: list[bytes] = []
+        size = 0
+        for payload in payloads:
+            more = len(payload) + overhead
+            if piece and (len(piece) >= self._batch_messages_max or size + more > self._batch_bytes_max):
+                yield piece, size
+                piece, size = [], 0
+            piece.append(payload)
+            size += more
+        if piece:
+            yield piece, size
+
+    def _add(
+        self, payloads: bytes | list[bytes], attributes: Attributes | None, size: int, count: int
+    ) -> asyncio.Future[Any]:
+        self._check()
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if not self._outbox.messages:
+            self._progress_at = self._loop.time()
+            self._idle.clear()
+            if self._watch is None:
+                self._watch = self._loop.call_later(self._policy.total_s, self._watch_progress)
+        self._outbox.add(Entry(payloads, attributes, size, future), count)
+        self._wake.set()
+        return future
+
+    def _has_room(self, size: int, count: int) -> bool:
+        box = self._outbox
+        return not box.messages or (
+            box.bytes + size <= self._pending_bytes_max and box.messages + count <= self._pending_messages_max
+        )
+
+    async def _room(self, size: int, count: int) -> None:
+        self._check()
+        turn: asyncio.Future[None] = self._loop.create_future()
+        self._blocked.append(turn)
+        try:
+            # The first in line is woken at each answer; the others wait behind it.
+            while self._blocked[0] is not turn or not self._has_room(size, count):
+                await turn
+                self._check()
+                turn_next: asyncio.Future[None] = self._loop.create_future()
+                self._blocked[self._blocked.index(turn)] = turn_next
+                turn = turn_next
+        finally:
+            self._blocked.remove(turn)
+            self._unblock()
+
+    def _unblock(self) -> None:
+        if self._blocked and not self._blocked[0].done():
+            self._blocked[0].set_result(None)
+
+    async def flush(self) -> None:
+        """Waits until everything sent so far is answered. Raises only when the producer failed."""
+        await self._idle.wait()
+        if self._failed is not None and not isinstance(self._failed, Closed):
+            raise self._failed
+
+    async def close(self) -> None:
+        """Flushes, then ends the stream. Does not raise for messages: their futures tell. May be called twice."""
+        await self._idle.wait()
+        self.abort()
+        await asyncio.wait([self._task])
+
+    def abort(self) -> None:
+        """Ends at once: what is unanswered fails with Closed, in doubt when it was sent."""
+        if self._failed is None:
+            self._fail(Closed("CLOSED", f"producer for {self.queue} was closed", definite=True))
+        self._task.cancel()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+    # -- the stream ----------------------------------------------------------------------------------------------
+
+    @property
+    def _identity(self) -> bytes:
+        """The client id on the wire: grows a suffix when its sequences cannot be used any more (Outbox.spent)."""
+        return self.client_id + (b"~%d" % self._generation if self._generation else b"")
+
+    async def _run(self) -> None:
+        async for attempt in self._attempts.retrying():
+            with attempt:
+                await self._wanted()
+                await self._session(self._attempts.endpoint)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, TandemqError):
+            self._fail(error)
+        elif error is not None:  # a bug of ours must not leave anybody waiting
+            self._fail(InDoubt("INTERNAL", f"the producer's task ended: {error!r}"))
+            self._loop.call_exception_handler({"message": "producer task ended", "exception": error, "task": task})
+
+    async def _wanted(self) -> None:
+        """An idle producer opens no stream and has no deadline."""
+        if self._idle.is_set():
+            while self._idle.is_set():
+                self._wake.clear()
+                await self._wake.wait()
+            self._attempts.progress()
+
+    async def _session(self, endpoint: str) -> None:
+        channel = self._members.channel(endpoint)
+        async with open_stream(channel, QUEUE_SERVICE + "Produce", endpoint) as stream:
+            opening = queue_service_pb2.ProduceRequest(
+                open=queue_service_pb2.ProduceOpen(
+                    client_id=self._identity,
+                    queue=self.queue,
+                    min_copies=self._min_copies,
+                    epoch=self._members.masters.epoch(self._domain),
+                )
+            )
+            if self._outbox.spent:
+                self._generation += 1
+                opening.open.client_id = self._identity
+            await stream.write(opening.SerializeToString())
+            first = queue_service_pb2.ProduceResponse.FromString(
+                await stream.read_first(min(self._policy.attempt_s, self._attempts.remaining_s))
+            )
+            if first.WhichOneof("frame") != "opened":
+                self._on_frame(first)
+                raise Moved("", f"{endpoint} did not answer the opening frame")
+            header = first.opened.header
+            self._members.learn(header, self.queue)
+            self._domain = self._attempts.domain = header.domain or self._domain
+            self._domain_number = domain_number(header)
+            self._attempts.prefer_master(header.master_endpoint)
+            self._outbox.opened(first.opened.last_sequence, first.opened.max_batches, first.opened.max_batch_bytes)
+            self._opened_at = self._loop.time()
+            self._wake.set()
+            await run_both(lambda: self._read(stream), lambda: self._write(stream))
+
+    async def _write(self, stream: Stream) -> None:
+        while True:
+            frame, dropped = self._outbox.next_frame()
+            if frame is not None:
+                await stream.write(frame)
+            elif dropped is not None:
+                fail_entry(dropped, self._outbox.too_large(dropped))
+                self._after_answer()
+            else:
+                self._wake.clear()
+                await self._woken(stream)
+
+    async def _woken(self, stream: Stream) -> None:
+        """Waits for work; leaves a member that takes batches and answers none, for it may hang where others do not."""
+        patience_s = 2 * self._policy.attempt_s
+        while True:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await self._wake.wait()
+                    return
+            except TimeoutError:
+                silent_s = self._loop.time() - max(self._progress_at, self._opened_at)
+                if self._outbox.messages and silent_s >= patience_s:
+                    raise TimedOut(
+                        "DEADLINE_EXCEEDED", f"{stream.endpoint} answered no batch for {silent_s:.1f} s", retryable=True
+                    ) from None
+
+    async def _read(self, stream: Stream) -> None:
+        while True:
+            self._on_frame(queue_service_pb2.ProduceResponse.FromString(await stream.read()))
+
+    def _on_frame(self, response: queue_service_pb2.ProduceResponse) -> None:
+        match response.WhichOneof("frame"):
+            case "ack":
+                self._members.masters.learn(self._domain, response.ack.epoch, "")
+                self._on_answer(self._outbox.on_ack(response.ack))
+                for ack in response.more_acks:
+                    self._on_answer(self._outbox.on_ack(ack))
+            case "reject":
+                self._on_answer(self._outbox.on_reject(response.reject))
+            case "goaway":
+                goaway = response.goaway
+                self._members.masters.learn(self._domain, goaway.epoch, goaway.master_endpoint)
+                raise Moved(self._members.master(self._domain), goaway.error.message)
+            case _:
+                return  # a newer member's word
+
+    def _on_answer(self, answer: Answer) -> None:
+        for batch in answer.done:
+            resolve(batch, self._domain_number)
+        if answer.refused is not None:
+            assert answer.error is not None
+            for entry in answer.refused.entries:
+                fail_entry(entry, answer.error)
+        if answer.done or answer.refused is not None:
+            self._attempts.progress()
+            self._after_answer()
+        self._wake.set()
+        if answer.reopen:
+            raise answer.error or Moved("", "the identity of the producer is spent")
+
+    def _after_answer(self) -> None:
+        self._progress_at = self._loop.time()
+        if not self._outbox.messages:
+            self._idle.set()
+        self._unblock()
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _watch_progress(self) -> None:
+        self._watch = None
+        if self._failed is not None or not self._outbox.messages:
+            return
+        left_s = self._progress_at + self._policy.total_s - self._loop.time()
+        if left_s > 0:
+            self._watch = self._loop.call_later(left_s, self._watch_progress)
+            return
+        self._fail(None)
+        self._task.cancel()
+
+    def _fail(self, cause: TandemqError | None) -> None:
+        """For good. `cause` None: out of time on an open stream."""
+        if self._failed is not None:
+            return
+        if cause is not None and not cause.retryable:
+            self._failed, unsent_error, sent_error = cause, cause, cause.in_doubt()
+        else:
+            last = cause or self._attempts.last_error
+            told = f"no answer for {self._policy.total_s:g} s" + (f"; last: {last}" if last is not None else "")
+            unsent_error, sent_error = Unavailable("NO_PROGRESS", told, definite=True), InDoubt("NO_PROGRESS", told)
+            self._failed = sent_error
+        unsent, doubtful = self._outbox.give_up()
+        for entry in unsent:
+            fail_entry(entry, unsent_error)
+        for entry in doubtful:
+            fail_entry(entry, sent_error)
+        for turn in self._blocked:
+            if not turn.done():
+                turn.set_result(None)
+        self._idle.set()
+        if self._watch is not None:
+            self._watch.cancel()
+
+
+def new_client_id(given: bytes | str | None) -> bytes:
+    """The bytes that name a producer or consumer: what was given (1 to 56 bytes), or 16 random ones."""
+    if given is None:
+        return uuid.uuid4().bytes
+    name = given.encode() if isinstance(given, str) else given
+    if not 1 <= len(name) <= CLIENT_ID_BYTES_MAX - SUFFIX_BYTES_MAX:
+        raise InvalidRequest(
+            "BAD_REQUEST", f"a client id has 1 to {CLIENT_ID_BYTES_MAX - SUFFIX_BYTES_MAX} bytes", definite=True
+        )
+    return name

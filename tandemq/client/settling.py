@@ -1,0 +1,197 @@
+"""Decides how acknowledgements are gathered into ranges and frames, and what is still to be confirmed.
+
+It never writes to a stream or waits. (lease, index) is the identity of a settlement, so a frame is sent again, as it
+is, on a new stream until somebody confirms it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from tandemq.errors import TandemqError, to_error
+from tandemq.v1 import common_pb2, queue_service_pb2
+
+FRAMES_UNCONFIRMED_MAX = 4  # written and not confirmed; what is settled meanwhile gathers for the next frame
+RANGES_PER_FRAME_MAX = 10_000
+
+Range = tuple[int, int]  # first index, count
+
+
+class Act(NamedTuple):
+    """What becomes of messages under one lease."""
+
+    lease_id: int
+    outcome: queue_service_pb2.Outcome
+    extension: timedelta | None = None  # EXTEND: from now; None: the queue's
+    reason: str = ""  # REJECT
+
+
+class Lost(NamedTuple):
+    """Settlements that were refused: another consumer may have, or get, these messages."""
+
+    act: Act
+    ranges: tuple[Range, ...]
+    error: TandemqError
+
+
+class Watcher(NamedTuple):
+    """Somebody who waits for one settlement; `sink` is the owner's."""
+
+    act: Act
+    ranges: tuple[Range, ...]
+    sink: Any
+
+
+class Confirmed(NamedTuple):
+    """What a ConsumeSettled told."""
+
+    lost: list[Lost]
+    told: list[tuple[Watcher, TandemqError | None]]
+    error: TandemqError | None = None  # not settled yet: go on elsewhere
+
+
+@dataclass(slots=True)
+class _Frame:
+    settle_id: int
+    acts: list[tuple[Act, tuple[Range, ...]]]
+    data: bytes
+    watchers: list[Watcher] = field(default_factory=list)
+
+
+class Settling:
+    """The settlements of one consumer."""
+
+    def __init__(self) -> None:
+        self._gathered: dict[Act, list[list[int]]] = {}
+        self._watchers: list[Watcher] = []
+        self._frames: OrderedDict[int, _Frame] = OrderedDict()  # unconfirmed, by id
+        self._unwritten: deque[int] = deque()
+        self._last_id = 0
+        self.messages = 0  # settled by the application and not confirmed
+
+    def add(self, act: Act, ranges: Iterable[Range], watcher: Any = None) -> None:
+        """Gathers; costs a dict entry a lease and a pair of numbers a run."""
+        runs = self._gathered.get(act)
+        if runs is None:
+            runs = self._gathered[act] = []
+        given = ranges if watcher is None else tuple(ranges)
+        for first, count in given:
+            if runs and runs[-1][0] + runs[-1][1] == first:
+                runs[-1][1] += count
+            else:
+                runs.append([first, count])
+            self.messages += count
+        if watcher is not None:
+            self._watchers.append(Watcher(act, tuple(given), watcher))
+
+    def seal(self) -> int:
+        """Makes frames of what is gathered; the id of the last frame there is, 0 when there was none."""
+        acts: list[tuple[Act, tuple[Range, ...]]] = []
+        room = RANGES_PER_FRAME_MAX
+        for act, runs in self._gathered.items():
+            merged = merge(runs)
+            while merged:
+                part, merged = merged[:room], merged[room:]
+                acts.append((act, tuple(part)))
+                room -= len(part)
+                if room == 0:
+                    self._make_frame(acts)
+                    acts, room = [], RANGES_PER_FRAME_MAX
+        self._gathered = {}
+        if acts:
+            self._make_frame(acts)
+        if self._watchers:
+            self._frames[self._last_id].watchers = self._watchers
+            self._watchers = []
+        return self._last_id
+
+    def _make_frame(self, acts: list[tuple[Act, tuple[Range, ...]]]) -> None:
+        self._last_id += 1
+        settle = queue_service_pb2.ConsumeSettle(
+            settle_id=self._last_id, settlements=[to_settlement(act, ranges) for act, ranges in acts]
+        )
+        data = queue_service_pb2.ConsumeRequest(settle=settle).SerializeToString()
+        self._frames[self._last_id] = _Frame(self._last_id, acts, data)
+        self._unwritten.append(self._last_id)
+
+    def opened(self) -> None:
+        """A new stream: everything unconfirmed is to be written on it, in order."""
+        self._unwritten = deque(self._frames)
+
+    def next_frame(self) -> bytes | None:
+        """The next bytes to write; None when nothing is to be said, or enough is unconfirmed."""
+        if len(self._frames) - len(self._unwritten) >= FRAMES_UNCONFIRMED_MAX:
+            return None
+        if not self._unwritten and self._gathered:
+            self.seal()
+        return self._frames[self._unwritten.popleft()].data if self._unwritten else None
+
+    def is_confirmed(self, settle_id: int) -> bool:
+        """Whether all frames up to this one are confirmed."""
+        return not self._frames or next(iter(self._frames)) > settle_id
+
+    def on_settled(self, settled: queue_service_pb2.ConsumeSettled) -> Confirmed:
+        """Takes an answer; one that is known already is ignored."""
+        frame = self._frames.get(settled.settle_id)
+        if frame is None:
+            return Confirmed([], [])
+        lost: list[Lost] = []
+        for (act, ranges), result in zip(frame.acts, settled.results, strict=False):
+            if result.HasField("error"):
+                error = to_error(result.error)
+                if error.retryable:
+                    return Confirmed([], [], error)
+                refused = tuple((entry.first, entry.count) for entry in result.refused)
+                lost.append(Lost(act, refused or ranges, error))
+        del self._frames[frame.settle_id]
+        self.messages -= sum(count for _, ranges in frame.acts for _, count in ranges)
+        told = [(watcher, _error_of(watcher, lost)) for watcher in frame.watchers]
+        return Confirmed(lost, told)
+
+    def give_up(self) -> list[Watcher]:
+        """Forgets everything; who still waits."""
+        waiting = [watcher for frame in self._frames.values() for watcher in frame.watchers] + self._watchers
+        self._frames.clear()
+        self._gathered.clear()
+        self._unwritten.clear()
+        self._watchers = []
+        self.messages = 0
+        return waiting
+
+
+def to_settlement(act: Act, ranges: Iterable[Range]) -> queue_service_pb2.Settlement:
+    """The form on the wire."""
+    settlement = queue_service_pb2.Settlement(
+        lease_id=act.lease_id,
+        outcome=act.outcome,
+        reason=act.reason,
+        ranges=[common_pb2.IndexRange(first=first, count=count) for first, count in ranges],
+    )
+    if act.extension is not None:
+        settlement.extension.FromTimedelta(act.extension)
+    return settlement
+
+
+def merge(runs: Iterable[Iterable[int]]) -> list[Range]:
+    """Sorted runs without overlaps or touching neighbours."""
+    merged: list[Range] = []
+    for first, count in sorted((first, count) for first, count in runs):
+        if merged and first <= merged[-1][0] + merged[-1][1]:
+            start, length = merged[-1]
+            merged[-1] = (start, max(length, first + count - start))
+        else:
+            merged.append((first, count))
+    return merged
+
+
+def _error_of(watcher: Watcher, lost: list[Lost]) -> TandemqError | None:
+    for loss in lost:
+        if loss.act == watcher.act:
+            for first, count in loss.ranges:
+                if any(start < first + count and first < start + length for start, length in watcher.ranges):
+                    return loss.error
+    return None

@@ -1,0 +1,85 @@
+"""Carries out one stream: opens it, reads the first frame, and runs a reader and a writer until either ends.
+
+It decides nothing about frames and never reconnects. Frames are bytes in both directions, so a resend costs no parsing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from tandemq.errors import TimedOut, Unreachable, from_rpc_error
+
+
+class Stream:
+    """One open bidirectional stream. Every failure of it is raised as a TandemqError."""
+
+    def __init__(self, call: Any, endpoint: str) -> None:
+        self._call = call
+        self.endpoint = endpoint
+
+    async def read(self) -> bytes:
+        """The next frame; raises Unreachable when the member ends the stream, even in good order."""
+        try:
+            frame = await self._call.read()
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+        except asyncio.InvalidStateError as error:
+            raise Unreachable("UNREACHABLE", f"{self.endpoint}: the stream is over", retryable=True) from error
+        if frame is grpc.aio.EOF:
+            raise Unreachable("UNREACHABLE", f"{self.endpoint} ended the stream", retryable=True)
+        data: bytes = frame
+        return data
+
+    async def write(self, frame: bytes) -> None:
+        """Returns when gRPC has taken the frame; waits while the member does not read. One write at a time."""
+        try:
+            await self._call.write(frame)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+        except asyncio.InvalidStateError as error:
+            raise Unreachable("UNREACHABLE", f"{self.endpoint}: the stream is over", retryable=True) from error
+
+    async def read_first(self, timeout_s: float) -> bytes:
+        """The first frame; a member that is silent for so long is left."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self.read()
+        except TimeoutError as error:
+            raise TimedOut(
+                "DEADLINE_EXCEEDED", f"{self.endpoint} did not answer within {timeout_s:.1f} s", retryable=True
+            ) from error
+
+
+@asynccontextmanager
+async def open_stream(channel: grpc.aio.Channel, path: str, endpoint: str) -> AsyncIterator[Stream]:
+    """A stream that is cancelled when the block ends."""
+    call: Any = channel.stream_stream(path)()
+    try:
+        yield Stream(call, endpoint)
+    finally:
+        call.cancel()
+
+
+async def run_both(reader: Callable[[], Awaitable[None]], writer: Callable[[], Awaitable[None]]) -> None:
+    """Runs both until one ends; then cancels the other. Raises what the reader, else the writer, failed with.
+
+    The reader goes first because it gets the member's words, where a writer only notices that the stream is over.
+    """
+    tasks = [asyncio.ensure_future(reader()), asyncio.ensure_future(writer())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[1].done() and not tasks[0].done() and tasks[1].exception() is not None:
+            await asyncio.wait(tasks[:1], timeout=1.0)  # the end of the stream reaches the reader too, with its reason
+    finally:
+        for task in tasks:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result
