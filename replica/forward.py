@@ -6,12 +6,14 @@ A call goes over at most one hop: the member that receives a forwarded call and 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.answers import Failed, Moved, abort
+from replica.answers import abort
+from replica.effects import Failed, Moved
 from replica.members import HOP
+from tandemq.errors import DETAILS_KEY
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -20,22 +22,22 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.members import Members
 
-Context = grpc.aio.ServicerContext
+Context = Any
 QUERY = "/tandemq.v1."
 
 
-def time_left_s(context: Context, otherwise_ms: int) -> float:  # type: ignore[type-arg]  # serializers are bytes
+def time_left_s(context: Context, otherwise_ms: int) -> float:
     """Seconds that the caller still waits; a caller without deadline is parked for `otherwise_ms`."""
     left = context.time_remaining()
     return left if left is not None else otherwise_ms / 1000
 
 
-def came_over_a_hop(context: Context) -> bool:  # type: ignore[type-arg]  # serializers are bytes
+def came_over_a_hop(context: Context) -> bool:
     """Whether the peer sent this call on."""
     return any(key == HOP for key, _ in context.invocation_metadata() or ())
 
 
-async def wait_for_master(members: Members, domain_of: Callable[[], Domain], context: Context) -> Domain | None:  # type: ignore[type-arg]  # serializers are bytes
+async def wait_for_master(members: Members, domain_of: Callable[[], Domain], context: Context) -> Domain | None:
     """The domain once it serves here, or None once its master is the peer; refuses NO_MASTER when the caller's time is over."""
     loop = asyncio.get_running_loop()
     hop = came_over_a_hop(context)
@@ -60,7 +62,7 @@ async def unary(
     members: Members,
     method: str,
     request: bytes,
-    context: Context,  # type: ignore[type-arg]  # serializers are bytes
+    context: Context,
     domain_of: Callable[[], Domain],
     local: Callable[[Domain], Awaitable[bytes | Failed | Moved]],
 ) -> bytes:
@@ -83,7 +85,7 @@ async def unary(
                 await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
 
 
-async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError) -> bool:  # type: ignore[type-arg]  # serializers are bytes
+async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError) -> bool:
     """The connection to the master broke: wait for the next one while the caller has time."""
     if error.code() is not grpc.StatusCode.UNAVAILABLE or came_over_a_hop(context):
         return False
@@ -96,10 +98,9 @@ async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcE
     return True
 
 
-async def pipe(members: Members, method: str, first: bytes, context: Context) -> None:  # type: ignore[type-arg]  # serializers are bytes
+async def pipe(members: Members, method: str, first: bytes, context: Context) -> None:
     """Carry a bidi stream to the master and back until either side ends it."""
     call = members.channel().stream_stream(QUERY + method)(metadata=((HOP, members.member),))
-    await call.write(first)
 
     async def upstream() -> None:
         while True:
@@ -109,19 +110,28 @@ async def pipe(members: Members, method: str, first: bytes, context: Context) ->
                 return
             await call.write(frame)
 
-    task = asyncio.create_task(upstream())
+    task: asyncio.Task[None] | None = None
     try:
-        while True:
-            frame = await call.read()
-            if not isinstance(frame, bytes):
-                break
+        await call.write(first)
+        task = asyncio.create_task(upstream())
+        while isinstance(frame := await call.read(), bytes):
             await context.write(frame)
         code = await call.code()
         if code is not grpc.StatusCode.OK:
-            # Whatever broke the stream behind us is in doubt for the client too: open again, repeat what is unanswered.
-            details = await call.details()
-            failed = Failed(Reason.REASON_NOT_MASTER, f"the stream to the master ended ({code.name}: {details}); open it again", {}, 100)
-            await abort(context, failed)
+            await _end_like(context, code, await call.details(), await call.trailing_metadata())
+    except grpc.aio.AioRpcError as error:
+        await _end_like(context, error.code(), error.details(), error.trailing_metadata())
+    except asyncio.InvalidStateError:  # the call ended while a frame was on its way into it
+        await _end_like(context, await call.code(), await call.details(), await call.trailing_metadata())
     finally:
-        task.cancel()
+        if task is not None:
+            task.cancel()
         call.cancel()
+
+
+async def _end_like(context: Context, code: grpc.StatusCode, details: str | None, trailers: Any) -> None:
+    """End the client's stream as the master's ended: with its own words, or, when the connection broke, as one to be opened again."""
+    if code is grpc.StatusCode.UNAVAILABLE and not any(key == DETAILS_KEY for key, _ in trailers or ()):
+        text = f"the stream to the master broke ({details}); open it again and repeat what is unanswered"
+        await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
+    await context.abort(code, details or "", tuple(trailers or ()))

@@ -75,6 +75,7 @@ class Link:
         self.last_refusal = ""
         self._waiting: dict[str, asyncio.Future[Stream]] = {}
         self._accepting = asyncio.Lock()
+        self._over = asyncio.Event()
 
     @property
     def dials(self) -> bool:
@@ -84,11 +85,16 @@ class Link:
     async def run(self) -> None:
         """Dial, or watch the peer's port while there is no session."""
         while True:
+            self._over.clear()
             if self.session is None:
                 self.refused = await self._is_refused()
                 if not self.refused and self.dials:
                     await self._dial()
-            await asyncio.sleep(REDIAL_S if self.session is None else REDIAL_S / 2)
+            try:
+                # A connection that breaks is looked into at once: a refused redial may end in a takeover (rulings.md 9).
+                await asyncio.wait_for(self._over.wait(), REDIAL_S)
+            except TimeoutError:
+                continue
 
     async def _is_refused(self) -> bool:
         """Whether the peer's port refuses: its process is gone, or its host answers for it. A frozen process still accepts."""
@@ -179,11 +185,11 @@ class Link:
         self.last_refusal = ""
         log.info("connected to %s, incarnation %d", hello.member, hello.incarnation)
         try:
-            why = await session.run(hello)
-            log.info("connection to %s is over: %s", hello.member, why)
+            await session.run(hello)
         finally:
             self.session = None
-            self.refused = await self._is_refused()
+            self._over.set()
+            log.info("connection to %s is over: %s", hello.member, session.why)
 
 
 class PeerServicer(PeerServiceServicer):

@@ -288,7 +288,7 @@ class Manager:
             protocol_min=PROTOCOL_MIN,
             protocol_max=PROTOCOL_MAX,
             endpoint=self.config.endpoint,
-            domains=[domain.hello() for domain in self._node.domains.values() if domain.shared.peer],
+            domains=[domain.hello() for domain in self._node.paired()],
         )
 
     def _send_hello(self) -> None:
@@ -319,21 +319,21 @@ class Manager:
             session = link.session
             if session is None and had_session:
                 self.detector.on_link_reset(now)
+            elif session is not None and not had_session:
+                self.detector.on_heard(now)
             had_session = session is not None
             if session is None and link.refused:
                 self.detector.on_reconnect_refused(now)
             reading = self.detector.on_tick(now)
             suspect = reading.paused or (session is not None and reading.light is not Light.GREEN)
-            for domain in node.domains.values():
-                if domain.shared.peer:
-                    domain.shared.suspect = suspect
+            for domain in node.paired():
+                domain.shared.suspect = suspect
             if reading.light is Light.RED:
                 if session is not None:
                     session.close("the peer is silent for longer than the lost time")
-                for domain in node.domains.values():
-                    if domain.shared.peer:
-                        domain.on_lost(now, refused=link.refused)
-                        node.dispatch(domain)
+                for domain in node.paired():
+                    domain.on_lost(now, refused=link.refused)
+                    node.dispatch(domain)
             usage = node.store.usage()
             full = usage.used_bytes > ENQUEUE_STORE_SHARE * usage.map_bytes
             for domain in node.domains.values():

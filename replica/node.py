@@ -154,6 +154,10 @@ class Node:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._writer_pool.shutdown(wait=True)
 
+    def paired(self) -> list[Domain]:
+        """The domains that the peer has too."""
+        return [domain for domain in self.domains.values() if domain.shared.peer]
+
     # -- effects ---------------------------------------------------------------------------------------------------
 
     def dispatch(self, domain: Domain) -> None:

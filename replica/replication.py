@@ -342,6 +342,8 @@ class Replication:
         if self.serving:
             self.source.on_op_ack(ack)
             self.advance()
+            if self.register is not None and self._is_synced() and self.shared.link is not Link.PAIRED:
+                self._publish(self.register)
 
     def on_open_ack(self, ack: OpenAck) -> None:
         """The replica holds everything up to SYNC_END: require it from now on, then publish it (P3)."""
@@ -360,7 +362,7 @@ class Replication:
 
     def _publish(self, register: Register) -> None:
         # P3: the peer's durable index must reach everything released so far before it may be named.
-        if self.publishing or self.source.peer_durable < self.shared.commit_index:
+        if self.publishing or self.source.peer_durable < self.shared.commit_index or self.shared.peer in register.in_sync_set:
             return
         self.publishing = True
         nonce = self._nonce(register.version + 1)

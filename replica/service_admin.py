@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import forward
-from replica.answers import FutureWaiter, header_of, refusal
+from replica.answers import FutureWaiter, abort, header_of, refusal
 from replica.calls import QueueCall
 from replica.effects import Failed, Moved, QueueDone
 from replica.members import LOCAL, MAIN
@@ -97,7 +97,7 @@ class AdminHandlers:
             parsed.config.replication = pb.REPLICATION_FULL
         if parsed.config.replication == pb.REPLICATION_NONE:
             text = "replication must be PRODUCER or FULL; use CreateQueue for a queue of one member"
-            await forward.abort(context, refusal(Reason.REASON_CONFIG_ERROR, text))
+            await abort(context, refusal(Reason.REASON_CONFIG_ERROR, text))
         kind = pb.CreateReplicatedQueueResponse
         return await self._create(parsed, kind, "CreateReplicatedQueue", request, context, opened=False)
 
@@ -108,13 +108,13 @@ class AdminHandlers:
         existing = self.members.of_queue(parsed.name)
         found = self._domain_for(parsed.config)
         if isinstance(found, Failed):
-            await forward.abort(context, found)
+            await abort(context, found)
         domain = found if isinstance(found, type(existing)) else existing
         members = [self.members.member] if domain.shared.name == LOCAL else self._both()
         machine = existing.shared.machine
         if existing is not domain and machine is not None and machine.queue_id(parsed.name) is not None:
             text = f"queue {parsed.name!r} exists in domain {existing.shared.name}"
-            await forward.abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
+            await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
 
         async def local(at: Domain) -> Answer:
             config = pb.QueueConfig()
@@ -280,7 +280,7 @@ class AdminHandlers:
                 "since": since,
             }
             text = f"{other.master} is master of domain {other.name} in epoch {other.state.epoch}; open without MASTER_REQUIRED"
-            await forward.abort(context, refusal(Reason.REASON_E_MASTER_EXISTS, text, metadata))
+            await abort(context, refusal(Reason.REASON_E_MASTER_EXISTS, text, metadata))
 
     async def _wait_until_synchronised(self, name: str, context: Context) -> None:
         loop = asyncio.get_running_loop()
@@ -291,7 +291,7 @@ class AdminHandlers:
                 return
             if loop.time() >= until:
                 text = f"this member's copy of domain {domain.shared.name} is not synchronised yet: {domain.shared.last_change}"
-                await forward.abort(context, Failed(Reason.REASON_SYNCING, text, {}, 500))
+                await abort(context, Failed(Reason.REASON_SYNCING, text, {}, 500))
             await asyncio.sleep(0.05)
 
     async def close_replicated(self, request: bytes, context: Context) -> bytes:

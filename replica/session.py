@@ -81,24 +81,33 @@ class Session:
         node.outbox.clear()
         node.outbox_open = True
         node.on_transfer = lambda domain, start: self._transfers.put_nowait((domain, start))
-        for domain in node.domains.values():
+        for domain in node.paired():
             domain.on_connected(now)
         self._on_hello(hello)
         for work in (self._read_data(), self._write_data(), self._read_beats(), self._write_beats()):
             self._tasks.append(asyncio.create_task(self._guard(work)))
         self._tasks.append(asyncio.create_task(self._guard(self._read_transfer())))
         self._tasks.append(asyncio.create_task(self._guard(self._write_transfer())))
-        await self.ended.wait()
+        try:
+            await self.ended.wait()
+        finally:
+            # Also when the handler itself is cancelled, which is how a server hears that the caller's connection broke.
+            self._end()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return self.why
+
+    def _end(self) -> None:
+        """Nothing is awaited in here: the domains hear of it whatever ends the session."""
+        node = self.node
+        self.close("the peer's connection broke")
         node.outbox_open = False
         node.on_transfer = lambda _domain, _start: None
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         now = monotonic_ms()
-        for domain in node.domains.values():
+        for domain in node.paired():
             domain.on_disconnected(now)
             node.dispatch(domain)
-        return self.why
 
     async def _guard(self, work: Coroutine[object, object, None]) -> None:
         """Whatever ends a stream ends the session; what is not the network's fault is said aloud."""
@@ -150,7 +159,7 @@ class Session:
         while True:
             node.send_wake.clear()
             frames, node.outbox = node.outbox, []
-            for domain in node.domains.values():
+            for domain in node.paired():
                 pulled = domain.source.pull()
                 if isinstance(pulled, NeedRead):
                     pulled = await self._read_stored(domain, pulled)
@@ -190,7 +199,7 @@ class Session:
                     durable_index=d.shared.durable_index,
                     commit_index=d.shared.commit_index,
                 )
-                for d in self.node.domains.values()
+                for d in self.node.paired()
             ]
             frame = HeartbeatFrame(
                 number=number,

@@ -59,7 +59,7 @@ def plan_lease(state: State, call: LeaseCall) -> record_pb2.RecordHeader | None:
 def _choose(queue: QueueState, time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
     """Sizes are the mean of the segment, as bodies are not looked at."""
     runs: list[Run] = []
-    room, room_bytes = messages_max, bytes_max
+    room, room_bytes = messages_max, max(0, bytes_max)
     for part in _deliverable(queue):
         if room <= 0:
             break
