@@ -116,6 +116,7 @@ def test_a_refusal_without_a_reset_says_nothing() -> None:
 
 def test_a_new_connection_starts_both_directions_anew() -> None:
     detector = heard()
+    detector.on_peer_report(0, heard_ago_ms=0)
     detector.on_link_reset(1)
     ticked(detector, 1, 5_000)
     detector.on_heard(5_000)
