@@ -242,12 +242,10 @@ class Cluster:
         self.children[name].spawn(self.on_line)
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> int:
-        """Sends a signal to the process and its children; after SIGKILL the process is gone. Returns its id."""
+        """Sends a signal to the process and its children and returns its id at once; `restart` waits for its end."""
         child = self.children[name]
         assert child.process is not None, f"{name} was never started"
         child.signal(number)
-        if number == signal.SIGKILL:
-            child.process.wait()
         return child.process.pid
 
     def pause(self, name: str) -> None:
@@ -265,8 +263,12 @@ class Cluster:
         await self.wait_answers(name, deadline_s)
 
     async def stop(self) -> None:
-        """Ends every process: in order first, by force after a time. May be repeated."""
-        await self._end([self.children[name] for name in reversed(self.children)])
+        """Ends every process: in order first, by force after a time. May be repeated.
+
+        The witness goes first: without it neither member goes on alone while the other is being stopped.
+        """
+        await self._end([child for name, child in self.children.items() if name == WITNESS])
+        await self._end([child for name, child in self.children.items() if name != WITNESS])
 
     async def _end(self, children: list[Child]) -> None:
         for child in children:

@@ -68,8 +68,10 @@ def send(
             bodies = _bodies(text, stream, whole=body_file is not None)
             run(target, timeout_ms, lambda client: _send_all(client, bodies, attributes, min_copies, tally))
     except Failure as failure:
-        before = f"acknowledged before that: {tally.acknowledged}, last index {tally.last_index}; {failure.next_step}"
-        raise Failure(failure.reason, failure.message, before, failure.exit_code) from failure
+        if not tally.acknowledged:
+            raise
+        before = f"{tally.acknowledged} were acknowledged before that, the last one at index {tally.last_index}"
+        raise Failure(failure.reason, f"{failure.message}; {before}", failure.next_step, failure.exit_code) from failure
     print_facts(tally.facts(), output)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SCHEMA_VERSION = 1
+WIDTH_ELSEWHERE = 120  # of tables that do not go to a terminal
 
 
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False)
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else WIDTH_ELSEWHERE
+    return Console(file=stream, highlight=False, width=width, no_color=bool(os.environ.get("NO_COLOR")) or None)
 
 
 def print_json(value: Mapping[str, Any]) -> None:

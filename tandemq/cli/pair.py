@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     from tandemq.cli.view import PairView
 
-COLUMNS = ("member", "endpoint", "pid", "domain", "role", "data", "link", "epoch", "log", "durable", "commit", "peer")
+COLUMNS = ("member", "endpoint", "role", "data", "link", "epoch", "log", "committed")
+NUMBERS = ("epoch", "log", "committed")
+OWN_DOMAIN = "local"  # every member has its own, never replicated; shown in JSON
 
 
 @click.group()
@@ -27,7 +29,7 @@ def pair() -> None:
 @timeout_option("2s")
 @output_option()
 def status(target: str | None, timeout_ms: int, output: str) -> None:
-    """Print both members' own view: role, copy, epoch and log of every domain.
+    """Print both members' own view: role, copy, epoch and log. JSON says more, of every domain.
 
     A member that does not answer is listed as unreachable. Exit code 3 when none answers.
 
@@ -100,19 +102,17 @@ def status_table(view: PairView) -> Table:
     from rich import box
     from rich.table import Table
 
+    shown = [(member, [d for d in member.domains if d.name != OWN_DOMAIN]) for member in view.members]
+    many = len({domain.name for _, domains in shown for domain in domains}) > 1
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"pair {view.pair}" if view.pair else None)
-    for name in COLUMNS:
-        table.add_column(name, no_wrap=True, justify="right" if name in COLUMNS[7:11] else "left")
-    for member in view.members:
-        pid = str(member.pid) if member.pid else "-"
-        peer = "connected" if member.peer_connected else "-"
-        if not member.domains:
+    for name in (*COLUMNS[:2], *(["domain"] if many else []), *COLUMNS[2:]):
+        table.add_column(name, no_wrap=True, justify="right" if name in NUMBERS else "left")
+    for member, domains in shown:
+        if not domains:
             seen = "-" if member.reachable else "[red]unreachable[/red]"
-            table.add_row(member.name or "?", member.endpoint, pid, "-", seen, *["-"] * 6, peer)
-        for domain in member.domains:
-            numbers = (domain.epoch, domain.log_index, domain.durable_index, domain.commit_index)
-            states = (domain.role, domain.data_state, domain.link_state)
-            table.add_row(
-                member.name, member.endpoint, pid, domain.name, *states, *(f"{number:,}" for number in numbers), peer
-            )
+            table.add_row(member.name or "?", member.endpoint, *(["-"] if many else []), seen, *["-"] * 5)
+        for domain in domains:
+            states = (*([domain.name] if many else []), domain.role, domain.data_state, domain.link_state)
+            numbers = (domain.epoch, domain.log_index, domain.commit_index)
+            table.add_row(member.name, member.endpoint, *states, *(f"{number:,}" for number in numbers))
     return table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Callable
@@ -85,9 +84,11 @@ def timeout_option(default: str = "10s") -> Callable[[Command], Command]:
 
 
 def output_option(*formats: str) -> Callable[[Command], Command]:
-    """`-o`. Without it: the first format on a terminal, json (or the last one offered) elsewhere."""
+    """`-o`. Without it: the first format offered; elsewhere than on a terminal a table becomes json."""
     offered = formats or FORMATS
-    elsewhere = "json" if "json" in offered else offered[-1]
+    elsewhere = (
+        next((form for form in ("json", "jsonl") if form in offered), "") if offered[0] == "table" else offered[0]
+    )
 
     def resolve(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
         del ctx, param
@@ -115,7 +116,3 @@ def confirm(verb: str, name: str, *, yes: bool) -> None:
     typed = click.prompt(f"This will {verb} {name}. Type its name to go on", default="", show_default=False)
     if typed != name:
         raise click.Abort
-
-
-def colour_wanted() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")

@@ -23,7 +23,7 @@ from tandemq.cli.session import run
 if TYPE_CHECKING:
     from tandemq.v1 import queue_admin_service_pb2 as admin
 
-COLUMNS = ("name", "state", "length", "ready", "leased", "last_index", "replication", "persistence", "domain")
+COLUMNS = ("name", "state", "length", "ready", "leased", "last_index", "replication", "domain")
 _DURATIONS = ("lease_duration", "default_ttl")
 _ENUMS = ("persistence", "replication")
 

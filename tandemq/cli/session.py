@@ -78,7 +78,7 @@ def failure_of(error: TandemqError, target: str) -> Failure:
     """How a command ends that got this error."""
     from tandemq.errors import InDoubt, TimedOut, Unreachable
 
-    if isinstance(error, Unreachable):
+    if isinstance(error, Unreachable) or "last: UNREACHABLE" in error.message:  # a stream's last attempt
         return unreachable(target, error.message)
     if isinstance(error, TimedOut) or error.reason == "NO_PROGRESS":
         return timed_out(error.message or "no answer in time")

@@ -34,6 +34,7 @@ class Record:
     samples: dict[str, list[Sample]] = field(default_factory=dict)  # by member, only changes
     acks: list[tuple[float, int]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    takeovers_s: list[float] = field(default_factory=list)  # from each kill to the next master's first acknowledgement
     ended_s: float = 0.0
 
     def saw(self, member: str, role: str, epoch: int, at_s: float) -> None:

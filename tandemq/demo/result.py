@@ -41,6 +41,7 @@ def summary(ledger: Ledger, record: Record, failures: list[str], origin: dict[st
     return {
         "schema_version": SCHEMA_VERSION,
         **totals,
+        "takeovers_ms": [round(length_s * 1000) for length_s in record.takeovers_s],
         **origin,
         "duration_s": round(record.ended_s, 2),
         "findings": ledger.findings,
@@ -70,6 +71,9 @@ def print_account(console: Console, facts: dict[str, Any], out: Path) -> None:
     table.add_column("", style="dim")
     for key, label, meaning in _SHOWN:
         table.add_row(label, f"{facts[key]:,}", meaning)
+    if facts["takeovers_ms"]:
+        lengths = ", ".join(f"{length_ms:,}" for length_ms in facts["takeovers_ms"])
+        table.add_row("takeovers, ms", lengths, "from the kill to the next master's first acknowledgement")
     console.print(table)
     for line in (*facts["failures"], *facts["findings"]):
         console.print(f"[red]{line}[/red]")

@@ -30,6 +30,7 @@ CREDIT_ROWS = 500
 LEASE_S = 5  # what a dead master had on its way comes again after this
 LOOK_S = 0.1
 TURN_S = 0.05
+KILL_SPREAD_S = 0.008
 TAKEOVER_DEADLINE_S = 30.0
 SYNC_DEADLINE_S = 60.0
 
@@ -51,6 +52,7 @@ class Story:
         self._began_s = time.monotonic()
         self._allowed_rows = len(rows)  # the producer waits here until the pair is whole again
         self._refused: set[tuple[int, int]] = set()  # (lease, index) of settlements that a member refused
+        self._struck: tuple[int, float] | None = None  # epoch of the dead master, and when it died
         self._changed = asyncio.Event()  # a count or a bound moved
         self.thresholds = self._choose_thresholds()
 
@@ -111,6 +113,7 @@ class Story:
                 due_s += len(payloads) / rate
                 self._ledger.on_sent(len(payloads), self.now_s)
                 windows.create_task(self._send(producer, row, payloads, room))
+                self._changed.set()
                 row += len(payloads)
 
     async def _send(self, producer: Producer, row: int, payloads: Sequence[bytes], room: asyncio.Semaphore) -> None:
@@ -118,6 +121,9 @@ class Story:
         now_s = self.now_s
         for offset, receipt in enumerate(receipts):
             self._ledger.on_acknowledged(row + offset, receipt.index, now_s)
+            if self._struck and receipt.epoch > self._struck[0]:
+                self.record.takeovers_s.append(now_s - self._struck[1])
+                self._struck = None
         self.record.acks.append((now_s, len(receipts)))
         self._changed.set()
         room.release()
@@ -187,7 +193,10 @@ class Story:
         view = await self._cluster.wait_for(lambda view: view.whole(), "whole before a kill", SYNC_DEADLINE_S)
         victim = view.masters()[0]
         epoch = epoch_of(view, victim)
+        await self._until(lambda: self._ledger.sent > self._ledger.acknowledged)
+        await asyncio.sleep(self._random.uniform(0.0, KILL_SPREAD_S))  # anywhere between its arrival and its answer
         killed_s = self.now_s
+        self._struck = (epoch, killed_s)
         pid = self._cluster.kill(victim)
         self._ledger.on_kill(victim, epoch, killed_s)
         self._tell(KILL, victim, f"kill -9 {pid}: master {victim} is gone after {self._ledger.acknowledged:,} rows")
