@@ -1,4 +1,4 @@
-"""Turns what the core answers into replies and refusals of the wire, and carries them to whoever waits. No decisions."""
+"""Turns what the core answers into replies and refusals of the wire, for whoever waits. Makes no decisions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, NoReturn
 from google.protobuf.duration_pb2 import Duration
 
 from failover.marks import Role
-from replica.effects import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
+from replica.effects import Failed, Moved
 from tandemq.errors import DETAILS_KEY, status_details, status_for
-from tandemq.v1.common_pb2 import Error, Level, Reason, ResponseHeader, Warning as WarningKind
+from tandemq.v1.common_pb2 import Error, Level, Reason, ResponseHeader
+from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryError
 
 if TYPE_CHECKING:
     import grpc
 
     from replica.domain import Domain
+    from replica.effects import Answer, EnqueueDone, LeaseDone
     from replica.members import Members
-
-Answer = EnqueueDone | LeaseDone | SettleDone | QueueDone | Failed | Moved
 
 _TEXT = {
     Reason.REASON_MESSAGE_TOO_LARGE: "the message is larger than the queue's max_message_bytes",
@@ -41,16 +41,22 @@ class FutureWaiter:
         if not self.future.done():
             self.future.set_result(result)
 
+    def deliver(self, done: LeaseDone) -> None:
+        """A Dequeue is answered, never handed messages on the way."""
+        self.answer(done)
+
 
 def failure(failed: Failed) -> Error:
     """A refusal as it stands in frames and batch results."""
-    error = Error(reason=failed.reason, message=failed.message, metadata=failed.metadata)  # type: ignore[arg-type]  # enum number
+    error = Error(reason=failed.reason, message=failed.message, metadata=failed.metadata)
     if failed.retry_after_ms is not None:
-        error.retry_after.CopyFrom(Duration(nanos=failed.retry_after_ms % 1000 * 1_000_000, seconds=failed.retry_after_ms // 1000))
+        error.retry_after.CopyFrom(
+            Duration(nanos=failed.retry_after_ms % 1000 * 1_000_000, seconds=failed.retry_after_ms // 1000)
+        )
     return error
 
 
-def refusal(reason: int, message: str, metadata: dict[str, str] | None = None) -> Failed:
+def refusal(reason: Reason, message: str, metadata: dict[str, str] | None = None) -> Failed:
     """A refusal that the shell itself makes."""
     return Failed(reason, message, metadata or {}, None)
 

@@ -1,4 +1,6 @@
-"""Finds the bodies of delivered messages and packs them: whole batches as they arrived where possible, slices and rows where not."""
+"""Finds the bodies of delivered messages and packs them: whole batches as they arrived where possible, slices and rows
+where not.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Stored(NamedTuple):
 
     epoch: int
     time_ms: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     accepted: int
     body: bytes
 
@@ -147,7 +149,16 @@ def _cut(body: bytes, ordinals: Sequence[int]) -> bytes:
     batch = EnqueueBatch.FromString(body)
     source = batch.messages
     cut = MessageBatch(payloads=[source.payloads[ordinal] for ordinal in ordinals])
-    for name in ("priorities", "persistence", "ttls_ms", "content_types", "correlation_ids", "reply_tos", "group_ids", "properties"):
+    for name in (
+        "priorities",
+        "persistence",
+        "ttls_ms",
+        "content_types",
+        "correlation_ids",
+        "reply_tos",
+        "group_ids",
+        "properties",
+    ):
         column = getattr(source, name)
         if len(column) == 1:
             getattr(cut, name).extend(column)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replica.effects import Answer, LeaseDone
     from replica.machine import Columns
     from tandemq.peer.v1.record_pb2 import QueueAction
     from tandemq.v1.queue_admin_service_pb2 import QueueConfig
@@ -15,9 +16,19 @@ if TYPE_CHECKING:
 
 
 class Waiter(Protocol):
-    """Whoever waits for an answer; the shell knows what is behind it."""
+    """Whoever waits for an answer; the shell knows what is behind it. The core reads `cancelled` and calls nothing."""
 
     cancelled: bool
+
+    def answer(self, result: Answer) -> None:
+        """For the shell: the answer is here."""
+
+
+class Taker(Waiter, Protocol):
+    """A consumer's stream: may be handed messages again and again."""
+
+    def deliver(self, done: LeaseDone) -> None:
+        """For the shell: messages are here."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +92,7 @@ class QueueCall:
 class Consumer:
     """Somebody with credit for one queue: a Consume stream, or one Dequeue call."""
 
-    waiter: Waiter
+    waiter: Taker
     queue: str
     client_id: bytes
     duration_ms: int

@@ -1,6 +1,8 @@
-"""Who waits for messages at the master, and who gets the next ones. Server state, never replicated; leases are records, credit is not.
+"""Who waits for messages at the master, and who gets the next ones. Server state, never replicated; leases are records,
+credit is not.
 
-Consumers of a queue are served in turn. A leased delivery leaves at once, before its record is durable (rulings.md 13); one that
+Consumers of a queue are served in turn. A leased delivery leaves at once, before its record is durable (rulings.md 13);
+one that
 removes the message at delivery, and one that answers a Dequeue call, waits until its record is committed.
 """
 
@@ -73,7 +75,9 @@ class Consumers:
         queue = machine.queue(queue_id)
         member = consumer.member or self.shared.member
         if member not in queue.open_members:
-            raise Refused(Reason.REASON_INVALID_STATE, f"queue {consumer.queue} is not open at {member}; open it there first")
+            raise Refused(
+                Reason.REASON_INVALID_STATE, f"queue {consumer.queue} is not open at {member}; open it there first"
+            )
         if not queue.config.dequeue_enabled:
             raise Refused(Reason.REASON_DEQUEUE_DISABLED, f"receiving from queue {consumer.queue} is disabled")
         return queue_id

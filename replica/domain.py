@@ -1,7 +1,10 @@
-"""The core of one domain: takes calls, peer frames, register answers and time; returns effects. No socket, clock, thread or disk in here.
+"""The core of one domain: takes calls, peer frames, register answers and time; returns effects. No socket, clock,
+thread or disk in here.
 
-The same class runs in production, in recovery and in tests. A call is ordered here while this member serves as master, held at the
-replica while it follows one, and parked while there is none; it is answered when every record that the answer rests on is committed.
+The same class runs in production, in recovery and in tests. A call is ordered here while this member serves as master,
+held at the
+replica while it follows one, and parked while there is none; it is answered when every record that the answer rests on
+is committed.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from replica.effects import Effect
     from replica.machine import Machine
     from replica.shared import Shared
-    from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame
+    from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeldKey, PeerFrame
 
 
 class Domain:
@@ -39,12 +42,15 @@ class Domain:
     def __init__(self, shared: Shared, *, bias_ms: int) -> None:
         self.shared = shared
         self.source = SyncSource(shared)
-        self.target = SyncTarget(shared, lambda key: self.holding.held_body(key))
+        self.target = SyncTarget(shared, self._held_body)
         self.replication = Replication(shared, self.source, self.target, self, bias_ms)
         self.orders = Orders(shared, self.replication)
         self.holding = Holding(shared, self.orders, self.target)
         self.consumers = Consumers(shared, self.orders, self.replication)
         self.held_call: Callable[[PeerFrame], Call] | None = None
+
+    def _held_body(self, key: HeldKey) -> bytes | None:
+        return self.holding.held_body(key)
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
@@ -68,7 +74,7 @@ class Domain:
         else:
             self.orders.reply(consumer.waiter, Failed(*self.no_master()))
 
-    def no_master(self) -> tuple[int, str, dict[str, str], int]:
+    def no_master(self) -> tuple[Reason, str, dict[str, str], int]:
         """The refusal while nobody serves."""
         message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
         return Reason.REASON_NO_MASTER, message, {"role": self.shared.role.name}, 200
@@ -113,7 +119,7 @@ class Domain:
         self.orders.now_ms = domain_ms
         self.replication.start(now_ms)
 
-    def on_persisted(self, generation: int, last_index: int, tokens: list[object], now_ms: int) -> None:
+    def on_persisted(self, generation: int, last_index: int, tokens: list[object]) -> None:
         """A group commit is durable: the last log index in it (0 = none), and the tokens of its parts."""
         shared = self.shared
         if last_index and generation == shared.generation:
@@ -123,9 +129,9 @@ class Domain:
             else:
                 self.target.on_durable()
         for token in tokens:
-            self._on_token(token, now_ms)
+            self._on_token(token)
 
-    def _on_token(self, token: object, now_ms: int) -> None:
+    def _on_token(self, token: object) -> None:
         if isinstance(token, tuple):
             if token[0] == "epoch":
                 self.replication.on_epoch_durable(token[1])
@@ -167,7 +173,8 @@ class Domain:
         """Where this member stands."""
         shared = self.shared
         log = shared.log
-        # What is not durable may be gone after a crash; it is still in this log, and what the peer is told is compared by digest.
+        # What is not durable may be gone after a crash; it is still in this log, and what the peer is told is compared
+        # by digest.
         return DomainHello(
             domain=shared.domain,
             name=shared.name,
@@ -181,9 +188,9 @@ class Domain:
             history=[EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history],
         )
 
-    def on_connected(self, now_ms: int) -> None:
+    def on_connected(self) -> None:
         """The Data stream is open."""
-        self.replication.on_connected(now_ms)
+        self.replication.on_connected()
 
     def on_disconnected(self, now_ms: int) -> None:
         """The connection is gone."""
@@ -203,7 +210,7 @@ class Domain:
             self.target.on_commit(beat.commit_index)
             self.holding.answer_repetitions()
 
-    def on_frame(self, frame: PeerFrame, now_ms: int, domain_ms: int) -> bool:
+    def on_frame(self, frame: PeerFrame, domain_ms: int) -> bool:
         """A frame of the Data stream. False: of a lower epoch (P13), the shell answers with a HELLO."""
         shared = self.shared
         self.orders.now_ms = domain_ms
@@ -211,14 +218,18 @@ class Domain:
         if kind == "digest_query":
             found = shared.log.digest_at(frame.digest_query.index)
             epoch, digest = found if found is not None else (0, b"")
-            shared.send(digest_reply=DigestReply(index=frame.digest_query.index, epoch=max(epoch, 1) if found else 0, digest=digest))
+            shared.send(
+                digest_reply=DigestReply(
+                    index=frame.digest_query.index, epoch=max(epoch, 1) if found else 0, digest=digest
+                )
+            )
             return True
         if kind == "digest_reply":
             if self.replication.serving:
                 self.source.on_digest_reply(frame.digest_reply)
             return True
         if kind == "sync_begin":
-            return self._on_sync_begin(frame, now_ms)
+            return self._on_sync_begin(frame)
         if frame.epoch < shared.state.epoch:
             return False
         if frame.epoch > shared.state.epoch:
@@ -228,8 +239,8 @@ class Domain:
         self._on_current(frame, kind)
         return True
 
-    def _on_sync_begin(self, frame: PeerFrame, now_ms: int) -> bool:
-        if not self.replication.may_follow(frame.epoch, now_ms):
+    def _on_sync_begin(self, frame: PeerFrame) -> bool:
+        if not self.replication.may_follow(frame.epoch):
             return False
         self.target.begin(frame.epoch, frame.sync_begin)
         self.orders.on_following()

@@ -1,4 +1,6 @@
-"""Everything that the core of a domain can ask its shell to do. Values only; the loop in `replica.node` carries them out in order."""
+"""Everything that the core of a domain can ask its shell to do. Values only; the loop in `replica.node` carries them
+out in order.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from replica.log import Entry
     from replica.machine import SegmentSlice
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
+    from tandemq.v1.common_pb2 import Reason
     from tandemq.v1.queue_service_pb2 import SettleResult
 
 
@@ -29,7 +32,9 @@ class Persist:
 
 
 class Send(NamedTuple):
-    """A control frame for the Data stream; dropped when the link is down. Records are pulled by the sender, not sent by this."""
+    """A control frame for the Data stream; dropped when the link is down. Records are pulled by the sender, not sent by
+    this.
+    """
 
     frame: PeerFrame
 
@@ -80,7 +85,7 @@ class EnqueueDone(NamedTuple):
     """An enqueue was executed, now or earlier."""
 
     first_sequence: int
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     first_index: int
     log_index: int
     epoch: int
@@ -120,7 +125,7 @@ class QueueDone(NamedTuple):
 class Failed(NamedTuple):
     """The call was refused; nothing was done."""
 
-    reason: int
+    reason: Reason
     message: str
     metadata: dict[str, str]
     retry_after_ms: int | None = None
@@ -132,11 +137,14 @@ class Moved(NamedTuple):
     message: str
 
 
+Answer = EnqueueDone | LeaseDone | SettleDone | QueueDone | Failed | Moved
+
+
 class Reply(NamedTuple):
     """Answer a call. Every record that the answer rests on is committed."""
 
     waiter: Waiter
-    result: EnqueueDone | LeaseDone | SettleDone | QueueDone | Failed | Moved
+    result: Answer
 
 
 class Deliver(NamedTuple):

@@ -1,11 +1,14 @@
-"""Sends a call where its master is: here, or to the peer's client port; waits while there is none. Changes nothing in the call.
+"""Sends a call where its master is: here, or to the peer's client port; waits while there is none. Changes nothing in
+the call.
 
-A call goes over at most one hop: the member that receives a forwarded call and is not master itself waits, and refuses in the end.
+A call goes over at most one hop: the member that receives a forwarded call and is not master itself waits, and refuses
+in the end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -38,7 +41,9 @@ def came_over_a_hop(context: Context) -> bool:
 
 
 async def wait_for_master(members: Members, domain_of: Callable[[], Domain], context: Context) -> Domain | None:
-    """The domain once it serves here, or None once its master is the peer; refuses NO_MASTER when the caller's time is over."""
+    """The domain once it serves here, or None once its master is the peer; refuses NO_MASTER when the caller's time is
+    over.
+    """
     loop = asyncio.get_running_loop()
     hop = came_over_a_hop(context)
     until = loop.time() + min(time_left_s(context, members.park_ms), members.park_ms / 1000)
@@ -66,7 +71,9 @@ async def unary(
     domain_of: Callable[[], Domain],
     local: Callable[[Domain], Awaitable[bytes | Failed | Moved]],
 ) -> bytes:
-    """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries its identity."""
+    """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries
+    its identity.
+    """
     while True:
         domain = await wait_for_master(members, domain_of, context)
         if domain is not None:
@@ -77,9 +84,10 @@ async def unary(
                 await abort(context, result)
             await asyncio.sleep(0.02)  # moved: the new master is about to be known
             continue
-        call = members.channel().unary_unary(QUERY + method)
+        call: Any = members.channel().unary_unary(QUERY + method)
         try:
-            return await call(request, timeout=time_left_s(context, 30_000), metadata=((HOP, members.member),))
+            reply: bytes = await call(request, timeout=time_left_s(context, 30_000), metadata=((HOP, members.member),))
+            return reply
         except grpc.aio.AioRpcError as error:
             if not await _may_retry(members, context, error):
                 await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
@@ -91,16 +99,14 @@ async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcE
         return False
     if time_left_s(context, members.park_ms) < 0.1:
         return False
-    try:
+    with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(members.changed.wait(), min(0.1, time_left_s(context, members.park_ms)))
-    except TimeoutError:
-        pass
     return True
 
 
 async def pipe(members: Members, method: str, first: bytes, context: Context) -> None:
     """Carry a bidi stream to the master and back until either side ends it."""
-    call = members.channel().stream_stream(QUERY + method)(metadata=((HOP, members.member),))
+    call: Any = members.channel().stream_stream(QUERY + method)(metadata=((HOP, members.member),))
 
     async def upstream() -> None:
         while True:
@@ -130,7 +136,9 @@ async def pipe(members: Members, method: str, first: bytes, context: Context) ->
 
 
 async def _end_like(context: Context, code: grpc.StatusCode, details: str | None, trailers: Any) -> None:
-    """End the client's stream as the master's ended: with its own words, or, when the connection broke, as one to be opened again."""
+    """End the client's stream as the master's ended: with its own words, or, when the connection broke, as one to be
+    opened again.
+    """
     if code is grpc.StatusCode.UNAVAILABLE and not any(key == DETAILS_KEY for key, _ in trailers or ()):
         text = f"the stream to the master broke ({details}); open it again and repeat what is unanswered"
         await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))

@@ -1,6 +1,8 @@
-"""Calls at a member that is not master: held at the replica until the master has ordered them, parked while there is none. Orders nothing.
+"""Calls at a member that is not master: held at the replica until the master has ordered them, parked while there is
+none. Orders nothing.
 
-R121, R122: the batch travels to the master once; its ordering comes back as a record's head, and the body that is held here completes it.
+R121, R122: the batch travels to the master once; its ordering comes back as a record's head, and the body that is held
+here completes it.
 """
 
 from __future__ import annotations
@@ -106,11 +108,11 @@ class Holding:
         for call in self.held.values():
             self._send(call)
         parked, self.parked = self.parked, deque()
-        for call in parked:
-            if isinstance(call, EnqueueCall):
-                self.submit(call)
+        for waiting in parked:
+            if isinstance(waiting, EnqueueCall):
+                self.submit(waiting)
             else:
-                self.orders.reply(call.waiter, Moved("the master is the other member; repeat the call"))
+                self.orders.reply(waiting.waiter, Moved("the master is the other member; repeat the call"))
 
     def on_serving(self) -> None:
         """This member is master: order everything that waits, held requests first (they came earlier)."""
@@ -171,7 +173,9 @@ class Holding:
         return 2 if self.target.opened else 1
 
     def _on_apply(self, record: Pending) -> None:
-        """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not our fsync)."""
+        """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not
+        our fsync).
+        """
         if not self.held or record.header.WhichOneof("op") != "enqueue":
             return
         op = record.header.enqueue

@@ -1,4 +1,6 @@
-"""Serves /livez, /readyz and /metrics over HTTP from a thread of its own, so that a scrape never waits for the loop nor stalls it."""
+"""Serves /livez, /readyz and /metrics over HTTP from a thread of its own, so that a scrape never waits for the loop nor
+stalls it.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class _Quiet(WSGIRequestHandler):
 class HttpServer:
     """The third port of a member."""
 
-    def __init__(self, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, Any]]], collector: Collector) -> None:
+    def __init__(
+        self, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, Any]]], collector: Collector
+    ) -> None:
         self._ready = ready
         registry = CollectorRegistry(auto_describe=False)
         registry.register(collector)
@@ -60,12 +64,15 @@ class HttpServer:
     def _app(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
-            return self._metrics(environ, start_response)
+            page: Iterable[bytes] = self._metrics(environ, start_response)
+            return page
         if path == "/livez":
             return self._json(start_response, "200 OK", {"live": True})
         if path == "/readyz":
             ready, facts = self._ready()
-            return self._json(start_response, "200 OK" if ready else "503 Service Unavailable", {"ready": ready, **facts})
+            return self._json(
+                start_response, "200 OK" if ready else "503 Service Unavailable", {"ready": ready, **facts}
+            )
         return self._json(start_response, "404 Not Found", {"error": "try /livez, /readyz or /metrics"})
 
     @staticmethod

@@ -1,6 +1,8 @@
-"""The connection to the peer: one channel, three streams, dialled by the member with the higher name. Carries frames; decides nothing.
+"""The connection to the peer: one channel, three streams, dialled by the member with the higher name. Carries frames;
+decides nothing.
 
-Data carries everything that must stay in order; Heartbeat is never behind it; Transfer is bulk. When any of them ends the connection is
+Data carries everything that must stay in order; Heartbeat is never behind it; Transfer is bulk. When any of them ends
+the connection is
 over for all three, and nothing of it crosses into the next one (P13).
 """
 
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
@@ -48,7 +50,7 @@ class Stream(Protocol):
 
     async def read(self) -> object: ...
 
-    async def write(self, message: object) -> None: ...
+    async def write(self, message: Any, /) -> None: ...
 
 
 @dataclass(slots=True)
@@ -91,13 +93,16 @@ class Link:
                 if not self.refused and self.dials:
                     await self._dial()
             try:
-                # A connection that breaks is looked into at once: a refused redial may end in a takeover (rulings.md 9).
+                # A connection that breaks is looked into at once: a refused redial may end in a takeover (rulings.md
+                # 9).
                 await asyncio.wait_for(self._over.wait(), REDIAL_S)
             except TimeoutError:
                 continue
 
     async def _is_refused(self) -> bool:
-        """Whether the peer's port refuses: its process is gone, or its host answers for it. A frozen process still accepts."""
+        """Whether the peer's port refuses: its process is gone, or its host answers for it. A frozen process still
+        accepts.
+        """
         host, _, port = self.peer.address.rpartition(":")
         try:
             _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), PROBE_TIMEOUT_S)
@@ -198,29 +203,31 @@ class PeerServicer(PeerServiceServicer):
     def __init__(self, link: Link) -> None:
         self.link = link
 
-    async def Data(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override]  # noqa: N802, ARG002
+    async def Data(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
         """Operations; see PeerService.Data."""
         try:
-            await self.link.accept(context)  # type: ignore[arg-type]  # read and write are on the context
+            await self.link.accept(context)
         except PeerRefused as refused:
             self.link._note(str(refused))  # noqa: SLF001  # same module
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refused))
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no HELLO came in time")
 
-    async def Heartbeat(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override]  # noqa: N802, ARG002
+    async def Heartbeat(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
         """Signs of life; see PeerService.Heartbeat."""
         await self._lend("beat", context)
 
-    async def Transfer(self, request_iterator: object, context: grpc.aio.ServicerContext) -> None:  # type: ignore[override]  # noqa: N802, ARG002
+    async def Transfer(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
         """Full transfers; see PeerService.Transfer."""
         await self._lend("transfer", context)
 
-    async def _lend(self, kind: str, context: grpc.aio.ServicerContext) -> None:
+    async def _lend(self, kind: str, context: Any) -> None:
         first = await context.read()
         if getattr(first, "member", "") != self.link.peer.member:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"only {self.link.peer.member} may open this stream")
-        await self.link.lend(kind, context)  # type: ignore[arg-type]  # read and write are on the context
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION, f"only {self.link.peer.member} may open this stream"
+            )
+        await self.link.lend(kind, context)
 
 
 def _text(error: BaseException) -> str:

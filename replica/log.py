@@ -1,6 +1,8 @@
-"""A domain's log as the core sees it: last index, chained digest, epoch boundaries, and the newest records in memory. Reads no disk.
+"""A domain's log as the core sees it: last index, chained digest, epoch boundaries, and the newest records in memory.
+Reads no disk.
 
-Two ways in: `build` on the master makes the next record, `accept` on a replica checks one that arrived. Both keep the record's bytes as
+Two ways in: `build` on the master makes the next record, `accept` on a replica checks one that arrived. Both keep the
+record's bytes as
 they are, for the store, the peer and the consumer alike (DESIGN.md 2.3).
 """
 
@@ -77,7 +79,9 @@ class DomainLog:
         self.ring.clear()
         self.ring_bytes = 0
 
-    def build(self, header: RecordHeader, body: bytes, epoch: int, *, volatile_body: bool, held: HeldRef | None) -> Entry:
+    def build(
+        self, header: RecordHeader, body: bytes, epoch: int, *, volatile_body: bool, held: HeldRef | None
+    ) -> Entry:
         """The next record, on the master."""
         flags = FLAG_VOLATILE_BODY if volatile_body else 0
         head, digest = build_head(
@@ -95,12 +99,12 @@ class DomainLog:
         return entry
 
     def accept(self, record: bytes) -> Entry:
-        """The next record, on a replica: must follow the last one in index, epoch order and digest; else CorruptRecord."""
+        """The next record, on a replica: follows the last one in index, epoch and digest, else CorruptRecord."""
         prefix = verify(record, previous_digest=self.digest)
         if prefix.domain != self.domain or prefix.log_index != self.last_index + 1 or prefix.epoch < self.last_epoch:
             raise CorruptRecord(
                 f"record {prefix.log_index} of epoch {prefix.epoch} in domain {prefix.domain:#x} does not follow "
-                f"{self.last_index} of epoch {self.last_epoch} in domain {self.domain:#x}; the peer must send from there"
+                f"{self.last_index} of epoch {self.last_epoch} in {self.domain:#x}; the peer must send from there"
             )
         head_len = PREFIX_SIZE + prefix.header_len
         entry = Entry(prefix.log_index, prefix.epoch, prefix.digest, record, head_len, prefix.flags, None)

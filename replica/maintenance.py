@@ -1,6 +1,8 @@
-"""Keeps the log short: writes checkpoints, and drops records beyond the journal's retention that hold no live message. Orders nothing.
+"""Keeps the log short: writes checkpoints, and drops records beyond the journal's retention that hold no live message.
+Orders nothing.
 
-A checkpoint is taken of what is applied and written once it is committed, so that cutting an uncommitted tail never goes below it.
+A checkpoint is taken of what is applied and written once it is committed, so that cutting an uncommitted tail never
+goes below it.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class Maintenance:
         self.checkpoint_index = self._stored_checkpoint()
         self.bytes_at_checkpoint = 0
         self.marks: list[tuple[int, int, int]] = []
-        """(time, log index, bytes appended so far), once a turn at most, to know how old and how much the journal is."""
+        """(time, log index, bytes appended so far), once a turn at most, to know how old and how much the journal is.
+        """
         self.trimmed = 0
 
     def _stored_checkpoint(self) -> int:

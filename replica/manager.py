@@ -1,16 +1,19 @@
-"""Composition root of a queue manager: the one place that builds stores, clocks, sockets and cores and puts them together."""
+"""Composition root of a queue manager: the one place that builds stores, clocks, sockets and cores and puts them
+together.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import logging
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
 
 from failover.authority import WitnessAuthority
 from failover.detector import Detector, Light
@@ -70,7 +73,9 @@ _STORAGE_REASONS = {
 
 
 class Manager:
-    """One queue manager. `start` once, `stop` once; several may live in one process, each with its own directory and ports."""
+    """One queue manager. `start` once, `stop` once; several may live in one process, each with its own directory and
+    ports.
+    """
 
     def __init__(self, config: ManagerConfig) -> None:
         self.config = config
@@ -91,23 +96,22 @@ class Manager:
     # -- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the directory, recover, bind, serve. Raises TandemqError naming what, where and what to do; nothing stays open then."""
-        try:
-            await self._start()
-        except StorageError as error:
-            await self._release()
-            reason = _STORAGE_REASONS.get(type(error).__name__, "CORRUPT_STORE")
-            raise error_of(reason, str(error)) from error
-        except BaseException:
-            await self._release()
-            raise
+        """Open the directory, recover, bind, serve. Raises TandemqError naming what, where and what to do; nothing
+        stays open then.
+        """
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(self._release)
+            try:
+                await self._start()
+            except StorageError as error:
+                reason = _STORAGE_REASONS.get(type(error).__name__, "CORRUPT_STORE")
+                raise error_of(reason, str(error)) from error
+            undo.pop_all()
 
     async def _start(self) -> None:
         config = self.config
         directory = Path(config.data_dir)
-        store = open_disk(
-            directory, pair=config.pair, member=config.member, map_bytes=config.limits.map_bytes
-        )
+        store = open_disk(directory, pair=config.pair, member=config.member, map_bytes=config.limits.map_bytes)
         self._store = store
         store.reader_check()
         if config.pair:
@@ -202,10 +206,11 @@ class Manager:
         """Until `stop` is called, or the manager cannot go on: then the reason is raised."""
         assert self._node is not None
         closed = asyncio.create_task(self._closed.wait())
-        done, _ = await asyncio.wait({closed, self._node.failed}, return_when=asyncio.FIRST_COMPLETED)
-        if closed not in done:
+        failed = self._node.failed
+        await asyncio.wait([closed, failed], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]  # a task and a future
+        if not closed.done():
             closed.cancel()
-            raise self._node.failed.result()
+            raise failed.result()
 
     async def _watch_failure(self, node: Node) -> None:
         await asyncio.wait({node.failed})
@@ -221,7 +226,9 @@ class Manager:
         clients.add_generic_rpc_handlers(handlers)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
-        names = [f"tandemq.v1.{name}" for name in ("QueueService", "QueueAdminService", "ManagerAdminService", "PairService")]
+        names = [
+            f"tandemq.v1.{name}" for name in ("QueueService", "QueueAdminService", "ManagerAdminService", "PairService")
+        ]
         names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(names, clients)
         self.ports["client"] = self._bind(clients, config.listen_client)

@@ -1,4 +1,6 @@
-"""Which domain a queue is in, who is its master, and how to reach him: the member's address book. No protocol decisions."""
+"""Which domain a queue is in, who is its master, and how to reach him: the member's address book. No protocol
+decisions.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""The loop of a member: persists, sends, asks and answers what the cores of its domains decide. No decision about the protocol is made here.
+"""The loop of a member: persists, sends, asks and answers what the cores of its domains decide. No decision about the
+protocol is made here.
 
 The durability order, written once (DESIGN.md 2.2). For every effect of a core, in the order in which it asked:
   1. What must be persisted joins the pending batch; one writer thread commits one batch at a time (group commit).
   2. Records are offered to the peer at the same time: both fsyncs run in parallel.
-  3. Only when a batch is durable does its core hear of it, and only then may an answer that rests on it exist as an effect.
-  4. A failed commit is never retried: the process stops, and the peer or the next start decides what is true (reliability.md 3, rule 10).
+  3. Only when a batch is durable does its core hear of it, and only then may an answer that rests on it exist.
+  4. A failed commit is never retried: the process stops, and the peer or the next start decides what is true
+     (reliability.md 3, rule 10).
 """
 
 from __future__ import annotations
@@ -182,7 +184,7 @@ class Node:
                     self.outbox.append(frame)
             case GetRegister():
                 self.spawn(self._get_register(domain))
-            case SetRegister(expected, desired, purpose):
+            case SetRegister(purpose=purpose):
                 self.spawn(self._set_register(domain, effect, purpose))
             case Rebuild(up_to):
                 self.spawn(self._rebuild(domain, up_to))
@@ -191,7 +193,13 @@ class Node:
             case StopTransfer():
                 pass  # sender and receiver compare the transfer's number at each frame
             case RoleChanged():
-                log.info("domain %s: %s, epoch %d: %s", domain.shared.name, domain.shared.role.name, effect.epoch, effect.reason)
+                log.info(
+                    "domain %s: %s, epoch %d: %s",
+                    domain.shared.name,
+                    domain.shared.role.name,
+                    effect.epoch,
+                    effect.reason,
+                )
                 self.on_role(domain, effect)
 
     async def _get_register(self, domain: Domain) -> None:
@@ -252,21 +260,21 @@ class Node:
             try:
                 await loop.run_in_executor(self._writer_pool, self.store.commit, group.batch)
             except StoreFull as full:
-                # Nothing was done and nothing of it was answered; room may come back. Enqueues stop at 80 %, so this is the last line.
+                # Nothing was done and nothing of it was answered; room may come back. Enqueues stop at 80 %, so this is
+                # the last line.
                 log.error("the store is full, nothing is acknowledged: %s", full)
                 await asyncio.sleep(FULL_RETRY_S)
             else:
                 return
 
     def _tell(self, group: Group) -> None:
-        now = monotonic_ms()
         tokens: dict[int, list[object]] = {}
         for number, token in group.tokens:
             tokens.setdefault(number, []).append(token)
         for number in group.last.keys() | tokens.keys():
             domain = self.domains[number]
             generation, last_index = group.last.get(number, (0, 0))
-            domain.on_persisted(generation, last_index, tokens.get(number, []), now)
+            domain.on_persisted(generation, last_index, tokens.get(number, []))
             self.dispatch(domain)
         for done in group.done:
             if not done.done():

@@ -1,4 +1,6 @@
-"""The master's part of a domain: turns calls into records and answers them when those are committed. Never decides who is master."""
+"""The master's part of a domain: turns calls into records and answers them when those are committed. Never decides who
+is master.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,7 @@ class Orders:
         """Answer a refusal, to the client or to the peer that holds the request."""
         metadata = dict(refused.metadata)
         if call.waiter is None and isinstance(call, EnqueueCall):
-            error = Error(reason=refused.reason, message=refused.message, metadata=metadata)  # type: ignore[arg-type]  # enum number
+            error = Error(reason=refused.reason, message=refused.message, metadata=metadata)
             last = int(metadata.get("last_sequence", "0"))
             self.shared.send(hold_reject=HoldReject(key=held_key(call), error=error, last_sequence=last))
         else:
@@ -166,7 +168,9 @@ class Orders:
         op = plan.header.enqueue
         all_volatile = is_all_volatile(op)
         if all_volatile and self.shared.volatile_bytes + len(call.batch) > self.volatile_bytes_max:
-            message = f"{self.volatile_bytes_max} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
+            message = (
+                f"{self.volatile_bytes_max} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
+            )
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
         held = None
         if call.waiter is None:
@@ -222,9 +226,7 @@ class Orders:
                 self.on_change([plan.header.settle.queue_id])
         # Waited for even when nothing changes: a result may rest on a settle that is ordered and not committed yet.
         done = SettleDone(results, duplicate)
-        self.when_committed(
-            self.shared.log.last_index, lambda: self.reply(call.waiter, done), self._moved(call.waiter)
-        )
+        self.when_committed(self.shared.log.last_index, lambda: self.reply(call.waiter, done), self._moved(call.waiter))
 
     def _queue_action(self, call: QueueCall) -> None:
         machine = self.machine
@@ -249,9 +251,7 @@ class Orders:
             self.order(header)
             done = QueueDone(call.queue, header.queue.removed, duplicate=False)
             self.on_change([header.queue.queue_id])
-        self.when_committed(
-            self.shared.log.last_index, lambda: self.reply(call.waiter, done), self._moved(call.waiter)
-        )
+        self.when_committed(self.shared.log.last_index, lambda: self.reply(call.waiter, done), self._moved(call.waiter))
 
     def expire(self) -> None:
         """Order what has ended by time: leases and messages."""
@@ -309,11 +309,11 @@ def repeated(run: DuplicateRun, copies: int) -> EnqueueDone:
     )
 
 
-def not_enough(copies: int, wanted: int) -> tuple[int, str, dict[str, str], int]:
+def not_enough(copies: int, wanted: int) -> tuple[Reason, str, dict[str, str], int]:
     """The refusal when fewer members hold an operation than asked for (rulings.md 1)."""
     return (
         Reason.REASON_NOT_ENOUGH_COPIES,
-        f"{copies} member(s) hold what is acknowledged now and {wanted} are asked for; wait for the peer, or ask for fewer",
+        f"{copies} member(s) hold what is acknowledged, {wanted} are asked for; wait for the peer, or ask for fewer",
         {"copies": str(copies), "min_copies": str(wanted)},
         1000,
     )

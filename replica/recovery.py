@@ -1,4 +1,6 @@
-"""Reads a domain back from the store: where its log ends, and the queues' state by applying the log through the core's own machine."""
+"""Reads a domain back from the store: where its log ends, and the queues' state by applying the log through the core's
+own machine.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class StoreReader:
         return read_prefix(record) if record is not None else None
 
 
-def open_shared(store: Store, domain: int, name: str, member: str, peer: str, incarnation: int, limits: Limits) -> Shared:
+def open_shared(
+    store: Store, domain: int, name: str, member: str, peer: str, incarnation: int, limits: Limits
+) -> Shared:
     """The domain as its disk has it; the queues' state is not rebuilt yet."""
     stored = store.get_meta(state_key(domain))
     state = decode_state(stored) if stored is not None else DomainState(name=name)
@@ -52,7 +56,9 @@ def open_shared(store: Store, domain: int, name: str, member: str, peer: str, in
     if bounds is not None and bounds[1] > state.base_index and state.data is not DataMark.SYNCING:
         prefix = reader.prefix_at(bounds[1])
         assert prefix is not None
-        domain_log.restore(bounds[1], prefix.epoch, prefix.digest, _with_late_epochs(store, domain, history, prefix.epoch))
+        domain_log.restore(
+            bounds[1], prefix.epoch, prefix.digest, _with_late_epochs(store, domain, history, prefix.epoch)
+        )
     else:
         domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
     return Shared(domain, member, peer, incarnation, state, domain_log, limits)
@@ -107,7 +113,7 @@ def _from_checkpoint(store: Store, shared: Shared, up_to: int) -> tuple[Machine,
             return machine, index, found[1] if found is not None else None
     if shared.log.base_index or shared.state.kept_from > 1:
         raise CorruptRecord(
-            f"domain {shared.name}: no checkpoint at or below log index {up_to}, and the log before {shared.state.kept_from} "
+            f"domain {shared.name}: no checkpoint at or below {up_to}, and the log before {shared.state.kept_from} "
             "is gone; this copy needs a full transfer from its peer"
         )
     return Machine(domain, members_of(shared), shared.limits), 0, shared.state.base_digest

@@ -1,7 +1,10 @@
-"""Who is master of one domain, in which epoch, and what is committed: takes events and returns effects. Never orders a client's call itself.
+"""Who is master of one domain, in which epoch, and what is committed: takes events and returns effects. Never orders a
+client's call itself.
 
-Order on every way to mastership (P6; each step waits for the one before it): claim in the register, own epoch and its first record
-durable here, commit in the register, serve. A call that ends without an answer is unknown: back to PROBE, read again, start over (P1).
+Order on every way to mastership (P6; each step waits for the one before it): claim in the register, own epoch and its
+first record
+durable here, commit in the register, serve. A call that ends without an answer is unknown: back to PROBE, read again,
+start over (P1).
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class Mastership(Protocol):
     """What becomes of clients' calls when the mastership comes or goes."""
 
     def on_epoch_begin(self, epoch: int, members: frozenset[str], reason: str) -> int:
-        """Append the first record of an epoch, with the domain's facts in the same transaction; returns its log index."""
+        """Append an epoch's first record, with the domain's facts in the same transaction; returns its index."""
         ...
 
     def on_serving(self) -> None:
@@ -62,7 +65,9 @@ class Mastership(Protocol):
 class Replication:
     """Role, epoch and commit index of one domain at one member."""
 
-    def __init__(self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int) -> None:
+    def __init__(
+        self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int
+    ) -> None:
         self.shared = shared
         self.source = source
         self.target = target
@@ -127,7 +132,8 @@ class Replication:
             self._decide(now_ms)
 
     def _check_own(self, register: Register | None) -> None:
-        # P7: anything but our own committed record means that somebody claimed; unreadable changes nothing while paired.
+        # P7: anything but our own committed record means that somebody claimed; unreadable changes nothing while
+        # paired.
         if register is None or self.publishing:
             return
         own = register.holder == self.shared.member and register.epoch == self.shared.state.epoch
@@ -272,7 +278,7 @@ class Replication:
 
     # -- the peer --------------------------------------------------------------------------------------------------
 
-    def on_connected(self, now_ms: int) -> None:
+    def on_connected(self) -> None:
         """The Data stream is open; HELLOs cross."""
         self.connected = True
         self.hello = None
@@ -296,13 +302,18 @@ class Replication:
         self._read_register(now_ms)
 
     def on_lost(self, now_ms: int, *, refused: bool) -> None:
-        """The peer counts as lost: silent for longer than the lost time, or the link was reset and the reconnect refused."""
+        """The peer counts as lost: silent for longer than the lost time, or the link was reset and the reconnect
+        refused.
+        """
         if self.lost_at_ms is None:
             self.lost_at_ms = now_ms
         self.refused = self.refused or refused
         if self.serving and self.shared.peer in self.required:
-            self.shared.become(Role.MASTER_SUSPENDED, "the peer is lost; nothing is acknowledged until the register agrees")
-            # Read before the claim: a claim that nobody answers costs the mastership (P6), an unreadable register does not.
+            self.shared.become(
+                Role.MASTER_SUSPENDED, "the peer is lost; nothing is acknowledged until the register agrees"
+            )
+            # Read before the claim: a claim that nobody answers costs the mastership (P6), an unreadable register does
+            # not.
             self._read_register(now_ms)
         else:
             self._decide(now_ms)
@@ -322,10 +333,12 @@ class Replication:
         self._read_register(now_ms)
         self._decide(now_ms)
 
-    def may_follow(self, epoch: int, now_ms: int) -> bool:
+    def may_follow(self, epoch: int) -> bool:
         """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12)."""
         shared = self.shared
-        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or (self.serving and epoch == shared.state.epoch):
+        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or (
+            self.serving and epoch == shared.state.epoch
+        ):
             return False
         if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:
             return False
@@ -362,7 +375,11 @@ class Replication:
 
     def _publish(self, register: Register) -> None:
         # P3: the peer's durable index must reach everything released so far before it may be named.
-        if self.publishing or self.source.peer_durable < self.shared.commit_index or self.shared.peer in register.in_sync_set:
+        if (
+            self.publishing
+            or self.source.peer_durable < self.shared.commit_index
+            or self.shared.peer in register.in_sync_set
+        ):
             return
         self.publishing = True
         nonce = self._nonce(register.version + 1)
@@ -402,7 +419,7 @@ class Replication:
         return self.shared.peer not in self.required or (self._is_synced() and not self.shared.suspect)
 
     def advance(self) -> None:
-        """Move the commit index to what every required member holds, never below the first record of our epoch (P10)."""
+        """Commit what every required member holds, but nothing before the first record of our epoch (P10)."""
         if not self.serving:
             return
         shared = self.shared

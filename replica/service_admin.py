@@ -1,4 +1,6 @@
-"""QueueAdminService, ManagerAdminService and PairService: what administrators ask. Requests to change a queue become calls of its domain."""
+"""QueueAdminService, ManagerAdminService and PairService: what administrators ask. Requests to change a queue become
+calls of its domain.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ class AdminHandlers:
             if replication in (pb.REPLICATION_FULL, pb.REPLICATION_PRODUCER):
                 return refusal(
                     Reason.REASON_CONFIG_ERROR,
-                    f"{members.member} is unpaired and cannot hold a replicated queue; configure a peer, or use replication NONE",
+                    "an unpaired manager cannot hold a replicated queue; configure a peer, or use replication NONE",
                 )
             name = config.domain or LOCAL
         else:
@@ -130,13 +132,15 @@ class AdminHandlers:
                 members=members,
                 open_members=members if opened else (),
                 request_id=parsed.request_id,
-                request_hash=fingerprint(b"create", parsed.name.encode(), parsed.config.SerializeToString(deterministic=True)),
+                request_hash=fingerprint(
+                    b"create", parsed.name.encode(), parsed.config.SerializeToString(deterministic=True)
+                ),
             )
-            return await self._run(at, call, lambda done: reply(queue=self._info(at, parsed.name), duplicate=done.duplicate))
+            return await self._run(
+                at, call, lambda done: reply(queue=self._info(at, parsed.name), duplicate=done.duplicate)
+            )
 
-        return await forward.unary(
-            self.members, f"QueueAdminService/{method}", request, context, lambda: domain, local
-        )
+        return await forward.unary(self.members, f"QueueAdminService/{method}", request, context, lambda: domain, local)
 
     def _both(self) -> list[str]:
         return sorted({self.members.member, self.members.peer} - {""})
@@ -279,7 +283,7 @@ class AdminHandlers:
                 "endpoint": self.members.peer_endpoint,
                 "since": since,
             }
-            text = f"{other.master} is master of domain {other.name} in epoch {other.state.epoch}; open without MASTER_REQUIRED"
+            text = f"{other.master} is master of {other.name}, epoch {other.state.epoch}; open without MASTER_REQUIRED"
             await abort(context, refusal(Reason.REASON_E_MASTER_EXISTS, text, metadata))
 
     async def _wait_until_synchronised(self, name: str, context: Context) -> None:
@@ -290,7 +294,7 @@ class AdminHandlers:
             if domain.replication.serving or domain.target.opened:
                 return
             if loop.time() >= until:
-                text = f"this member's copy of domain {domain.shared.name} is not synchronised yet: {domain.shared.last_change}"
+                text = f"this copy of {domain.shared.name} is not synchronised yet: {domain.shared.last_change}"
                 await abort(context, Failed(Reason.REASON_SYNCING, text, {}, 500))
             await asyncio.sleep(0.05)
 
@@ -376,7 +380,9 @@ class AdminHandlers:
             for domain in self.members.by_name.values():
                 machine = domain.shared.machine
                 if machine is not None:
-                    found.extend((n, domain) for n in machine.names() if n.startswith(parsed.prefix) and n > parsed.page_token)
+                    found.extend(
+                        (n, domain) for n in machine.names() if n.startswith(parsed.prefix) and n > parsed.page_token
+                    )
             found.sort(key=lambda pair: pair[0])
             size = min(parsed.page_size or LIST_PAGE_MAX, LIST_PAGE_MAX)
             page = found[:size]

@@ -1,4 +1,6 @@
-"""The Consume stream at the master: credit in, leased messages out, settles in, results out. At a replica the stream is piped to the master."""
+"""The Consume stream at the master: credit in, leased messages out, settles in, results out. At a replica the stream is
+piped to the master.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     import grpc
 
-    from replica.answers import Answer
     from replica.domain import Domain
+    from replica.effects import Answer
     from replica.members import Members
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, ConsumeSettle
 
@@ -117,9 +119,7 @@ class ConsumeStream:
         if self.cancelled:
             return
         store, shared = self.members.node.store, self.domain.shared
-        deliveries = Deliveries(
-            header=header_of(self.members, self.domain), queue=done.queue, lease_id=done.lease_id
-        )
+        deliveries = Deliveries(header=header_of(self.members, self.domain), queue=done.queue, lease_id=done.lease_id)
         if self.segments:
             deliveries.segments.extend(bodies.segments(store, shared, done.slices))
             self.consumer.credit_bytes -= sum(len(segment.batch) for segment in deliveries.segments)
@@ -221,7 +221,7 @@ async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  #
         await abort(context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
     domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context)
     if domain is None:
-        await pipe(members, "QueueService/Consume", bytes(frame), context)  # type: ignore[arg-type]  # bytes, asked above
+        await pipe(members, "QueueService/Consume", bytes(frame), context)
     else:
         await _check_queue(members, domain, open_, context)
         await ConsumeStream(members, context, domain, open_).run()

@@ -1,4 +1,6 @@
-"""The Produce stream: batches in, acknowledgements out, in any role of this member. Pulls no more than it can hold unanswered."""
+"""The Produce stream: batches in, acknowledgements out, in any role of this member. Pulls no more than it can hold
+unanswered.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from replica.answers import ack_of, abort, failure, header_of, refusal
+from replica.answers import abort, ack_of, failure, header_of, refusal
 from replica.calls import EnqueueCall
 from replica.effects import EnqueueDone, Failed, Moved
 from replica.machine import Refused, columns_of
@@ -24,7 +26,7 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     import grpc
 
-    from replica.answers import Answer
+    from replica.effects import Answer
     from replica.members import Members
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
 
@@ -178,7 +180,7 @@ class ProduceStream:
 
     def goaway(self, message: str) -> None:
         """Ask the producer to open a new stream and repeat what is unanswered."""
-        from tandemq.v1.common_pb2 import Error  # noqa: PLC0415  # cold path
+        from tandemq.v1.common_pb2 import Error  # cold path
 
         self.out.append(Goaway(error=Error(reason=Reason.REASON_NOT_MASTER, message=message)))
         self.wake.set()

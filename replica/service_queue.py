@@ -1,4 +1,6 @@
-"""QueueService: the calls of producers and consumers. Takes raw bytes, so that a call for the master is sent on as it came."""
+"""QueueService: the calls of producers and consumers. Takes raw bytes, so that a call for the master is sent on as it
+came.
+"""
 
 from __future__ import annotations
 
@@ -215,7 +217,9 @@ class QueueHandlers:
         try:
             if consumer.attached and not waiter.future.done():
                 try:
-                    return self._dequeued(domain, request, await asyncio.wait_for(asyncio.shield(waiter.future), wait_s))
+                    return self._dequeued(
+                        domain, request, await asyncio.wait_for(asyncio.shield(waiter.future), wait_s)
+                    )
                 except TimeoutError:
                     pass
             if consumer.attached:

@@ -1,4 +1,4 @@
-"""PairService and ManagerAdminService: what this member itself sees. Never forwarded, so that split views are visible."""
+"""PairService and ManagerAdminService: what this member itself sees. Never forwarded: split views are visible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ Context = Any
 class StatusHandlers:
     """The handlers of both services."""
 
-    def __init__(self, members: Members, *, instance_id: str, incarnation: int, facts: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self, members: Members, *, instance_id: str, incarnation: int, facts: Callable[[], dict[str, Any]]
+    ) -> None:
         self.members = members
         self.instance_id = instance_id
         self.incarnation = incarnation
@@ -82,7 +84,9 @@ class StatusHandlers:
     def _domain(self, domain: Domain) -> pb.DomainStatus:
         shared = domain.shared
         machine = shared.machine
-        backlog = shared.log.last_index - domain.source.peer_durable if domain.replication.serving and shared.peer else 0
+        backlog = (
+            shared.log.last_index - domain.source.peer_durable if domain.replication.serving and shared.peer else 0
+        )
         return pb.DomainStatus(
             name=shared.name,
             role=shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
@@ -120,7 +124,7 @@ class StatusHandlers:
 
     async def get_manager(self, _request: bytes, _context: Context) -> bytes:
         """See ManagerAdminService.GetManager."""
-        from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  # cold path, slow import
+        from importlib.metadata import PackageNotFoundError, version  # cold path, slow import
 
         members = self.members
         limits = members.node.limits

@@ -1,4 +1,6 @@
-"""One connection to the peer while it lasts: reads and writes its three streams, and tells the domains when it begins and ends."""
+"""One connection to the peer while it lasts: reads and writes its three streams, and tells the domains when it begins
+and ends.
+"""
 
 from __future__ import annotations
 
@@ -38,9 +40,13 @@ def check_hello(frame: PeerFrame, own: Hello, expected_member: str) -> None:
         raise PeerRefused("the first frame of a Data stream must be HELLO")
     hello = frame.hello
     if hello.pair != own.pair:
-        raise PeerRefused(f"WRONG_PAIR: this is pair {own.pair!r}, the caller belongs to {hello.pair!r}; check peer address")
+        raise PeerRefused(
+            f"WRONG_PAIR: this is pair {own.pair!r}, the caller belongs to {hello.pair!r}; check peer address"
+        )
     if hello.member != expected_member:
-        raise PeerRefused(f"WRONG_PAIR: the other member is {expected_member!r}, the caller is {hello.member!r}; check [peer]")
+        raise PeerRefused(
+            f"WRONG_PAIR: the other member is {expected_member!r}, the caller is {hello.member!r}; check [peer]"
+        )
     if hello.instance_id == own.instance_id:
         raise PeerRefused("WRONG_PAIR: both members run on copies of one data directory; empty one of them")
     if hello.protocol_min > PROTOCOL_MAX or hello.protocol_max < PROTOCOL_MIN:
@@ -77,12 +83,11 @@ class Session:
     async def run(self, hello: Hello) -> str:
         """Until any stream ends; returns why."""
         node = self.node
-        now = monotonic_ms()
         node.outbox.clear()
         node.outbox_open = True
         node.on_transfer = lambda domain, start: self._transfers.put_nowait((domain, start))
         for domain in node.paired():
-            domain.on_connected(now)
+            domain.on_connected()
         self._on_hello(hello)
         for work in (self._read_data(), self._write_data(), self._read_beats(), self._write_beats()):
             self._tasks.append(asyncio.create_task(self._guard(work)))
@@ -148,9 +153,11 @@ class Session:
                 continue
             domain = node.domains.get(frame.domain)
             if domain is None:
-                log.warning("a frame of unknown domain %#x was dropped; do both members list the same domains?", frame.domain)
+                log.warning(
+                    "a frame of unknown domain %#x was dropped; do both members list the same domains?", frame.domain
+                )
                 continue
-            if not domain.on_frame(frame, monotonic_ms(), node.clock.now_ms()):
+            if not domain.on_frame(frame, node.clock.now_ms()):
                 node.on_stale(domain)
             node.dispatch(domain)
 
@@ -180,7 +187,9 @@ class Session:
         rows = await loop.run_in_executor(None, scan)
         dense = [row for offset, row in enumerate(rows) if row[0] == need.first + offset and row[0] <= need.last]
         if not dense:
-            raise CorruptRecord(f"domain {domain.shared.name}: record {need.first} is neither in memory nor in the store")
+            raise CorruptRecord(
+                f"domain {domain.shared.name}: record {need.first} is neither in memory nor in the store"
+            )
         return domain.source.frame_of_stored(dense)
 
     # -- Heartbeat -------------------------------------------------------------------------------------------------
@@ -231,7 +240,12 @@ class Session:
     async def _write_transfer(self) -> None:
         while True:
             domain, start = await self._transfers.get()
-            log.info("domain %s: sending %d queues up to log index %d", domain.shared.name, len(start.queues), start.log_index)
+            log.info(
+                "domain %s: sending %d queues up to log index %d",
+                domain.shared.name,
+                len(start.queues),
+                start.log_index,
+            )
             async for frame in frames_of(self.node, domain, start):
                 if domain.source.sync_id != start.sync_id:
                     break

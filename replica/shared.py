@@ -30,7 +30,8 @@ class Pending(NamedTuple):
 class Shared:
     """One domain at one member.
 
-    Invariants: applied <= commit <= last on a replica; commit <= durable <= last; `machine` is None only while it is being rebuilt.
+    Invariants: applied <= commit <= last on a replica; commit <= durable <= last; `machine` is None only while it is
+    being rebuilt.
     """
 
     def __init__(

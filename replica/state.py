@@ -1,6 +1,8 @@
-"""What a member must remember of a domain besides its log: epoch, mark, boundaries, in-sync set. Holds values; decides nothing.
+"""What a member must remember of a domain besides its log: epoch, mark, boundaries, in-sync set. Holds values; decides
+nothing.
 
-Written in the same transaction as the log records that it belongs to (reliability.md 6, rule 11). To change the format: add a field
+Written in the same transaction as the log records that it belongs to (reliability.md 6, rule 11). To change the format:
+add a field
 with a default (older files decode), or raise `storage.records.FORMAT_VERSION` when the meaning of a field changes.
 """
 
@@ -37,7 +39,9 @@ class DomainState(msgspec.Struct, omit_defaults=True):
     history: list[tuple[int, int]] = []
     """(epoch, first log index), oldest first, both rising."""
     base_index: int = 0
-    """Log index whose digest is known although its record may be gone; the log is dense above it except for what was trimmed."""
+    """Log index whose digest is known although its record may be gone; the log is dense above it except for what was
+    trimmed.
+    """
     base_digest: bytes = ZERO_DIGEST
     base_epoch: int = 0
     kept_from: int = 1

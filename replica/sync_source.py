@@ -1,6 +1,8 @@
-"""The master's view of its peer: where the two logs part, what to send next, what the peer holds durably. Never decides who is master.
+"""The master's view of its peer: where the two logs part, what to send next, what the peer holds durably. Never decides
+who is master.
 
-Phases: IDLE -> COMPARE (a digest is asked for) -> FULL (a transfer is under way) -> DELTA (records up to a target, then SYNC_END) -> LIVE.
+Phases: IDLE -> COMPARE (a digest is asked for) -> FULL (a transfer is under way) -> DELTA (records up to a target, then
+SYNC_END) -> LIVE.
 A lost connection goes back to IDLE from anywhere; nothing of a session outlives its connection (P13).
 """
 
@@ -144,8 +146,8 @@ class SyncSource:
         self.phase = Phase.FULL
         self.target = log.last_index
         queues: dict[int, list[int]] = {}
-        for queue_id, log_index in machine.live_log_indexes():
-            queues.setdefault(queue_id, []).append(log_index)
+        for owner, log_index in machine.live_log_indexes():
+            queues.setdefault(owner, []).append(log_index)
         transfers = []
         for name in machine.names():
             queue_id = machine.queue_id(name)
@@ -275,5 +277,5 @@ class SyncSource:
     def on_fetch(self, indexes: list[int]) -> None:
         """The peer lacks bodies: send again from the first one, whole."""
         if self.phase in (Phase.DELTA, Phase.LIVE) and indexes:
-            self.cursor = min(self.cursor, min(indexes))
+            self.cursor = min(self.cursor, *indexes)
             self.whole_up_to = max(self.whole_up_to, self.shared.log.last_index)

@@ -1,4 +1,6 @@
-"""A replica's side of state transfer and replication: takes what the master sends, in order, and says what is durable. Never orders anything."""
+"""A replica's side of state transfer and replication: takes what the master sends, in order, and says what is durable.
+Never orders anything.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,10 @@ class SyncTarget:
         self._history = history
         self.base_index = begin.base_index
         # The mark is durable before the first record goes: a half-filled copy is never promoted (P10).
-        meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode(), checkpoint_key(shared.domain): None}
+        meta: dict[str, bytes | None] = {
+            state_key(shared.domain): shared.state.encode(),
+            checkpoint_key(shared.domain): None,
+        }
         shared.effects.append(Persist(wipe=True, meta=meta))
 
     def on_transfer_done(self, log_index: int, log_digest: bytes, checkpoint: bytes) -> None:
@@ -141,7 +146,7 @@ class SyncTarget:
             if item.HasField("held"):
                 body = self._held_body(item.held)
                 if body is None:
-                    self._fetch(record)
+                    self._fetch()
                     break
                 record = record + body
             entry = self._accept(record)
@@ -157,10 +162,12 @@ class SyncTarget:
     def _accept(self, record: bytes) -> Entry | None:
         shared = self.shared
         prefix, header, body = split(record)
-        if prefix.log_index <= shared.log.last_index or (self.fetching and prefix.log_index > shared.log.last_index + 1):
+        if prefix.log_index <= shared.log.last_index or (
+            self.fetching and prefix.log_index > shared.log.last_index + 1
+        ):
             return None
         if len(body) != prefix.body_len:
-            self._fetch(record)
+            self._fetch()
             return None
         entry = shared.log.accept(record)
         if prefix.flags & FLAG_VOLATILE_BODY:
@@ -168,7 +175,7 @@ class SyncTarget:
         shared.pending.append(Pending(entry.log_index, entry.epoch, RecordHeader.FromString(bytes(header))))
         return entry
 
-    def _fetch(self, record: bytes) -> None:
+    def _fetch(self) -> None:
         index = self.shared.log.last_index + 1
         if self.fetching != index:
             self.fetching = index
@@ -194,7 +201,7 @@ class SyncTarget:
         found = shared.log.digest_at(end.last_index)
         if found is None or found[1] != end.digest:
             raise CorruptRecord(
-                f"state transfer of domain {shared.name}: digest at {end.last_index} differs from the master's; starting over"
+                f"state transfer of {shared.name}: the digest at {end.last_index} is not the master's; starting over"
             )
         self.ending = end
         self.maybe_open()
@@ -215,7 +222,7 @@ class SyncTarget:
             self.shared.send(op_ack=OpAck(durable_index=log_index))
 
     def maybe_open(self) -> None:
-        """Acknowledge the open when everything up to SYNC_END is durable and the queues' state is at hand (R115, R117)."""
+        """Acknowledge the open when all up to SYNC_END is durable and the queues' state is at hand (R115, R117)."""
         shared = self.shared
         end = self.ending
         if end is None or shared.durable_index < end.last_index or shared.machine is None:

@@ -1,7 +1,10 @@
-"""Carries a full state transfer over its own stream: the records that hold live messages, queue by queue, then the queues' state.
+"""Carries a full state transfer over its own stream: the records that hold live messages, queue by queue, then the
+queues' state.
 
-The order on the wire is the seed's (R116): SYNC_BEGIN, ENQUEUE after ENQUEUE, SYNC_END for each queue. What arrives is written in slices;
-the mark SYNCING was durable before the first of them, so an interrupted transfer leaves a copy that starts anew and is never promoted.
+The order on the wire is the seed's (R116): SYNC_BEGIN, ENQUEUE after ENQUEUE, SYNC_END for each queue. What arrives is
+written in slices;
+the mark SYNCING was durable before the first of them, so an interrupted transfer leaves a copy that starts anew and is
+never promoted.
 """
 
 from __future__ import annotations
@@ -85,7 +88,9 @@ async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIte
         size = 0
         for log_index, record in zip(wanted, stored, strict=True):
             if record is None:
-                raise CorruptRecord(f"record {log_index} of queue {queue.name} is missing although it holds live messages")
+                raise CorruptRecord(
+                    f"record {log_index} of queue {queue.name} is missing although it holds live messages"
+                )
             whole = record + domain.shared.volatile_bodies.get(log_index, b"")
             records.append(whole)
             size += len(whole)
@@ -110,7 +115,9 @@ class Receiver:
         self.unwritten = 0
 
     async def on_frame(self, frame: TransferFrame) -> bool:
-        """Take a frame; True when the transfer is complete. A mismatch raises CorruptRecord: the connection starts over."""
+        """Take a frame; True when the transfer is complete. A mismatch raises CorruptRecord: the connection starts
+        over.
+        """
         kind = frame.WhichOneof("frame")
         if kind == "queue_begin":
             self.chain = hashlib.blake2b(digest_size=16)
@@ -120,7 +127,9 @@ class Receiver:
         elif kind == "queue_end":
             end = frame.queue_end
             if end.records != self.records or end.digest != self.chain.digest():
-                raise CorruptRecord(f"queue {end.queue_id}: {self.records} of {end.records} records arrived, or differently")
+                raise CorruptRecord(
+                    f"queue {end.queue_id}: {self.records} of {end.records} records arrived, or differently"
+                )
             self.queues += 1
         elif kind == "state":
             self.state += frame.state.data
@@ -153,7 +162,9 @@ class Receiver:
     async def _on_end(self, end: TransferEnd) -> None:
         state = bytes(self.state)
         if end.queues != self.queues or hashlib.blake2b(state, digest_size=16).digest() != end.state_digest:
-            raise CorruptRecord(f"transfer of domain {self.domain.shared.name}: queues or state differ from what was sent")
+            raise CorruptRecord(
+                f"transfer of domain {self.domain.shared.name}: queues or state differ from what was sent"
+            )
         await self.node.flush()
         shared = self.domain.shared
         target = self.domain.target
