@@ -46,7 +46,7 @@ def plan_settle(state: State, call: SettleCall) -> SettlePlan:
     queue = state.named(call.queue)
     assert call.request_id not in state.requests, "find_request comes first"
     time_ms = state.at(call.now_ms)
-    desk = _Desk(state, queue, time_ms)
+    desk = _Desk(state, queue, time_ms, alone=len(call.settlements) == 1)
     results = [desk.settle(settlement) for settlement in call.settlements]
     if not desk.effects:
         return SettlePlan(None, results)
@@ -62,10 +62,11 @@ def plan_settle(state: State, call: SettleCall) -> SettlePlan:
 class _Desk:
     """One call. Later settlements of it see what earlier ones will have done."""
 
-    def __init__(self, state: State, queue: QueueState, time_ms: int) -> None:
+    def __init__(self, state: State, queue: QueueState, time_ms: int, *, alone: bool) -> None:
         self._limits = state.limits
         self._queue = queue
         self._time_ms = time_ms
+        self._alone = alone  # nobody comes after it in this call
         self.effects: list[record_pb2.SettleEffect] = []
         self._gone = RangeSet()  # by this call
         self._returned = RangeSet()
@@ -132,14 +133,13 @@ class _Desk:
         return accepted, effect
 
     def _note(self, lease_id: int, outcome: service_pb2.Outcome, runs: Iterable[Run]) -> None:
-        if outcome == EXTEND:
+        if self._alone or outcome == EXTEND:
             return
         done = self._done.setdefault((lease_id, outcome), RangeSet())
         for run in runs:
             if outcome == RELEASE:
                 _merge(self._returned, run)
             else:
-                self._returned.discard(*run)
                 _merge(self._gone, run)
                 _merge(done, run)
 

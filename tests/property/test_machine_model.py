@@ -1,0 +1,331 @@
+"""The queue machine against a model made of dicts, under any sequence of operations, commits and restarts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from replica.machine import DuplicateRun, Machine, Repeated
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2, queue_service_pb2
+from tests.property.model import Lease, Message, Queue
+from tests.unit.machine.driver import MEMBERS, Driver, batch_of, indexes_of
+
+NAMES = ("q", "r")
+CLIENTS = (b"one", b"two")
+REASONS = {"large": common_pb2.REASON_MESSAGE_TOO_LARGE, "full": common_pb2.REASON_QUEUE_FULL}
+names = st.sampled_from(("q", "q", "q", "r"))
+
+
+def column(draw: Any, values: st.SearchStrategy[int], count: int) -> list[int]:
+    length = draw(st.sampled_from([0, 0, 1, count]))
+    return draw(st.lists(values, min_size=length, max_size=length))
+
+
+@st.composite
+def batches(draw: Any) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Sizes, priorities, persistence, times to live. Messages of one batch that can enter have one size: the machine
+    counts bytes by the mean of a batch."""
+    count = draw(st.integers(1, 6))
+    size = draw(st.integers(0, 50))
+    sizes = [101 if large else size for large in draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))]
+    sizes = [entry if draw(st.integers(0, 7)) == 0 else size for entry in sizes]
+    return (
+        sizes,
+        column(draw, st.integers(0, 9), count),
+        column(draw, st.integers(0, 2), count),
+        column(draw, st.sampled_from([0, 50, 1_000]), count),
+    )
+
+
+def entry(values: list[int], ordinal: int, default: int) -> int:
+    return default if not values else values[ordinal if len(values) > 1 else 0]
+
+
+# What happens, how often, and with what.
+OPERATIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
+    "enqueue": (
+        6,
+        {
+            "name": names,
+            "batch": batches(),
+            "client": st.sampled_from(CLIENTS),
+            "unary": st.booleans(),
+            "at_once": st.integers(0, 3),
+        },
+    ),
+    "repeat": (1, {"data": st.data()}),
+    "skip_a_sequence": (1, {"name": names, "client": st.sampled_from(CLIENTS), "ahead": st.integers(2, 4)}),
+    "lease": (
+        5,
+        {
+            "name": names,
+            "count": st.integers(1, 8),
+            "max_bytes": st.sampled_from([0, 30, 100, 10_000]),
+            "duration_ms": st.sampled_from([20, 500]),
+            "immediate": st.booleans(),
+        },
+    ),
+    "settle": (4, {"name": names, "data": st.data(), "outcomes": st.lists(st.integers(1, 4), min_size=1, max_size=3)}),
+    "time_passes": (3, {"passed_ms": st.sampled_from([10, 60, 600])}),
+    "expire": (3, {}),
+    "commit_all": (1, {}),
+    "take_over": (1, {"new_epoch": st.booleans()}),
+    "restart_the_master": (1, {}),
+    "purge": (1, {"name": names}),
+    "delete_and_create": (1, {"name": names, "mode": st.integers(1, 3)}),
+    "lose_volatile_bodies": (1, {"data": st.data()}),
+}
+
+
+class Comparison(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = Driver()
+        self.driver.commits = False
+        self.queues: dict[str, Queue] = {}
+        self.sent: list[tuple[str, Any, int, dict[str, Any], DuplicateRun]] = []
+        self.lease_ids: list[int] = [99]  # one that never was
+        self.requests = 0
+
+    @initialize(mode=st.integers(1, 3))
+    def begin(self, mode: int) -> None:
+        for name in NAMES:
+            self.create(name, mode, 12, 400)
+
+    @rule(
+        data=st.data(), kind=st.sampled_from([kind for kind, (weight, _) in OPERATIONS.items() for _ in range(weight)])
+    )
+    def step(self, data: Any, kind: str) -> None:
+        """One rule, as Hypothesis would leave some of many out of whole runs, sending among them."""
+        getattr(self, kind)(**{name: data.draw(values) for name, values in OPERATIONS[kind][1].items()})
+
+    def create(self, name: str, mode: int, max_length: int, max_bytes: int) -> None:
+        self.driver.create(name, persistence=mode, max_length=max_length, max_bytes=max_bytes, max_message_bytes=100)
+        self.queues[name] = Queue(max_length, max_bytes, 100, mode)
+
+    def enqueue(self, name: str, batch: Any, client: bytes, unary: bool, at_once: int) -> None:
+        sizes, priorities, persistence, ttls_ms = batch
+        model = self.queues[name]
+        first_sequence = 0 if unary else model.last_sequence.get(client, 0) + 1
+        self.requests += unary
+        identity = {"request_id": self.requests.to_bytes(16, "big")} if unary else {"client_id": client}
+        made = batch_of(*batch, queue=name)
+        op = self.driver.enqueue(made, **identity)
+
+        refused = dict(model.refusals(sizes))
+        assert [(refusal.ordinal, refusal.reason) for refusal in op.refusals] == [
+            (ordinal, REASONS[why]) for ordinal, why in refused.items()
+        ]
+        assert op.first_index == (model.next_index if len(refused) < len(sizes) else 0)
+        assert op.downgraded == (model.mode == 2 and 2 in persistence)
+        for ordinal, size in enumerate(sizes):
+            if ordinal in refused:
+                continue
+            ttl_ms, mark = entry(ttls_ms, ordinal, 0), entry(persistence, ordinal, 0)
+            model.messages[model.next_index] = Message(
+                entry(priorities, ordinal, 4),
+                size,
+                self.driver.now_ms + ttl_ms if ttl_ms else 0,
+                model.mode == 2 or (model.mode == 3 and mark != 2),
+                self.driver.log_index,
+                ordinal,
+            )
+            model.next_index += 1
+        if not unary:
+            model.last_sequence[client] = first_sequence + len(sizes) - 1
+        refusals = tuple((ordinal, REASONS[why]) for ordinal, why in refused.items())
+        run = DuplicateRun(
+            first_sequence, len(sizes), op.first_index, self.driver.log_index, 1, refusals, op.downgraded
+        )
+        self.sent.append((name, made, first_sequence, identity, run._replace(epoch=self.driver.epoch)))
+        if at_once:
+            self.commit()
+
+    def repeat(self, data: Any) -> None:
+        if not self.sent:
+            return
+        _, batch, first_sequence, identity, run = data.draw(st.sampled_from(self.sent))
+        plan = self.driver.plan_enqueue(batch, first_sequence=first_sequence, **identity)
+        assert isinstance(plan, Repeated)
+        assert plan.runs == [run]
+
+    def skip_a_sequence(self, name: str, client: bytes, ahead: int) -> None:
+        last = self.queues[name].last_sequence.get(client, 0)
+        refused = self.driver.refusal(
+            lambda: self.driver.plan_enqueue(batch_of([1], queue=name), client_id=client, first_sequence=last + ahead)
+        )
+        assert refused.reason == (common_pb2.REASON_SEQUENCE_GAP if last else common_pb2.REASON_DEDUP_EXPIRED)
+        assert refused.metadata["last_sequence"] == str(last)
+
+    def lease(self, name: str, count: int, max_bytes: int, duration_ms: int, immediate: bool) -> None:
+        model, driver = self.queues[name], self.driver
+        expected = model.deliverable(driver.now_ms, count, max_bytes)
+        header = driver.plan_lease(count, name=name, max_bytes=max_bytes, duration_ms=duration_ms, immediate=immediate)
+        if header is None:
+            assert expected == []
+            return
+        assert indexes_of(header.lease.ranges) == expected
+        places = self.places(name, header.lease.ranges)
+        assert places == [
+            (model.messages[at].log_index, model.messages[at].ordinal, model.messages[at].deliveries + 1)
+            for at in expected
+        ]
+        lease_id = driver.order(header).lease_id
+        for index in expected:
+            if immediate:
+                del model.messages[index]
+            else:
+                model.messages[index].lease_id = lease_id
+        if not immediate:
+            model.leases[lease_id] = Lease(driver.now_ms + duration_ms, duration_ms)
+            self.lease_ids.append(lease_id)
+
+    def places(self, name: str, ranges: Any) -> list[tuple[int, int, int]]:
+        """Log index, ordinal and delivery count of each message."""
+        queue_id = self.driver.master.queue_id(name)
+        assert queue_id is not None
+        found = []
+        for part in self.driver.master.segments_of(queue_id, ranges):
+            for at in range(part.count):
+                ordinal = part.ordinals[at] if part.ordinals else part.first_ordinal + at
+                found.append((part.log_index, ordinal, part.delivery_counts[at] if part.delivery_counts else 1))
+                assert self.driver.master.locate(queue_id, part.first_index + at) == (part.log_index, ordinal)
+        return found
+
+    def settle(self, name: str, data: Any, outcomes: list[int]) -> None:
+        model, driver = self.queues[name], self.driver
+        settlements, expected = [], []
+        for outcome in outcomes:
+            lease_id = data.draw(st.sampled_from(self.lease_ids[:1] + self.lease_ids[-3:]))
+            held = [index for index, message in model.messages.items() if message.lease_id == lease_id]
+            aimed = [(index, 1) for index in held] or [(1, 3)]
+            runs = data.draw(
+                st.just(aimed)
+                | st.lists(st.tuples(st.integers(1, model.next_index), st.integers(1, 6)), min_size=1, max_size=3)
+            )
+            settlement = queue_service_pb2.Settlement(lease_id=lease_id, outcome=outcome)
+            settlement.ranges.extend(common_pb2.IndexRange(first=first, count=count) for first, count in runs)
+            settlement.extension.FromMilliseconds(700)
+            indexes = sorted(set(indexes_of(settlement.ranges)))
+            refused = model.settle(outcome, lease_id, indexes, (driver.now_ms + 700, 700))
+            settlements.append(settlement)
+            expected.append((len(indexes) - len(refused), refused))
+        results = driver.settle(*settlements, name=name)
+        assert [(result.settled, set(indexes_of(result.refused))) for result in results] == expected
+        for result in results:
+            assert (result.error.reason == common_pb2.REASON_LEASE_LOST) == bool(result.refused)
+
+    def time_passes(self, passed_ms: int) -> None:
+        self.driver.now_ms += passed_ms
+
+    def expire(self) -> None:
+        self.driver.expire()
+        for model in self.queues.values():
+            model.expire(self.driver.now_ms)
+
+    def commit_all(self) -> None:
+        self.commit()
+
+    def commit(self) -> None:
+        shown = self.driver.commit()
+        for name, model in self.queues.items():
+            queue_id = self.driver.master.queue_id(name)
+            new = [at for at in model.messages.values() if model.committed < at.log_index]
+            model.committed = self.driver.log_index
+            # Something new is there: said for sure. Nothing new entered: not said.
+            if any(not message.lease_id for message in new):
+                assert queue_id in shown
+
+    def take_over(self, new_epoch: bool) -> None:
+        self.driver.epoch += new_epoch
+        self.driver.order(record_pb2.RecordHeader(time_ms=self.driver.now_ms, role=record_pb2.RoleOp(owner="a")))
+        for model in self.queues.values():
+            for lease in model.leases.values():
+                lease.expires_at_ms = self.driver.now_ms + lease.duration_ms
+
+    def restart_the_master(self) -> None:
+        digest = self.driver.master.digest()
+        data = self.driver.master.snapshot()
+        self.driver.master = Machine.restore(data, MEMBERS, self.driver.limits)
+        assert self.driver.master.digest() == digest
+        assert self.driver.master.snapshot() == data
+
+    def purge(self, name: str) -> None:
+        model = self.queues[name]
+        header = self.driver.queue(record_pb2.QUEUE_ACTION_PURGE, name)
+        assert header.queue.removed == len(model.ready())
+        for index in model.ready():
+            del model.messages[index]
+
+    def delete_and_create(self, name: str, mode: int) -> None:
+        header = self.driver.queue(record_pb2.QUEUE_ACTION_DELETE, name)
+        assert header.queue.removed == len(self.queues[name].messages)
+        self.sent = [sent for sent in self.sent if sent[0] != name]
+        committed = self.queues[name].committed
+        self.create(name, mode, 8, 10_000)
+        self.queues[name].committed = committed
+
+    def lose_volatile_bodies(self, data: Any) -> None:
+        volatile = {at.log_index for model in self.queues.values() for at in model.messages.values() if at.volatile}
+        lost = data.draw(st.sets(st.sampled_from(sorted(volatile)))) if volatile else set()
+        driver = self.driver
+        header = driver.plan(
+            lambda: driver.master.plan_volatile_lost(driver.now_ms, lambda log_index: log_index not in lost)
+        )
+        assert (header is None) == (not lost)
+        if header:
+            driver.order(header)
+        for model in self.queues.values():
+            gone = [index for index, at in model.messages.items() if at.volatile and at.log_index in lost]
+            for index in gone:
+                del model.messages[index]
+            model.drop_empty_leases()
+
+    @invariant()
+    def same_as_the_model(self) -> None:
+        for name, model in self.queues.items():
+            info = self.driver.info(name)
+            assert (info.length, info.ready) == (len(model.messages), len(model.ready()))
+            assert info.leased == len(model.messages) - len(model.ready())
+            assert (info.bytes, info.last_index) == (model.bytes(), model.next_index - 1)
+            assert self.driver.browse(name) == [index for index in sorted(model.messages) if model.visible(index)]
+            queue_id = self.driver.master.queue_id(name)
+            assert queue_id is not None
+            ready = any(model.visible(index) for index in model.ready())
+            assert self.driver.master.has_ready(queue_id) == ready
+            live = {log for queue, log in self.driver.master.live_log_indexes() if queue == queue_id}
+            assert live == model.live()
+
+    @invariant()
+    def records_are_freed_when_their_last_message_is_gone(self) -> None:
+        live = set().union(*(model.live() for model in self.queues.values()))
+        enqueues = {at for at, (_, header) in enumerate(self.driver.headers, 1) if header.HasField("enqueue")}
+        assert len(self.driver.freed) == len(set(self.driver.freed))
+        assert set(self.driver.freed) == enqueues - live
+
+    @invariant()
+    def the_next_end_is_known(self) -> None:
+        ends = [end for model in self.queues.values() for end in model.next_due_ms()]
+        assert self.driver.master.next_due_ms() == min(ends, default=None)
+
+    def teardown(self) -> None:
+        """Recovery: the records alone give the same state."""
+        again = Machine(7, MEMBERS, self.driver.limits)
+        for log_index, (epoch, header) in enumerate(self.driver.headers, 1):
+            again.apply(log_index, epoch, header)
+        assert again.digest() == self.driver.master.digest()
+
+
+Comparison.TestCase.settings = settings(
+    max_examples=500,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+# A failure is worth the minutes that it takes to make it small.
+TestMachineIsTheModel = pytest.mark.slow(pytest.mark.timeout(600)(Comparison.TestCase))

@@ -1,0 +1,74 @@
+"""RangeSet against a set of integers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replica.machine.ranges import RangeSet
+
+runs = st.tuples(st.integers(0, 60), st.integers(1, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+steps = st.lists(st.tuples(st.sampled_from(["add", "discard", "pop"]), runs), max_size=40)
+
+
+def as_runs(values: set[int]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for value in sorted(values):
+        if found and found[-1][1] == value:
+            found[-1] = found[-1][0], value + 1
+        else:
+            found.append((value, value + 1))
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(steps, runs)
+def test_behaves_as_a_set_of_integers(taken, asked):
+    ranges, model = RangeSet(), set()
+    for kind, (start, end) in taken:
+        run = set(range(start, end))
+        if kind == "add":
+            for low, high in list(ranges.gaps(start, end)):
+                ranges.add(low, high)
+            model |= run
+        elif kind == "discard":
+            assert ranges.discard(start, end) == len(model & run)
+            model -= run
+        else:
+            size, below = end - start, start
+            popped = {value for low, high in ranges.pop_first(size, below) for value in range(low, high)}
+            assert popped == set(sorted(value for value in model if value < below)[:size])
+            model -= popped
+        assert list(ranges) == as_runs(model)
+        assert ranges.size == len(model)
+    start, end = asked
+    within = model & set(range(start, end))
+    assert list(ranges.runs(start, end)) == as_runs(within)
+    assert list(ranges.gaps(start, end)) == as_runs(set(range(start, end)) - within)
+    assert ranges.count(start, end) == len(within)
+    assert ranges.covers(start, end) == (len(within) == end - start)
+    assert (start in ranges) == (start in model)
+    # Equal sets are equal bytes, whatever happened before.
+    assert ranges.edges() == RangeSet(as_runs(model)).edges()
+    assert RangeSet.from_edges(ranges.edges()).size == len(model)
+
+
+def test_consuming_from_the_front_and_returning_there_moves_nothing_else():
+    ranges = RangeSet((10 * at, 10 * at + 5) for at in range(5_000))
+    for at in range(5_000):
+        assert ranges.pop_first(5, 1 << 62) == [(10 * at, 10 * at + 5)]
+        if at % 3 == 0:
+            ranges.add(10 * at, 10 * at + 5)
+            ranges.remove(10 * at, 10 * at + 5)
+    assert not ranges
+    assert len(ranges) == 0
+
+
+def test_adding_twice_and_removing_what_is_not_there_are_broken_invariants():
+    ranges = RangeSet([(1, 5), (8, 9)])
+    for start, end in ((4, 6), (3, 8), (0, 20), (2, 3)):
+        with pytest.raises(AssertionError):
+            RangeSet(ranges).add(start, end)
+    with pytest.raises(AssertionError):
+        ranges.remove(4, 6)

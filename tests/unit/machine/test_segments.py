@@ -1,0 +1,71 @@
+"""Which record a message stands in, beyond one block and with holes."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from replica.machine.segments import BLOCK_ROWS, PLAIN, Segments, extra_of
+
+
+def filled(segments: int, count: int = 2) -> Segments:
+    made = Segments()
+    for at in range(segments):
+        made.append(1 + at * count, 10 + 3 * at, count, 100 * count)
+    return made
+
+
+def test_locates_in_any_block():
+    made = filled(3 * BLOCK_ROWS)
+    for index in (1, 2, 3, 2 * BLOCK_ROWS, 2 * BLOCK_ROWS + 1, 6 * BLOCK_ROWS):
+        assert made.locate(index) == (10 + 3 * ((index - 1) // 2), (index - 1) % 2)
+    assert made.locate(6 * BLOCK_ROWS + 1) is None
+    assert made.locate(0) is None
+
+
+@pytest.mark.parametrize("keep_every", [2, 7, BLOCK_ROWS, 5 * BLOCK_ROWS])
+def test_settled_rows_give_their_space_back_whatever_is_left(keep_every):
+    made, freed = filled(4 * BLOCK_ROWS), []
+    left = {}
+    for at in range(4 * BLOCK_ROWS):
+        if at % keep_every:
+            assert made.take(1 + 2 * at, 3 + 2 * at, freed) == 200
+        else:
+            left[1 + 2 * at] = 10 + 3 * at
+    assert freed == [10 + 3 * at for at in range(4 * BLOCK_ROWS) if at % keep_every]
+    assert made.rows == len(left)
+    assert [made.locate(index) for index in left] == [(log, 0) for log in left.values()]
+    assert list(made.log_indexes()) == list(left.values())
+    assert sum(len(block.firsts) for block in made._blocks) <= 2 * len(left) + BLOCK_ROWS // 2
+    columns, extras = made.columns()
+    again = Segments.from_columns(columns, extras)
+    assert again.columns() == (columns, extras)
+    assert [again.live_of(log) for log in left.values()] == [2] * len(left)
+
+
+def test_the_bytes_of_a_batch_leave_with_its_messages_and_none_stays_behind():
+    made, freed = Segments(), []
+    made.append(1, 5, 3, 100)
+    assert [made.take(at, at + 1, freed) for at in (2, 1, 3)] == [33, 33, 34]
+    assert freed == [5]
+
+
+def test_extras_stay_with_their_rows():
+    made, freed = filled(BLOCK_ROWS, 1), []
+    special = extra_of(array("H", [0, 2]), b"\x07\x01", array("Q", [5, 0]))
+    made.append(BLOCK_ROWS + 1, 99_999, 2, 10, special)
+    made.take(1, BLOCK_ROWS + 1, freed)
+    parts = list(made.parts(1, 10 * BLOCK_ROWS))
+    assert [(part.start, part.extra) for part in parts] == [(BLOCK_ROWS + 1, special)]
+    assert made.locate(BLOCK_ROWS + 2) == (99_999, 2)
+    assert (special.priority(1), special.expiry(0), special.expiry(1)) == (1, 5, 0)
+    assert extra_of(array("H"), b"\x03", array("Q")) is extra_of(array("H"), b"\x03", array("Q"))
+    assert PLAIN.priority(0) == 4
+
+
+def test_taking_what_has_gone_is_a_broken_invariant():
+    made, freed = filled(2), []
+    made.take(1, 3, freed)
+    with pytest.raises(AssertionError):
+        made.take(1, 2, freed)
