@@ -9,18 +9,18 @@ start over (P1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
-from failover.promotion import YOUNG_CLAIM_MS, Claim, Facts, Follow, claim_delay_ms, decide, next_epoch, retry_delay_ms
+from failover.promotion import Claim, Follow, decide, next_epoch
 from failover.register import RegisterState, add_member, claim, commit
-from replica.convert_marks import data_of
+from replica.claims import ClaimUnderWay, facts_of, nonce_of, pause_after
 from replica.effects import GetRegister, SetRegister
 from replica.sync_source import Phase, SyncSource
 
 if TYPE_CHECKING:
     from failover.register import Register
+    from replica.claims import Mastership
     from replica.shared import Shared
     from replica.sync_target import SyncTarget
     from tandemq.peer.v1.peer_service_pb2 import DomainHello, OpAck, OpenAck
@@ -29,37 +29,6 @@ REGISTER_RETRY_MS = 150
 """Between two reads of an unreadable register: two tries inside the suspect time."""
 REGISTER_WATCH_MS = 1000
 """A master reads its register this often: a left-over claim is found within it (P7)."""
-
-
-@dataclass(slots=True)
-class ClaimUnderWay:
-    """A claim of ours: `claiming` -> `storing` -> `committing`."""
-
-    step: str
-    members: frozenset[str]
-    epoch: int
-    desired: Register
-    reason: str
-
-
-class Mastership(Protocol):
-    """What becomes of clients' calls when the mastership comes or goes."""
-
-    def on_epoch_begin(self, epoch: int, members: frozenset[str], reason: str) -> int:
-        """Append an epoch's first record, with the domain's facts in the same transaction; returns its index."""
-        ...
-
-    def on_serving(self) -> None:
-        """The gate is open: take what was parked."""
-        ...
-
-    def on_not_serving(self) -> None:
-        """The mastership is gone: park or hand back what is unanswered."""
-        ...
-
-    def on_committed(self) -> None:
-        """The commit index has moved."""
-        ...
 
 
 class Replication:
@@ -169,11 +138,8 @@ class Replication:
 
     def _back_off(self, now_ms: int) -> None:
         self.failures += 1
-        # The member's name spreads two claimants apart without a random source in here.
-        jitter = (sum(self.shared.member.encode()) * 37 + self.failures * 61) % 97 / 97
-        self.not_before_ms = now_ms + retry_delay_ms(
-            self.failures, jitter, role_was_master=self.was_master, bias_ms=self.bias_ms
-        )
+        pause_ms = pause_after(self.failures, self.shared.member, was_master=self.was_master, bias_ms=self.bias_ms)
+        self.not_before_ms = now_ms + pause_ms
 
     # -- claim, store, serve ---------------------------------------------------------------------------------------
 
@@ -182,7 +148,7 @@ class Replication:
         wants = shared.role is Role.PROBE or (self.serving and shared.role is Role.MASTER_SUSPENDED)
         if not wants or self.claim is not None or self.publishing or shared.machine is None or not shared.peer:
             return
-        decision = decide(self._facts(now_ms))
+        decision = decide(facts_of(self, now_ms))
         shared.last_change = str(decision.reason) if shared.role is Role.PROBE else shared.last_change
         if not isinstance(decision, Claim):
             if isinstance(decision, Follow):
@@ -194,37 +160,14 @@ class Replication:
         assert register is not None
         peer_epoch = max(self.hello.epoch, self.hello.promised_epoch) if self.hello is not None else 0
         epoch = next_epoch(register, shared.state.epoch, shared.state.promised_epoch, peer_epoch)
-        desired = claim(register, member=shared.member, epoch=epoch, members=decision.members, nonce=self._nonce(epoch))
+        desired = claim(
+            register, member=shared.member, epoch=epoch, members=decision.members, nonce=nonce_of(self.shared, epoch)
+        )
         self.claim = ClaimUnderWay("claiming", decision.members, epoch, desired, str(decision.reason))
         if self.serving:
             self.serving = False
             self.mastership.on_not_serving()
         shared.effects.append(SetRegister(register, desired, f"claiming:{epoch}"))
-
-    def _facts(self, now_ms: int) -> Facts:
-        shared = self.shared
-        hello = self.hello
-        delay = claim_delay_ms(self.was_master, self.refused, self.bias_ms)
-        lost = self.lost_at_ms is not None and now_ms >= self.lost_at_ms + delay
-        young = self.young_since_ms is not None and now_ms < self.young_since_ms + YOUNG_CLAIM_MS
-        return Facts(
-            member=shared.member,
-            peer=shared.peer,
-            data=shared.state.data,
-            peer_connected=self.connected,
-            peer_role_master=hello is not None and hello.role in (Role.MASTER.value, Role.MASTER_SUSPENDED.value),
-            peer_data=data_of(hello.data_state) if hello is not None else None,
-            register=self.register,
-            peer_lost=lost,
-            epoch=shared.state.epoch,
-            peer_epoch=hello.epoch if hello is not None else 0,
-            young_claim=young,
-        )
-
-    def _nonce(self, epoch: int) -> bytes:
-        shared = self.shared
-        # Unique without a random source: a member counts its starts, and within one start each epoch or version once.
-        return f"{shared.member}/{shared.incarnation}/{epoch}".encode()
 
     def _store_epoch(self, epoch: int, members: frozenset[str], reason: str) -> None:
         shared = self.shared
@@ -241,7 +184,7 @@ class Replication:
         if under_way is None or under_way.step != "storing" or under_way.epoch != epoch:
             return
         under_way.step = "committing"
-        desired = commit(under_way.desired, nonce=self._nonce(epoch))
+        desired = commit(under_way.desired, nonce=nonce_of(self.shared, epoch))
         self.shared.effects.append(SetRegister(under_way.desired, desired, f"committing:{epoch}"))
 
     def _serve(self, members: frozenset[str], reason: str) -> None:
@@ -382,7 +325,7 @@ class Replication:
         ):
             return
         self.publishing = True
-        nonce = self._nonce(register.version + 1)
+        nonce = nonce_of(self.shared, register.version + 1)
         desired = add_member(register, member_added=self.shared.peer, nonce=nonce)
         self.shared.effects.append(SetRegister(register, desired, "add"))
 

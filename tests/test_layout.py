@@ -22,7 +22,9 @@ FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
 
 # Decide, never act: no module reachable from these, through our own imports, may touch the world.
 PURE = (
-    *("replica.core", "replica.machine*", "replica.queue*", "replica.ranges", "replica.dedup", "replica.events"),
+    *("replica.machine*", "replica.domain", "replica.replication", "replica.sync_source", "replica.sync_target"),
+    *("replica.orders", "replica.holding", "replica.consumers", "replica.shared", "replica.log", "replica.state"),
+    *("replica.effects", "replica.calls", "replica.convert_marks"),
     *("failover.detector", "failover.register", "failover.promotion"),
 )
 WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}
@@ -40,7 +42,9 @@ LMDB_DOORS = ("storage.disk", "failover.witness_store")
 
 FILE_LINES_MAX, PURE_LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX = 500, 350, 600, 70
 # Each entry: path, or path::function, to the size it has now.
-TOO_LONG: dict[str, int] = {}
+TOO_LONG: dict[str, int] = {
+    "replica/replication.py": 386,  # one state machine; its commit half can go when it has a sentence of its own
+}
 # Where a failure of any kind must become an answer to a caller, or end the process in order.
 BROAD_EXCEPT_DOORS = ("replica.node", "replica.service*")
 
@@ -235,7 +239,7 @@ def test_no_other_distribution_provides_our_folder_names(name: str) -> None:
 
 
 PLANTED = {
-    "replica/core.py": "from replica import clockwork\n",
+    "replica/domain.py": "from replica import clockwork\n",
     "replica/clockwork.py": "from time import monotonic\n",
     "replica/machine.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import grpc\n",
     "replica/queue/index.py": "from .. import clockwork\nfrom tandemq.peer.v1 import log_pb2\n",
@@ -245,7 +249,7 @@ PLANTED = {
 
 @pytest.mark.parametrize(
     ("path", "count"),
-    [("replica/core.py", 1), ("replica/machine.py", 0), ("replica/queue/index.py", 1), ("replica/events.py", 1)],
+    [("replica/domain.py", 1), ("replica/machine.py", 0), ("replica/queue/index.py", 1), ("replica/events.py", 1)],
 )
 def test_a_planted_impurity_is_found(path: str, count: int) -> None:
     modules = {module.name: module for module in (module_of(name, text) for name, text in PLANTED.items())}
@@ -258,7 +262,7 @@ def test_a_planted_impurity_is_found(path: str, count: int) -> None:
         ("tandemq/client.py", "def serve():\n    import replica.node\n", 1),
         ("tandemq/cli/dev.py", "def serve():\n    import replica.node\n", 0),
         ("tandemq/cli/dev.py", "import replica.node\n", 1),
-        ("storage/records.py", "from replica.core import step\n", 1),
+        ("storage/records.py", "from replica.domain import step\n", 1),
         ("storage/records.py", "import lmdb\n", 1),
         ("storage/disk.py", "import lmdb\n", 0),
         ("failover/promotion.py", "from replica import core\n", 1),
@@ -277,7 +281,7 @@ def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
         "replica/node.py::f": FUNCTION_LINES_MAX + 1
     }
     lines = "x = 1\n" * (PURE_LINES_MAX + 1)
-    assert sizes_over_limit(module_of("replica/core.py", lines)) == {"replica/core.py": PURE_LINES_MAX + 1}
+    assert sizes_over_limit(module_of("replica/domain.py", lines)) == {"replica/domain.py": PURE_LINES_MAX + 1}
     assert sizes_over_limit(module_of("replica/node.py", lines)) == {}
 
     for caught in ("", " Exception", " (ValueError, BaseException)"):

@@ -1,0 +1,82 @@
+"""What a claim of mastership is made of: the facts it rests on, its nonce, the pause after one that failed. Never makes
+one itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from failover.marks import Role
+from failover.promotion import YOUNG_CLAIM_MS, Facts, claim_delay_ms, retry_delay_ms
+from replica.convert_marks import data_of
+
+if TYPE_CHECKING:
+    from failover.register import Register
+    from replica.replication import Replication
+    from replica.shared import Shared
+
+
+@dataclass(slots=True)
+class ClaimUnderWay:
+    """A claim of ours: `claiming` -> `storing` -> `committing`."""
+
+    step: str
+    members: frozenset[str]
+    epoch: int
+    desired: Register
+    reason: str
+
+
+class Mastership(Protocol):
+    """What becomes of clients' calls when the mastership comes or goes."""
+
+    def on_epoch_begin(self, epoch: int, members: frozenset[str], reason: str) -> int:
+        """Append an epoch's first record, with the domain's facts in the same transaction; returns its index."""
+        ...
+
+    def on_serving(self) -> None:
+        """The gate is open: take what was parked."""
+        ...
+
+    def on_not_serving(self) -> None:
+        """The mastership is gone: park or hand back what is unanswered."""
+        ...
+
+    def on_committed(self) -> None:
+        """The commit index has moved."""
+        ...
+
+
+def facts_of(replication: Replication, now_ms: int) -> Facts:
+    """What this member knows of the domain now, for the promotion table."""
+    shared = replication.shared
+    hello = replication.hello
+    delay = claim_delay_ms(replication.was_master, replication.refused, replication.bias_ms)
+    lost_at, young_since = replication.lost_at_ms, replication.young_since_ms
+    return Facts(
+        member=shared.member,
+        peer=shared.peer,
+        data=shared.state.data,
+        peer_connected=replication.connected,
+        peer_role_master=hello is not None and hello.role in (Role.MASTER.value, Role.MASTER_SUSPENDED.value),
+        peer_data=data_of(hello.data_state) if hello is not None else None,
+        register=replication.register,
+        peer_lost=lost_at is not None and now_ms >= lost_at + delay,
+        epoch=shared.state.epoch,
+        peer_epoch=hello.epoch if hello is not None else 0,
+        young_claim=young_since is not None and now_ms < young_since + YOUNG_CLAIM_MS,
+    )
+
+
+def nonce_of(shared: Shared, number: int) -> bytes:
+    """Unique without a random source: a member counts its starts, and within one start each epoch or version once."""
+    return f"{shared.member}/{shared.incarnation}/{number}".encode()
+
+
+def pause_after(failures: int, member: str, *, was_master: bool, bias_ms: int) -> int:
+    """Milliseconds to wait after a claim that failed (P8); the name spreads two claimants apart without a random
+    source.
+    """
+    jitter = (sum(member.encode()) * 37 + failures * 61) % 97 / 97
+    return retry_delay_ms(failures, jitter, role_was_master=was_master, bias_ms=bias_ms)
