@@ -12,14 +12,9 @@ from typing import Any
 from tandemq.client.outbox import Batch, Entry, count_of
 from tandemq.client.receipts import Receipt, ReceiptRun, level_of, message_id, warning_of
 from tandemq.errors import TandemqError, to_error
-from tandemq.v1 import common_pb2, queue_service_pb2
+from tandemq.v1 import queue_service_pb2
 
 Outcome = ReceiptRun | tuple[int, TandemqError]  # a run, or one refused place with its error
-
-
-def domain_number(header: common_pb2.ResponseHeader) -> int:
-    """The number of the domain in message ids; 0 while members do not tell it."""
-    return int(getattr(header, "domain_number", 0))
 
 
 def fail_entry(entry: Entry, error: TandemqError) -> None:

@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from tandemq import retry
-from tandemq.client.acks import domain_number
 from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
 from tandemq.client.delivery import Delivery, DeliveryBatch, delivered
 from tandemq.client.members import Members
 from tandemq.client.producer import new_client_id
+from tandemq.client.receipts import domain_number
 from tandemq.client.settling import Act, Lost, Range, Settling
 from tandemq.client.streams import Stream, open_stream, run_both
 from tandemq.errors import Closed, InDoubt, TandemqError, TimedOut
@@ -218,7 +218,7 @@ class Consumer:
             header = first.opened.header
             self._members.learn(header, self.queue)
             self._domain = attempts.domain = header.domain or self._domain
-            self._domain_number = domain_number(header)
+            self._domain_number = domain_number(self._domain)
             attempts.prefer_master(header.master_endpoint)
             attempts.progress()
             self._settling.opened()

@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from tandemq import retry
-from tandemq.client.acks import Outcome, domain_number, fail_entry, resolve
+from tandemq.client.acks import Outcome, fail_entry, resolve
 from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
 from tandemq.client.members import Members
 from tandemq.client.outbox import ENTRY_OVERHEAD_BYTES, Answer, Entry, Outbox
 from tandemq.client.outgoing import Attributes, attributes_bytes
-from tandemq.client.receipts import Receipt, ReceiptRun, Receipts, checked
+from tandemq.client.receipts import Receipt, ReceiptRun, Receipts, checked, domain_number
 from tandemq.client.streams import Stream, open_stream, run_both
 from tandemq.errors import Closed, InDoubt, InvalidRequest, ResourceExhausted, TandemqError, TimedOut, Unavailable
 from tandemq.v1 import queue_service_pb2
@@ -277,7 +277,7 @@ class Producer:
             header = first.opened.header
             self._members.learn(header, self.queue)
             self._domain = self._attempts.domain = header.domain or self._domain
-            self._domain_number = domain_number(header)
+            self._domain_number = domain_number(self._domain)
             self._attempts.prefer_master(header.master_endpoint)
             self._outbox.opened(first.opened.last_sequence, first.opened.max_batches, first.opened.max_batch_bytes)
             self._opened_at = self._loop.time()

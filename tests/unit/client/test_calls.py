@@ -1,0 +1,146 @@
+"""Single calls: repeated with the same identity, refused with a reason, given up at the deadline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import grpc
+import pytest
+
+from tandemq.client import aio
+from tandemq.errors import NotFound, Refused, Unavailable, Unreachable
+from tandemq.v1 import common_pb2 as common
+from tandemq.v1 import pair_service_pb2 as pair
+from tandemq.v1 import queue_admin_service_pb2 as admin
+from tandemq.v1 import queue_service_pb2 as pb
+
+from tests.unit.client.fake import FakeMember, QUEUE, refuse
+
+ADMIN = "/tandemq.v1.QueueAdminService/"
+STATUS = "/tandemq.v1.PairService/GetPairStatus"
+
+
+@pytest.fixture
+async def member() -> AsyncIterator[FakeMember]:
+    async with FakeMember() as started:
+        yield started
+
+
+async def test_a_call_is_repeated_unchanged(member: FakeMember) -> None:
+    seen: list[bytes] = []
+
+    async def enqueue(request: bytes, context: Any) -> bytes:
+        seen.append(request)
+        if len(seen) == 1:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "broken")
+        if len(seen) == 2:
+            await refuse(context, common.REASON_NO_MASTER, "nobody yet")
+        results = [pb.EnqueueResult(index=4, id=b"i" * 16), pb.EnqueueResult(index=5, id=b"j" * 16)]
+        header = member.header(epoch=2)
+        return pb.EnqueueResponse(header=header, results=results, duplicate=True).SerializeToString()
+
+    member.unary[QUEUE + "Enqueue"] = enqueue
+    async with aio.connect(member.endpoint) as client:
+        receipts = await client.enqueue("q", [b"a", aio.Outgoing(b"b", {"priority": 0})])
+        assert [(each.index, each.id[:1], each.duplicate) for each in receipts] == [(4, b"i", True), (5, b"j", True)]
+        assert client.epoch() == 2
+        await client.enqueue("q", [b"a"], request_id=b"r" * 16)
+    assert seen[0] == seen[1] == seen[2]
+    first, last = pb.EnqueueRequest.FromString(seen[0]), pb.EnqueueRequest.FromString(seen[3])
+    assert len(first.request_id) == 16
+    assert first.messages[1].HasField("priority")
+    assert (first.epoch, last.epoch, last.request_id) == (0, 2, b"r" * 16)
+
+
+async def test_a_refusal_ends_the_call_and_is_definite_only_when_sent_once(member: FakeMember) -> None:
+    calls = 0
+
+    async def get(request: bytes, context: Any) -> bytes:
+        await refuse(context, common.REASON_QUEUE_NOT_FOUND, "no queue q", name="q")
+        raise AssertionError
+
+    async def delete(request: bytes, context: Any) -> bytes:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "broken")
+        await refuse(context, common.REASON_NOT_EMPTY)
+        raise AssertionError
+
+    member.unary = {ADMIN + "GetQueue": get, ADMIN + "DeleteQueue": delete}
+    async with aio.connect(member.endpoint) as client:
+        with pytest.raises(NotFound) as missing:
+            await client.get_queue("q")
+        assert missing.value.definite
+        assert (missing.value.reason, missing.value.metadata) == ("QUEUE_NOT_FOUND", {"name": "q"})
+        with pytest.raises(Refused) as full:
+            await client.delete_queue("q", if_empty=True)
+        assert not full.value.definite
+
+
+async def test_the_deadline_ends_the_repetitions(member: FakeMember) -> None:
+    async def never(request: bytes, context: Any) -> bytes:
+        await refuse(context, common.REASON_NO_MASTER)
+        raise AssertionError
+
+    member.unary[ADMIN + "PurgeQueue"] = never
+    async with aio.connect(member.endpoint, timeout=0.2) as client:
+        with pytest.raises(Unavailable) as caught:
+            await client.purge_queue("q")
+        assert caught.value.definite
+    async with aio.connect("127.0.0.1:1", timeout=0.2) as client:
+        with pytest.raises(Unreachable):
+            await client.purge_queue("q")
+
+
+async def test_lists_follow_pages(member: FakeMember) -> None:
+    async def pages(request: bytes, context: Any) -> bytes:
+        token = admin.ListQueuesRequest.FromString(request).page_token
+        queues = [admin.QueueInfo(name="b" if token else "a")]
+        return admin.ListQueuesResponse(queues=queues, next_page_token="" if token else "t").SerializeToString()
+
+    member.unary[ADMIN + "ListQueues"] = pages
+    async with aio.connect(member.endpoint) as client:
+        assert [queue.name for queue in await client.list_queues()] == ["a", "b"]
+
+
+async def test_dequeue_leases_and_settles(member: FakeMember) -> None:
+    settled: list[pb.SettleRequest] = []
+
+    async def dequeue(request: bytes, context: Any) -> bytes:
+        assert pb.DequeueRequest.FromString(request).wait.seconds == 1
+        rows = [pb.DequeueResponse().messages.add(queue="q", index=index) for index in (1, 2, 5)]
+        return pb.DequeueResponse(header=member.header(), lease_id=8, messages=rows).SerializeToString()
+
+    async def settle(request: bytes, context: Any) -> bytes:
+        settled.append(pb.SettleRequest.FromString(request))
+        return pb.SettleResponse(results=[pb.SettleResult(settled=3)]).SerializeToString()
+
+    member.unary = {QUEUE + "Dequeue": dequeue, QUEUE + "Settle": settle}
+    async with aio.connect(member.endpoint) as client:
+        batch = await client.dequeue("q", 10, wait=timedelta(seconds=1))
+        assert [message.index for message in batch] == [1, 2, 5]
+        await batch.ack()
+    assert [(run.first, run.count) for run in settled[0].settlements[0].ranges] == [(1, 2), (5, 1)]
+    assert settled[0].settlements[0].outcome == pb.OUTCOME_ACK
+
+
+async def test_every_member_is_asked_for_its_view(member: FakeMember) -> None:
+    async with FakeMember("b") as other:
+
+        def view(of: FakeMember, peer: str) -> Any:
+            async def answer(request: bytes, context: Any) -> bytes:
+                status = pair.MemberStatus(name=of.name, endpoint=of.endpoint)
+                return pair.GetPairStatusResponse(member=status, peer_endpoint=peer).SerializeToString()
+
+            return answer
+
+        member.unary[STATUS] = view(member, other.endpoint)
+        other.unary[STATUS] = view(other, member.endpoint)
+        async with aio.connect([member.endpoint, "127.0.0.1:1"]) as client:
+            answers = await client.pair_status()
+    assert [answer.endpoint for answer in answers] == [member.endpoint, "127.0.0.1:1", other.endpoint]
+    assert isinstance(answers[1].error, Unreachable)
+    assert [answer.status.member.name for answer in answers if answer.status] == ["a", "b"]
