@@ -1,0 +1,147 @@
+"""The command line against real processes: a development pair is used, hurt, restarted and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaos.cluster import free_base_port
+from tandemq.cli.context import read
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+READY_S = 30.0
+
+
+@dataclass(frozen=True)
+class Dev:
+    """A running `tandemq dev` and the environment in which commands find it."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, code: int = 0, stdin: str = "") -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "tandemq", *arguments],
+            env=self.environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    def lines(self, *arguments: str) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.run(*arguments, "-o", "jsonl").splitlines()]
+
+    def say_until(self, pattern: str) -> str:
+        """Reads what the supervisor says until a line matches; pytest's own timeout is the bound."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"dev ended without saying {pattern!r}")
+
+    def roles(self) -> dict[str, str]:
+        view = json.loads(self.run("pair", "status", "-o", "json"))
+        return {
+            member["name"]: next((d["role"] for d in member["domains"] if d["name"] == "main"), "")
+            for member in view["members"]
+        }
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[Dev]:
+    environment = {**os.environ, "TANDEMQ_CONFIG_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
+    environment.pop("TANDEMQ_TARGET", None)
+    folder = tmp_path / "pair"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tandemq", "dev", "--data-dir", str(folder), "--base-port", str(free_base_port())],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        running = Dev(process, folder, environment)
+        running.say_until(r"ready: a at")
+        yield running
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=READY_S)
+
+
+def test_messages_travel_through_the_command_line(dev: Dev) -> None:
+    dev.run("queue", "create", "orders", "--lease", "60s")
+    sent = json.loads(dev.run("msg", "send", "orders", "first", "second", "--property", "k=v", "-o", "json"))
+    assert (sent["acknowledged"], sent["last_index"], sent["copies"]) == (2, 2, 2)
+    sent = json.loads(dev.run("msg", "send", "orders", "--lines", "-", "-o", "json", stdin="third\n\nfifth\n"))
+    assert (sent["acknowledged"], sent["last_index"]) == (3, 5)
+
+    browsed = dev.lines("msg", "browse", "orders")
+    assert [row["body"] for row in browsed] == ["first", "second", "third", "", "fifth"]
+    released = dev.lines("msg", "receive", "orders", "--count", "2")
+    assert [(row["index"], row["delivery_count"], row["properties"]) for row in released] == [
+        (1, 1, {"k": "v"}),
+        (2, 1, {"k": "v"}),
+    ]
+    removed = dev.lines("msg", "receive", "orders", "--count", "0", "--ack")
+    assert [row["index"] for row in removed] == [1, 2, 3, 4, 5]
+    assert dev.lines("msg", "receive", "orders") == []
+    info = json.loads(dev.run("queue", "info", "orders", "-o", "json"))
+    assert (info["length"], info["last_index"], info["open_members"]) == (0, 5, ["a", "b"])
+
+    assert "QUEUE_EXISTS" in dev.run("queue", "create", "orders", code=1)
+    assert "QUEUE_NOT_FOUND" in dev.run("msg", "send", "nope", "x", code=1)
+    dev.run("queue", "update", "orders", "--no-enqueue")
+    assert "ENQUEUE_DISABLED" in dev.run("msg", "send", "orders", "x", code=1)
+    dev.run("queue", "rm", "orders", code=2)
+    dev.run("queue", "rm", "orders", "--yes")
+    assert json.loads(dev.run("queue", "ls", "-o", "json"))["queues"] == []
+
+
+@pytest.mark.timeout(120)  # two process starts and a takeover on a busy machine
+def test_a_member_that_died_is_reported_and_restarted_when_told_to(dev: Dev) -> None:
+    dev.run("queue", "create", "orders")
+    dev.run("msg", "send", "orders", "before")
+    master = next(name for name, role in dev.roles().items() if role == "MASTER")
+    os.kill(read(dev.folder / "context.toml")["pids"][master], signal.SIGKILL)
+    said = dev.say_until("died")
+    assert f"{master} died (signal 9)" in said
+    assert f"tandemq dev --data-dir {dev.folder} restart {master}" in said
+    sent = json.loads(dev.run("msg", "send", "orders", "after", "-o", "json"))
+    assert (sent["last_index"], sent["copies"]) == (2, 1)
+    assert dev.roles()[master] == ""
+
+    dev.run("dev", "--data-dir", str(dev.folder), "restart", master)
+    deadline = time.monotonic() + READY_S
+    while sorted(dev.roles().values()) != ["MASTER", "REPLICA"]:
+        assert time.monotonic() < deadline, dev.roles()
+    assert [row["body"] for row in dev.lines("msg", "receive", "orders", "--count", "2", "--ack")] == [
+        "before",
+        "after",
+    ]
+    assert "no process is called c" in dev.run("dev", "--data-dir", str(dev.folder), "restart", "c", code=1)
+    assert "DIRECTORY_IN_USE" in dev.run("dev", "--data-dir", str(dev.folder), code=1)
+
+
+def test_nothing_outlives_a_supervisor_that_is_killed(dev: Dev) -> None:
+    pids = read(dev.folder / "context.toml")["pids"]
+    dev.process.kill()
+    dev.process.wait()
+    deadline = time.monotonic() + READY_S
+    while any(Path(f"/proc/{pid}").exists() for pid in pids.values()):
+        assert time.monotonic() < deadline, pids
+    assert "UNREACHABLE" in dev.run("pair", "status", code=3)

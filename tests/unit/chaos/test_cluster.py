@@ -1,0 +1,69 @@
+"""How a cluster lays out its members, and which views count as whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from chaos.cluster import Cluster, free_base_port, ports_in_use
+from tandemq.cli.view import DomainView, MemberView, PairView
+from tandemq.config import load
+
+
+def test_the_members_configurations_belong_together(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, base_port=23000, pair="orders")
+    a, b = cluster.config("a"), cluster.config("b")
+    assert (a.peer_member, a.peer_address, a.peer_endpoint) == ("b", b.listen_peer, b.listen_client)
+    assert (b.peer_member, b.peer_address, b.peer_endpoint) == ("a", a.listen_peer, a.listen_client)
+    assert a.pair == b.pair == "orders"
+    assert a.witness == b.witness == "127.0.0.1:23020"
+    assert cluster.target == "127.0.0.1:23000,127.0.0.1:23010"
+
+
+def test_a_single_member_has_neither_pair_nor_witness(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, members=("solo",))
+    assert list(cluster.children) == ["solo"]
+    assert not cluster.config("solo").paired
+    assert load(None, {"member": "solo", "data_dir": cluster.config("solo").data_dir}, {}).member == "solo"
+
+
+def test_a_free_base_port_is_free() -> None:
+    assert ports_in_use(free_base_port()) == []
+
+
+def member(name: str, role: str, data_state: str = "IN_SYNC", **facts: object) -> MemberView:
+    state = DomainView(
+        name="main",
+        role=role,
+        data_state=data_state,
+        link_state="PAIRED",
+        epoch=1,
+        log_index=5,
+        durable_index=5,
+        commit_index=5,
+        applied_index=5,
+        digest="d",
+        state_digest="s",
+        in_sync_set=("a", "b"),
+    )
+    state = msgspec.structs.replace(state, **facts)
+    return MemberView(name=name, endpoint=f"{name}:1", reachable=True, domains=(state,))
+
+
+def view(*members: MemberView) -> PairView:
+    return PairView(pair="p", members=members)
+
+
+def test_whole_means_one_master_and_a_replica_in_sync() -> None:
+    assert view(member("a", "MASTER"), member("b", "REPLICA")).whole()
+    assert not view(member("a", "MASTER"), member("b", "REPLICA", "SYNCING")).whole()
+    assert not view(member("a", "MASTER"), member("b", "MASTER")).whole()
+    assert not view(member("a", "MASTER"), MemberView(name="b", endpoint="b:1")).whole()
+    assert view(member("a", "MASTER"), MemberView(name="b", endpoint="b:1")).masters() == ["a"]
+
+
+def test_equal_means_the_same_log_and_the_same_queues() -> None:
+    assert view(member("a", "MASTER"), member("b", "REPLICA")).equal()
+    for facts in ({"digest": "x"}, {"state_digest": "x"}, {"log_index": 4}, {"applied_index": 4}):
+        assert not view(member("a", "MASTER"), member("b", "REPLICA", **facts)).equal()
