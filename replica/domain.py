@@ -186,6 +186,7 @@ class Domain:
             base_index=log.base_index,
             digest=log.digest,
             history=[EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history],
+            volatile_floor=shared.volatile_floor,
         )
 
     def on_connected(self) -> None:

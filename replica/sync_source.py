@@ -67,6 +67,7 @@ class SyncSource:
         self.sent = 0
         self.peer_durable = 0
         self.compared = 0
+        self.peer_floor = 0
         self.commit_sent = 0
         self.whole_up_to = 0
         """Records up to here are sent with their body even if the peer said that it holds it (it asked for them)."""
@@ -97,6 +98,7 @@ class SyncSource:
             self._begin_full()
             return
         common = self._candidate(hello)
+        self.peer_floor = hello.volatile_floor
         if common is None or common < max(log.base_index, self.shared.state.kept_from - 1):
             self._begin_full()
         elif common == hello.last_index:
@@ -128,10 +130,18 @@ class SyncSource:
 
     def _judge(self, common: int, digest: bytes) -> None:
         mine = self.shared.log.digest_at(common)
-        if mine is None or mine[1] != digest:
+        if mine is None or mine[1] != digest or self._lacks_volatile(common):
             self._begin_full()
         else:
             self._begin_delta(common, full=False)
+
+    def _lacks_volatile(self, common: int) -> bool:
+        """Whether the peer's restart lost bodies of volatile messages that are still live: a delta does not bring them.
+        """
+        machine = self.shared.machine
+        assert machine is not None
+        missing = min(common, self.peer_floor)
+        return machine.plan_volatile_lost(0, lambda log_index: log_index > missing) is not None
 
     # -- the two ways to bring the peer up ------------------------------------------------------------------------
 

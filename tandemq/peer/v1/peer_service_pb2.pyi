@@ -80,7 +80,7 @@ class Hello(_message.Message):
     def __init__(self, pair: _Optional[str] = ..., member: _Optional[str] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., endpoint: _Optional[str] = ..., domains: _Optional[_Iterable[_Union[DomainHello, _Mapping]]] = ...) -> None: ...
 
 class DomainHello(_message.Message):
-    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history")
+    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -91,6 +91,7 @@ class DomainHello(_message.Message):
     BASE_INDEX_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
+    VOLATILE_FLOOR_FIELD_NUMBER: _ClassVar[int]
     domain: int
     name: str
     role: _common_pb2.Role
@@ -101,7 +102,8 @@ class DomainHello(_message.Message):
     base_index: int
     digest: bytes
     history: _containers.RepeatedCompositeFieldContainer[EpochBoundary]
-    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ...) -> None: ...
+    volatile_floor: int
+    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ..., volatile_floor: _Optional[int] = ...) -> None: ...
 
 class DigestQuery(_message.Message):
     __slots__ = ("index",)
