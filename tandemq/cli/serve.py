@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -162,13 +162,24 @@ def _run(opening: Awaitable[Server], name: str, endpoint: str, *, until_stdin_cl
     from tandemq.errors import TandemqError
 
     try:
-        asyncio.run(_serve(opening, name, endpoint, until_stdin_closes=until_stdin_closes))
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(opening, name, endpoint, until_stdin_closes=until_stdin_closes))
     except (TandemqError, ConfigError) as error:
         from tandemq.cli.session import NEXT_STEPS
 
         raise Failure(error.reason, error.message, NEXT_STEPS.get(error.reason, "")) from error
     except OSError as error:
         raise Failure("INTERNAL", str(error), "look at the file or address that it names") from error
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where the extra is installed; None: the standard one."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 async def _serve(opening: Awaitable[Server], name: str, endpoint: str, *, until_stdin_closes: bool) -> None:

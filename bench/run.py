@@ -1,0 +1,271 @@
+"""Measures a replicated pair, and the floor beside it, in one run: read each figure as a ratio to its neighbour.
+
+Prints one JSON line each, keeps them in build/bench/<time>.jsonl, ends with a table; `report.py` makes Markdown of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from machine import commit_us, facts, fdatasync_us, loopback_us
+from report import table
+
+from chaos.cluster import Cluster
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}  # the floor's scripts share this folder's modules
+KIB = 1024
+RING_BYTES = 64 << 20
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "enqueue 1 KiB, frames of 100": {"kind": "enqueue", "size": KIB, "frame": 100, "window": 20},
+    "enqueue 1 KiB, frames of 500": {"kind": "enqueue", "size": KIB, "frame": 500, "window": 10},
+    "enqueue 100 B, frames of 1000": {"kind": "enqueue", "size": 100, "frame": 1000, "window": 10},
+    # Beside it: the floor with frames of 100, as if a message that comes alone cost nothing.
+    "enqueue 1 KiB, single sends": {"kind": "single", "size": KIB, "tasks": 1000, "frame": 100, "window": 10},
+    "enqueue + consume + ack 1 KiB, frames of 100": {
+        "kind": "flow", "size": KIB, "frame": 100, "window": 20, "credit": 4000, "backlog": 4000,
+    },
+    "one in flight 1 KiB": {"kind": "latency", "size": KIB, "frame": 1, "window": 1},
+}  # fmt: skip
+
+
+async def child(script: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """The result of one process of load."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(HERE / script), json.dumps(spec), stdout=subprocess.PIPE, env=ENVIRONMENT
+    )
+    out, _ = await process.communicate()
+    if process.returncode or not out:
+        raise SystemExit(f"bench: {script} failed in {spec['kind']!r}")
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return result
+
+
+class Floor:
+    """The two processes of the floor."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._processes: list[subprocess.Popen[str]] = []
+        self.port = 0
+        self.pids: dict[str, int] = {}
+
+    def start(self) -> None:
+        second = self._spawn("second")
+        self.port = self._spawn("first", "--peer", str(second))
+        self.pids = {"master": self._processes[1].pid, "replica": self._processes[0].pid}
+
+    def _spawn(self, name: str, *more: str) -> int:
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / "floor/server.py"), "--data-dir", str(self._directory / name), *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=ENVIRONMENT,
+        )
+        self._processes.append(process)
+        assert process.stdout
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit("bench: a process of the floor did not start")
+        return int(line)
+
+    def stop(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+
+
+@asynccontextmanager
+async def pair(directory: Path) -> AsyncIterator[tuple[Cluster, dict[str, int]]]:
+    """A running pair with a witness, and the process of each role."""
+    cluster = Cluster(directory)
+    async with cluster.running():
+        yield cluster, await roles(cluster)
+
+
+async def roles(cluster: Cluster) -> dict[str, int]:
+    view = await cluster.wait_ready()
+    pids: dict[str, int] = {}
+    for member in view.members:
+        domain = member.domain("main")
+        pid = cluster.children[member.name].pid
+        assert domain is not None
+        assert pid is not None
+        pids[domain.role.lower()] = pid
+    return pids
+
+
+class Bench:
+    """One run of everything asked for, and what it found."""
+
+    def __init__(self, options: argparse.Namespace, directory: Path, write: Callable[[dict[str, Any]], None]) -> None:
+        self._directory = directory
+        self._write = write
+        self._runs = options.runs or (1 if options.quick else 3)
+        seconds = options.seconds or (0.8 if options.quick else 4.0)
+        self._times = {"seconds": seconds, "warm_s": 0.3 if options.quick else 1.0}
+        self._memory_count = 700_000 if options.quick else 1_000_000
+        self._only = options.only
+        self._found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+
+    def _wanted(self) -> dict[str, dict[str, Any]]:
+        return {name: spec for name, spec in WORKLOADS.items() if self._only is None or self._only in name}
+
+    async def run(self) -> None:
+        for number in range(self._runs):
+            await self._one(number, self._directory / str(number))
+            shutil.rmtree(self._directory / str(number))
+        self._machine_lines()
+        for name, spec in self._wanted().items():
+            self._lines(name, spec)
+        if self._only is None or self._only in "memory":
+            await self._memory()
+
+    async def _one(self, number: int, directory: Path) -> None:
+        """One pair and one floor, taking turns; who goes first changes with each run."""
+        floor = Floor(directory / "floor")
+        try:
+            floor.start()
+            async with pair(directory / "pair") as (cluster, pids):
+                await self._machine(directory, floor)
+                for place, (name, spec) in enumerate(self._wanted().items()):
+                    sides = ["ours", "floor"] if (number + place) % 2 == 0 else ["floor", "ours"]
+                    for side in sides:
+                        given = {**spec, **self._times}
+                        if side == "ours":
+                            given |= {"target": cluster.target, "pids": pids, "queue": f"bench-{place}"}
+                            result = await child("load.py", given)
+                            assert await roles(cluster) == pids, "the pair changed its roles under load"
+                        else:
+                            result = await child("floor/client.py", {**given, "port": floor.port, "pids": floor.pids})
+                            if spec["kind"] == "latency":
+                                result["value"] = round(result["p50_ms"] * 1e3, 1)
+                        self._found.setdefault((name, side), []).append(result)
+                        print(f"run {number + 1}: {name}, {side}: {result['value']:,.0f}", file=sys.stderr, flush=True)
+        finally:
+            floor.stop()
+
+    async def _machine(self, directory: Path, floor: Floor) -> None:
+        share = min(1.0, self._times["seconds"] / 3)
+        echo = {"kind": "echo", "size": KIB, "port": floor.port, "warm_s": 0.2, "seconds": share}
+        found = {
+            "fdatasync 4 KiB": await asyncio.to_thread(fdatasync_us, directory, share),
+            "LMDB commit 1 KiB": await asyncio.to_thread(commit_us, directory, share),
+            "loopback TCP round trip 1 KiB": await asyncio.to_thread(loopback_us, share),
+            "gRPC stream round trip 1 KiB": (await child("floor/client.py", echo))["value"],
+        }
+        found["two stream round trips + one commit"] = (
+            2 * found["gRPC stream round trip 1 KiB"] + found["LMDB commit 1 KiB"]
+        )
+        for name, value in found.items():
+            self._found.setdefault((name, "machine"), []).append({"value": round(value, 1)})
+
+    def _machine_lines(self) -> None:
+        for (name, side), results in self._found.items():
+            if side == "machine":
+                self._write({"kind": "machine", "workload": name, "side": side, "unit": "us", **spread(results)})
+
+    def _lines(self, name: str, spec: dict[str, Any]) -> None:
+        unit = "us" if spec["kind"] == "latency" else "msg/s"
+        ours, floor = self._found[name, "ours"], self._found[name, "floor"]
+        for side, results in (("ours", ours), ("floor", floor)):
+            self._write(
+                {
+                    "kind": "workload",
+                    "workload": name,
+                    "side": side,
+                    "unit": unit,
+                    **spread(results),
+                    **{key: median(result[key] for result in results) for key in ("p50_ms", "p99_ms")},
+                    "cpu_us": {
+                        role: median(result["cpu_us"][role] for result in results) for role in results[0]["cpu_us"]
+                    },
+                    "settings": {**spec, **self._times},
+                }
+            )
+        # Ratios are taken within a run, so what a neighbour took from the machine is in both sides.
+        ratios = [{"value": round(a["value"] / b["value"], 3)} for a, b in zip(ours, floor, strict=True)]
+        self._write({"kind": "ratio", "workload": name, "side": "ours / floor", "unit": "", **spread(ratios)})
+        if spec["kind"] == "latency":
+            sums = self._found["two stream round trips + one commit", "machine"]
+            ratios = [{"value": round(a["value"] / b["value"], 3)} for a, b in zip(ours, sums, strict=True)]
+            line = {"kind": "ratio", "workload": name, "side": "ours / two stream round trips + one commit", "unit": ""}
+            self._write({**line, **spread(ratios)})
+
+    async def _memory(self) -> None:
+        directory, count = self._directory / "memory", self._memory_count
+        spec = {"kind": "memory", "size": 100, "frame": 100, "count": count, "queue": "memory"}
+        async with pair(directory) as (cluster, pids):
+            found = await child("load.py", {**spec, "target": cluster.target, "pids": pids})
+        first, second = found["steps"]
+        ring = min(RING_BYTES, count * 100)
+        bytes_per_message = {
+            "first, raw": first["anon"] / count,
+            "first, without the ring of recent records": (first["anon"] - ring) / count,
+            "second, with the ring full": second["anon"] / count,
+        }
+        for name, value in bytes_per_message.items():
+            line = {
+                "kind": "memory",
+                "workload": f"{count:,} messages queued: {name}",
+                "side": "master",
+                "unit": "B/msg",
+            }
+            self._write({**line, **spread([{"value": round(value, 2)}]), "settings": spec})
+
+
+def spread(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of the values of all runs."""
+    values = [result["value"] for result in results]
+    return {"runs": values, "median": median(values), "min": min(values), "max": max(values)}
+
+
+def median(values: Any) -> float:
+    return round(float(statistics.median(values)), 3)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one short run of everything, about half a minute")
+    parser.add_argument("--runs", type=int, help="default: 3, with --quick 1")
+    parser.add_argument("--seconds", type=float, help="of each measurement; default: 4, with --quick 0.8")
+    parser.add_argument("--only", help="workloads whose name contains this")
+    parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
+    options = parser.parse_args()
+    about = facts()
+    now = dt.datetime.now(dt.UTC)
+    kept = ROOT / "build/bench" / f"{now:%Y%m%dT%H%M%S}.jsonl"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    lines: list[dict[str, Any]] = []
+    with kept.open("w", encoding="utf-8") as file, tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+
+        def write(line: dict[str, Any]) -> None:
+            line = {**line, "time": now.isoformat(timespec="seconds"), **about}
+            lines.append(line)
+            text = json.dumps(line)
+            print(text, flush=True)
+            file.write(text + "\n")
+            file.flush()
+
+        asyncio.run(Bench(options, Path(directory), write).run())
+    table(lines)
+    print(f"kept in {kept.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
