@@ -37,7 +37,7 @@ WITNESS = "witness"
 POLL_S = 0.05
 READY_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 8.0
-LOG_TAIL_LINES = 12
+LOG_TAIL_LINES, LOG_LINE_MAX = 8, 300  # of a log in an error message
 # Ports are looked for from here up: below the range that systems hand out to outgoing connections.
 FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
 
@@ -106,6 +106,7 @@ class Child:
     def tail(self) -> str:
         try:
             lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+            lines = [line if len(line) <= LOG_LINE_MAX else line[:LOG_LINE_MAX] + "..." for line in lines]
         except FileNotFoundError:
             lines = []
         return "\n".join([f"last lines of {self.log}:", *lines]) if lines else f"{self.log} is empty"

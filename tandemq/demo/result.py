@@ -76,16 +76,16 @@ def print_account(console: Console, facts: dict[str, Any], out: Path) -> None:
         table.add_row("takeovers, ms", lengths, "from the kill to the next master's first acknowledgement")
     console.print(table)
     for line in (*facts["failures"], *facts["findings"]):
-        console.print(f"[red]{line}[/red]")
+        console.print(line, style="red", markup=False)
     colour = "green" if facts["verdict"] == "pass" else "red"
-    console.print(f"[bold {colour}]{facts['verdict'].upper()}[/bold {colour}]  {sentence(facts)}")
-    console.print(f"[dim]written: {out / 'summary.json'}, {out / 'timeline.svg'}[/dim]")
+    console.print(f"{facts['verdict'].upper()}  {sentence(facts)}", style=f"bold {colour}", markup=False)
+    console.print(f"written: {out / 'summary.json'}, {out / 'timeline.svg'}", style="dim", markup=False)
 
 
 def sentence(facts: dict[str, Any]) -> str:
     if facts["verdict"] == "pass":
         return (
             f"{facts['acknowledged']:,} rows acknowledged, each received in order and settled once, "
-            f"over {facts['kills']} kills"
+            f"over {facts['kills']} kill{'' if facts['kills'] == 1 else 's'}"
         )
     return f"seed {facts['seed']}; logs are in {facts['data_dir']}"

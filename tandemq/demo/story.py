@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 QUEUE = "flights"
 DEADLINE_S = 180.0
 STREAM_S = 10.0  # how long sending would take without any fault
-WINDOW_ROWS_MIN, WINDOW_ROWS_MAX = 40, 120
+WINDOW_S = 0.03  # rows leave about this often, so that a pause is seen as long as it was
 WINDOWS_UNANSWERED_MAX = 8
 SETTLES_UNCONFIRMED_MAX = 4
 CREDIT_ROWS = 500
@@ -50,6 +50,7 @@ class Story:
         self._cluster, self._ledger, self._rows, self._plan, self._screen = cluster, ledger, rows, plan, screen
         self._random = random.Random(plan.seed)
         self._began_s = time.monotonic()
+        self._window_rows = max(1, round(len(rows) / STREAM_S * WINDOW_S))
         self._allowed_rows = len(rows)  # the producer waits here until the pair is whole again
         self._refused: set[tuple[int, int]] = set()  # (lease, index) of settlements that a member refused
         self._struck: tuple[int, float] | None = None  # epoch of the dead master, and when it died
@@ -104,7 +105,7 @@ class Story:
         row, due_s = 0, self.now_s
         async with client.producer(QUEUE) as producer, asyncio.TaskGroup() as windows:
             while row < len(self._rows):
-                count = self._random.randint(WINDOW_ROWS_MIN, WINDOW_ROWS_MAX)
+                count = self._random.randint(max(1, self._window_rows // 2), self._window_rows * 3 // 2)
                 await self._allowed(row)
                 await room.acquire()
                 due_s = max(due_s, self.now_s)
@@ -184,7 +185,7 @@ class Story:
         for number, threshold in enumerate(self.thresholds, 1):
             await self._reached(threshold)
             later = self.thresholds[number:]
-            self._allowed_rows = later[0] - WINDOW_ROWS_MAX if later else len(self._rows)
+            self._allowed_rows = later[0] - 2 * self._window_rows if later else len(self._rows)
             await self._kill_master()
             self._allowed_rows = len(self._rows)
             self._changed.set()

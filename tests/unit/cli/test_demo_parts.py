@@ -7,9 +7,12 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
+
 from chaos.ledger import Ledger
+from tandemq.cli.output import console
 from tandemq.demo.record import GONE, KILL, TAKEOVER, Event, Record
-from tandemq.demo.result import summary
+from tandemq.demo.result import print_account, summary
 from tandemq.demo.rows import Rows, flights, read
 from tandemq.demo.timeline import draw
 
@@ -58,6 +61,15 @@ def test_the_picture_is_a_document_with_roles_kills_and_pause() -> None:
         assert expected in words
     numbers = [float(value) for value in re.findall(r'(?:x|x1|x2|y)="([-\d.]+)"', text)]
     assert all(0 <= value <= 1000 for value in numbers)
+
+
+def test_the_account_prints_whatever_a_failure_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    origin = {"seed": 7, "data_dir": str(tmp_path)}
+    facts = summary(Ledger(0), record_of_a_takeover(), ["[/tandemq.peer.v1.PeerService/Data] failed"], origin)
+    print_account(console(), facts, tmp_path)
+    printed = capsys.readouterr().out
+    assert "[/tandemq.peer.v1.PeerService/Data] failed" in printed
+    assert "FAIL  seed 7" in printed
 
 
 def test_a_run_that_did_not_end_fails_whatever_the_ledger_says() -> None:
