@@ -6,7 +6,6 @@ Every change has a request id that is made once, so that its repetition has one 
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
@@ -14,6 +13,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tandemq.client.calls import ADMIN_SERVICE, MANAGER_SERVICE, PAIR_SERVICE, Caller
+from tandemq.client.identity import new_request_id
 from tandemq.errors import TandemqError
 from tandemq.v1 import manager_admin_service_pb2 as manager
 from tandemq.v1 import pair_service_pb2 as pair
@@ -149,8 +149,3 @@ class Admin:
 
     async def _queue_call(self, verb: str, request: Message, reply: type[Reply], queue: str) -> Reply:
         return await self._caller.call(ADMIN_SERVICE + verb, request, reply, queue=queue)
-
-
-def new_request_id() -> bytes:
-    """16 random bytes."""
-    return uuid.uuid4().bytes

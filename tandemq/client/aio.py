@@ -17,13 +17,15 @@ from types import TracebackType
 from typing import Self
 
 from tandemq import retry
-from tandemq.client.admin import Admin, MemberAnswer, new_request_id
+from tandemq.client.admin import Admin, MemberAnswer
 from tandemq.client.calls import QUEUE_SERVICE, Attempts, Caller
 from tandemq.client.consumer import Consumer, Mode, to_mode
-from tandemq.client.delivery import Delivery, DeliveryBatch, MessageBatch, ReceivedMessage, RowsPart
+from tandemq.client.delivery import Delivery, DeliveryBatch, MessageBatch, ReceivedMessage
+from tandemq.client.identity import new_client_id, new_request_id
 from tandemq.client.members import Members
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
-from tandemq.client.producer import Producer, new_client_id
+from tandemq.client.parts import RowsPart
+from tandemq.client.producer import Producer
 from tandemq.client.receipts import (
     Level,
     PartlyRefused,
@@ -80,13 +82,9 @@ def connect(
     client goes to the master that replies name; without, it keeps to the named endpoints, which forward.
     Raises NoTarget.
     """
-    if isinstance(target, Target):
-        resolved = target
-    elif target is None or isinstance(target, str):
-        resolved = resolve_target(target)
-    else:
-        resolved = resolve_target(",".join(target))
-    return Client(resolved, retry.Policy(total_s=timeout, attempt_s=attempt_timeout), follow_master=follow_master)
+    if not isinstance(target, Target):
+        target = resolve_target(target if target is None or isinstance(target, str) else ",".join(target))
+    return Client(target, retry.Policy(total_s=timeout, attempt_s=attempt_timeout), follow_master=follow_master)
 
 
 class ReceivedBatch(MessageBatch):

@@ -15,8 +15,8 @@ from typing import Any, Literal, Self
 from tandemq import retry
 from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
 from tandemq.client.delivery import Delivery, DeliveryBatch, delivered
+from tandemq.client.identity import new_client_id
 from tandemq.client.members import Members
-from tandemq.client.producer import new_client_id
 from tandemq.client.receipts import domain_number
 from tandemq.client.settling import Act, Lost, Range, Settling
 from tandemq.client.streams import Stream, open_stream, run_both
@@ -32,8 +32,8 @@ class Consumer:
 
     Order: delivery order, which is index order for first deliveries. At least once: after a broken stream, messages
     that were buffered here are still given although their lease may have gone, and members may give them again.
-    Settlements are repeated until a member confirms them. When no member was reached for `timeout` seconds the consumer fails: who
-    waits for a message or a confirmation gets the last error.
+    Settlements are repeated until a member confirms them. When no member was reached for `timeout` seconds the
+    consumer fails: who waits for a message or a confirmation gets the last error.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Decides how received messages look to the application, whichever way the member packed them.
+"""Decides how received messages look to the application, and which verbs settle them.
 
-It never talks to a member: settling is handed to whoever received them. Columns are read when they are asked for.
+It never talks to a member: settling is handed to whoever received them.
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar, overload
+from typing import Protocol, overload
 
-from tandemq.client.outgoing import PRIORITY_DEFAULT, Attributes, Value
-from tandemq.client.receipts import message_id
+from tandemq.client.outgoing import Attributes, Value
+from tandemq.client.parts import Part, RowsPart, SegmentPart
 from tandemq.client.settling import Act, Range, merge
-from tandemq.v1 import message_pb2, queue_service_pb2
-
-Column = TypeVar("Column")
+from tandemq.v1 import queue_service_pb2
 
 
 class Settler(Protocol):
@@ -26,139 +24,6 @@ class Settler(Protocol):
 
     async def settle_now(self, act: Act, ranges: Sequence[Range]) -> None:
         """Returns when a member confirmed; raises LeaseLost when it refused."""
-
-
-class Part(Protocol):
-    """Messages that came packed together; places count from 0."""
-
-    payloads: list[bytes]
-
-    def index(self, place: int) -> int: ...
-    def ranges(self) -> list[Range]: ...
-    def id(self, place: int) -> bytes: ...
-    def delivery_count(self, place: int) -> int: ...
-    def redelivered(self) -> int: ...
-    def enqueue_time_ms(self, place: int) -> int: ...
-    def attributes(self, place: int) -> Attributes: ...
-
-
-class SegmentPart:
-    """A stored batch, or a slice of one, as the member kept it."""
-
-    __slots__ = ("_batch", "_domain", "_segment", "payloads")
-
-    def __init__(self, segment: message_pb2.DeliveredSegment, domain: int) -> None:
-        self._segment = segment
-        self._batch = queue_service_pb2.EnqueueBatch.FromString(segment.batch).messages
-        self._domain = domain
-        self.payloads: list[bytes] = list(self._batch.payloads)
-
-    def index(self, place: int) -> int:
-        return self._segment.indexes[place] if self._segment.indexes else self._segment.first_index + place
-
-    def ranges(self) -> list[Range]:
-        if self._segment.indexes:
-            return merge((index, 1) for index in self._segment.indexes)
-        return [(self._segment.first_index, len(self.payloads))]
-
-    def id(self, place: int) -> bytes:
-        ordinals = self._segment.ordinals
-        ordinal = ordinals[place] if ordinals else self._segment.first_ordinal + place
-        return message_id(self._domain, self._segment.epoch, self._segment.log_index, ordinal)
-
-    def delivery_count(self, place: int) -> int:
-        return _at(self._segment.delivery_counts, place, 1)
-
-    def redelivered(self) -> int:
-        counts = self._segment.delivery_counts
-        again = sum(count > 1 for count in counts)
-        return again if len(counts) != 1 else again * len(self.payloads)
-
-    def enqueue_time_ms(self, place: int) -> int:  # noqa: ARG002 - the same for all
-        return self._segment.enqueue_time_ms
-
-    def attributes(self, place: int) -> Attributes:
-        batch = self._batch
-        found = Attributes()
-        if batch.priorities:
-            found["priority"] = _at(batch.priorities, place, PRIORITY_DEFAULT)
-        if kept := _at(batch.persistence, place, 0):
-            found["persistent"] = kept == 2  # see MessageBatch.persistence
-        if ttl_ms := _at(batch.ttls_ms, place, 0):
-            found["ttl"] = timedelta(milliseconds=ttl_ms)
-        if text := _at(batch.content_types, place, ""):
-            found["content_type"] = text
-        if text := _at(batch.correlation_ids, place, ""):
-            found["correlation_id"] = text
-        if text := _at(batch.reply_tos, place, ""):
-            found["reply_to"] = text
-        if text := _at(batch.group_ids, place, ""):
-            found["group_id"] = text
-        if batch.properties:
-            entries = batch.properties[place if len(batch.properties) > 1 else 0].entries
-            found["properties"] = {name: _value(value) for name, value in entries.items()}
-        return found
-
-
-class RowsPart:
-    """Messages one by one, as the unary calls give them."""
-
-    __slots__ = ("_rows", "payloads")
-
-    def __init__(self, rows: Sequence[message_pb2.DeliveredMessage]) -> None:
-        self._rows = rows
-        self.payloads: list[bytes] = [row.message.payload for row in rows]
-
-    def index(self, place: int) -> int:
-        return self._rows[place].index
-
-    def ranges(self) -> list[Range]:
-        return merge((row.index, 1) for row in self._rows)
-
-    def id(self, place: int) -> bytes:
-        return self._rows[place].id
-
-    def delivery_count(self, place: int) -> int:
-        return self._rows[place].delivery_count
-
-    def redelivered(self) -> int:
-        return sum(row.delivery_count > 1 for row in self._rows)
-
-    def enqueue_time_ms(self, place: int) -> int:
-        return self._rows[place].enqueue_time.ToMilliseconds()
-
-    def attributes(self, place: int) -> Attributes:
-        message = self._rows[place].message
-        found = Attributes()
-        if message.HasField("priority"):
-            found["priority"] = message.priority
-        if message.HasField("persistent"):
-            found["persistent"] = message.persistent
-        if message.HasField("ttl"):
-            found["ttl"] = message.ttl.ToTimedelta()
-        if message.content_type:
-            found["content_type"] = message.content_type
-        if message.correlation_id:
-            found["correlation_id"] = message.correlation_id
-        if message.reply_to:
-            found["reply_to"] = message.reply_to
-        if message.group_id:
-            found["group_id"] = message.group_id
-        if message.properties:
-            found["properties"] = {name: _value(value) for name, value in message.properties.items()}
-        return found
-
-
-def _at(column: Sequence[Column], place: int, default: Column) -> Column:
-    """A column is empty (default), has one entry for all, or one entry a message."""
-    if not column:
-        return default
-    return column[place] if len(column) > 1 else column[0]
-
-
-def _value(value: message_pb2.PropertyValue) -> Value:
-    kind = value.WhichOneof("value")
-    return getattr(value, kind) if kind is not None else b""
 
 
 class ReceivedMessage:
@@ -254,12 +119,12 @@ class Delivery(ReceivedMessage):
 class MessageBatch(Sequence[ReceivedMessage]):
     """Messages that came together, in delivery order."""
 
-    __slots__ = ("_parts", "_starts", "lease_id", "payloads", "queue")
+    __slots__ = ("_starts", "lease_id", "parts", "payloads", "queue")
 
     def __init__(self, queue: str, lease_id: int, parts: Sequence[Part]) -> None:
         self.queue = queue
         self.lease_id = lease_id  # 0 when they are not leased
-        self._parts = parts
+        self.parts = parts
         self.payloads: list[bytes] = (
             parts[0].payloads if len(parts) == 1 else [payload for part in parts for payload in part.payloads]
         )
@@ -271,9 +136,9 @@ class MessageBatch(Sequence[ReceivedMessage]):
 
     def ranges(self) -> list[Range]:
         """Ordering indexes as (first, count), lowest first."""
-        if len(self._parts) == 1:
-            return self._parts[0].ranges()
-        return merge(run for part in self._parts for run in part.ranges())
+        if len(self.parts) == 1:
+            return self.parts[0].ranges()
+        return merge(run for part in self.parts for run in part.ranges())
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -292,10 +157,10 @@ class MessageBatch(Sequence[ReceivedMessage]):
         if not 0 <= place < len(self):
             raise IndexError(position)
         part = bisect_right(self._starts, place) - 1
-        return self._make(self._parts[part], place - self._starts[part])
+        return self._make(self.parts[part], place - self._starts[part])
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
-        for part in self._parts:
+        for part in self.parts:
             for place in range(len(part.payloads)):
                 yield self._make(part, place)
 
@@ -312,11 +177,15 @@ class DeliveryBatch(MessageBatch):
         super().__init__(queue, lease_id, parts)
         self._settler = settler
 
+    def settled_by(self, settler: Settler) -> DeliveryBatch:
+        """The same messages, settled by somebody else."""
+        return DeliveryBatch(self.queue, self.lease_id, self.parts, settler)
+
     def _make(self, part: Part, place: int) -> Delivery:
         return Delivery(self.queue, part, place, self.lease_id, self._settler)
 
     def __iter__(self) -> Iterator[Delivery]:
-        for part in self._parts:
+        for part in self.parts:
             for place in range(len(part.payloads)):
                 yield Delivery(self.queue, part, place, self.lease_id, self._settler)
 
@@ -344,7 +213,7 @@ class DeliveryBatch(MessageBatch):
     @property
     def redelivered(self) -> int:
         """How many of them were given to somebody before."""
-        return sum(part.redelivered() for part in self._parts)
+        return sum(part.redelivered() for part in self.parts)
 
     def _soon(self, act: Act) -> None:
         if self.lease_id:

@@ -8,7 +8,7 @@ case: a batch before them was refused, which consumed none of its own (`_rewind`
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -286,3 +286,20 @@ class Outbox:
 def count_of(entry: Entry) -> int:
     """Messages in an entry."""
     return len(entry.payloads) if type(entry.payloads) is list else 1
+
+
+def pieces(
+    payloads: Iterable[bytes], overhead: int, messages_max: int, bytes_max: int
+) -> Iterator[tuple[list[bytes], int]]:
+    """Payloads in order, cut so that each piece fits a batch, with its size; a payload above the bound is alone."""
+    piece: list[bytes] = []
+    size = 0
+    for payload in payloads:
+        more = len(payload) + overhead
+        if piece and (len(piece) >= messages_max or size + more > bytes_max):
+            yield piece, size
+            piece, size = [], 0
+        piece.append(payload)
+        size += more
+    if piece:
+        yield piece, size

@@ -7,8 +7,6 @@ the way of a message: what is waiting leaves together as soon as fewer than `max
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -16,16 +14,16 @@ from typing import Any, Self, Unpack
 from tandemq import retry
 from tandemq.client.acks import Outcome, fail_entry, resolve
 from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
+from tandemq.client.identity import new_client_id
 from tandemq.client.members import Members
-from tandemq.client.outbox import ENTRY_OVERHEAD_BYTES, Answer, Entry, Outbox
+from tandemq.client.outbox import ENTRY_OVERHEAD_BYTES, Answer, Entry, Outbox, pieces
 from tandemq.client.outgoing import Attributes, attributes_bytes
 from tandemq.client.receipts import Receipt, ReceiptRun, Receipts, checked, domain_number
+from tandemq.client.room import Room
 from tandemq.client.streams import Stream, open_stream, run_both
-from tandemq.errors import Closed, InDoubt, InvalidRequest, ResourceExhausted, TandemqError, TimedOut, Unavailable
+from tandemq.errors import Closed, InDoubt, ResourceExhausted, TandemqError, TimedOut, Unavailable
 from tandemq.v1 import queue_service_pb2
 
-CLIENT_ID_BYTES_MAX = 64
-SUFFIX_BYTES_MAX = 8  # room that is kept in the client id; see Producer._identity
 PENDING_BYTES_MAX = 64 << 20
 PENDING_MESSAGES_MAX = 1_000_000
 
@@ -63,7 +61,6 @@ class Producer:
         self._generation = 0
         self._members, self._policy, self._min_copies = members, policy, min_copies
         self._batch_messages_max, self._batch_bytes_max = max_batch_messages, max_batch_bytes
-        self._pending_bytes_max, self._pending_messages_max = max_pending_bytes, max_pending_messages
         self._outbox = Outbox(
             queue, messages_max=max_batch_messages, bytes_max=max_batch_bytes, batches_max=max_unanswered_batches
         )
@@ -71,7 +68,7 @@ class Producer:
         self._wake = asyncio.Event()  # something to write, or something was answered
         self._idle = asyncio.Event()  # nothing waits and nothing is unanswered
         self._idle.set()
-        self._blocked: deque[asyncio.Future[None]] = deque()  # senders that wait for room, first come first served
+        self._room = Room(self._outbox, messages_max=max_pending_messages, bytes_max=max_pending_bytes)
         self._failed: TandemqError | None = None
         self._domain = members.masters.domain_of(queue) or "main"
         self._domain_number = 0
@@ -98,7 +95,7 @@ class Producer:
         it failed. Cancelling the future does not take the message back.
         """
         size = len(payload) + ENTRY_OVERHEAD_BYTES + (attributes_bytes(attributes) if attributes else 0)
-        if self._blocked or not self._has_room(size, 1):
+        if not self._room.has(size, 1):
             self._check()
             raise ResourceExhausted(
                 "BUFFER_FULL",
@@ -113,8 +110,8 @@ class Producer:
         Cancelling while it waits for the receipt does not take the message back.
         """
         size = len(payload) + ENTRY_OVERHEAD_BYTES + (attributes_bytes(attributes) if attributes else 0)
-        if self._blocked or not self._has_room(size, 1):
-            await self._room(size, 1)
+        if not self._room.has(size, 1):
+            await self._room.wait(size, 1)
         receipt: Receipt = await self._add(payload, attributes or None, size, 1)
         return receipt
 
@@ -127,9 +124,11 @@ class Producer:
         extra = attributes_bytes(attributes) if attributes else 0
         futures: list[asyncio.Future[list[Outcome]]] = []
         counts: list[int] = []
-        for piece, size in self._pieces(payloads, ENTRY_OVERHEAD_BYTES + extra):
-            if self._blocked or not self._has_room(size, len(piece)):
-                await self._room(size, len(piece))
+        for piece, size in pieces(
+            payloads, ENTRY_OVERHEAD_BYTES + extra, self._batch_messages_max, self._batch_bytes_max
+        ):
+            if not self._room.has(size, len(piece)):
+                await self._room.wait(size, len(piece))
             futures.append(self._add(piece, attributes or None, size, len(piece)))
             counts.append(len(piece))
         await asyncio.wait(futures) if futures else None
@@ -149,19 +148,6 @@ class Producer:
             start += count
         return checked(Receipts(start, runs, errors))
 
-    def _pieces(self, payloads: Iterable[bytes], overhead: int) -> Iterable[tuple[list[bytes], int]]:
-        piece: list[bytes] = []
-        size = 0
-        for payload in payloads:
-            more = len(payload) + overhead
-            if piece and (len(piece) >= self._batch_messages_max or size + more > self._batch_bytes_max):
-                yield piece, size
-                piece, size = [], 0
-            piece.append(payload)
-            size += more
-        if piece:
-            yield piece, size
-
     def _add(
         self, payloads: bytes | list[bytes], attributes: Attributes | None, size: int, count: int
     ) -> asyncio.Future[Any]:
@@ -175,32 +161,6 @@ class Producer:
         self._outbox.add(Entry(payloads, attributes, size, future), count)
         self._wake.set()
         return future
-
-    def _has_room(self, size: int, count: int) -> bool:
-        box = self._outbox
-        return not box.messages or (
-            box.bytes + size <= self._pending_bytes_max and box.messages + count <= self._pending_messages_max
-        )
-
-    async def _room(self, size: int, count: int) -> None:
-        self._check()
-        turn: asyncio.Future[None] = self._loop.create_future()
-        self._blocked.append(turn)
-        try:
-            # The first in line is woken at each answer; the others wait behind it.
-            while self._blocked[0] is not turn or not self._has_room(size, count):
-                await turn
-                self._check()
-                turn_next: asyncio.Future[None] = self._loop.create_future()
-                self._blocked[self._blocked.index(turn)] = turn_next
-                turn = turn_next
-        finally:
-            self._blocked.remove(turn)
-            self._unblock()
-
-    def _unblock(self) -> None:
-        if self._blocked and not self._blocked[0].done():
-            self._blocked[0].set_result(None)
 
     async def flush(self) -> None:
         """Waits until everything sent so far is answered. Raises only when the producer failed."""
@@ -349,7 +309,7 @@ class Producer:
         self._progress_at = self._loop.time()
         if not self._outbox.messages:
             self._idle.set()
-        self._unblock()
+        self._room.look()
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -380,21 +340,7 @@ class Producer:
             fail_entry(entry, unsent_error)
         for entry in doubtful:
             fail_entry(entry, sent_error)
-        for turn in self._blocked:
-            if not turn.done():
-                turn.set_result(None)
+        self._room.look()
         self._idle.set()
         if self._watch is not None:
             self._watch.cancel()
-
-
-def new_client_id(given: bytes | str | None) -> bytes:
-    """The bytes that name a producer or consumer: what was given (1 to 56 bytes), or 16 random ones."""
-    if given is None:
-        return uuid.uuid4().bytes
-    name = given.encode() if isinstance(given, str) else given
-    if not 1 <= len(name) <= CLIENT_ID_BYTES_MAX - SUFFIX_BYTES_MAX:
-        raise InvalidRequest(
-            "BAD_REQUEST", f"a client id has 1 to {CLIENT_ID_BYTES_MAX - SUFFIX_BYTES_MAX} bytes", definite=True
-        )
-    return name

@@ -15,7 +15,6 @@ from typing import overload
 
 from tandemq.errors import Refused, TandemqError
 
-
 _ID = struct.Struct(">IIHIH")
 
 

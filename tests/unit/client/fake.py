@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Self
 
 import grpc
 import grpc.aio
@@ -62,7 +62,7 @@ class FakeMember:
         self.consumed: list[FakeStream] = []
         self._server = grpc.aio.server()
 
-    async def __aenter__(self) -> FakeMember:
+    async def __aenter__(self) -> Self:
         self._server.add_generic_rpc_handlers((_Handlers(self),))
         port = self._server.add_insecure_port("127.0.0.1:0")
         self.endpoint = f"127.0.0.1:{port}"

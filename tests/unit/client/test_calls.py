@@ -15,8 +15,7 @@ from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import pair_service_pb2 as pair
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as pb
-
-from tests.unit.client.fake import FakeMember, QUEUE, refuse
+from tests.unit.client.fake import QUEUE, FakeMember, refuse
 
 ADMIN = "/tandemq.v1.QueueAdminService/"
 STATUS = "/tandemq.v1.PairService/GetPairStatus"

@@ -16,7 +16,6 @@ from tandemq.errors import LeaseLost, NotFound
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_service_pb2 as pb
-
 from tests.unit.client.fake import FakeMember, FakeStream
 
 
@@ -160,22 +159,22 @@ async def test_a_lost_lease_is_told(member: FakeMember) -> None:
 
 
 async def test_credit_returns_as_messages_are_taken_and_counts_the_buffer(member: FakeMember) -> None:
-    credits: list[list[int]] = [[], []]
+    granted: list[list[int]] = [[], []]
     taken, broken = asyncio.Event(), asyncio.Event()
 
     async def first(stream: FakeStream) -> None:
         await open_consumer(member, stream)
-        credits[0].append((await stream.read()).credit.messages)
+        granted[0].append((await stream.read()).credit.messages)
         await deliver(stream, 1, segment(1, [b"x"] * 5))
         await deliver(stream, 2, segment(6, [b"x"] * 4))
-        credits[0].append((await stream.read()).credit.messages)
+        granted[0].append((await stream.read()).credit.messages)
         taken.set()
         await broken.wait()
         await stream.break_off()
 
     async def second(stream: FakeStream) -> None:
         await open_consumer(member, stream)
-        credits[1].append((await stream.read()).credit.messages)
+        granted[1].append((await stream.read()).credit.messages)
         await deliver(stream, 3, segment(10, [b"x"]))
         await stream.over.wait()
 
@@ -190,12 +189,12 @@ async def test_credit_returns_as_messages_are_taken_and_counts_the_buffer(member
         broken.set()
         await _until(lambda: len(c._buffer) == 2)
         assert [batch.ranges() for batch in (await anext(batches), await anext(batches))] == [[(6, 4)], [(10, 1)]]
-    assert credits == [[10, 5], [6]]
+    assert granted == [[10, 5], [6]]
 
 
 async def _until(condition: Any) -> None:
     async with asyncio.timeout(5):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - the buffer has no event of its own
             await asyncio.sleep(0)
 
 

@@ -15,7 +15,7 @@ from tandemq.v1 import common_pb2 as common
 
 
 def test_every_reason_of_the_contract_has_a_rule() -> None:
-    names = {name.removeprefix("REASON_") for name in common.Reason.keys()}
+    names = {name.removeprefix("REASON_") for name in common.Reason.DESCRIPTOR.values_by_name}
     assert names == set(errors.RULES)
 
 

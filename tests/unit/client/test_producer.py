@@ -13,7 +13,6 @@ from tandemq.client.receipts import Level, domain_number, message_id
 from tandemq.errors import Closed, InDoubt, InvalidRequest, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import queue_service_pb2 as pb
-
 from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, rejected, serving
 
 
@@ -290,7 +289,7 @@ async def test_the_buffer_is_bounded(member: FakeMember) -> None:
             producer.send_nowait(b"3")
         blocked = [asyncio.create_task(producer.send(b"%d" % number)) for number in range(3, 8)]
         await asyncio.sleep(0)
-        assert len(producer._blocked) == 5
+        assert producer._room.waiting == 5
         go.set()
         await asyncio.gather(*futures, *blocked)
     assert ledger.payloads == [b"%d" % number for number in range(1, 8)]
