@@ -28,7 +28,7 @@ class Sample(NamedTuple):
 
 @dataclass(slots=True)
 class Record:
-    """Times are seconds since the run began."""
+    """Times are seconds since the pair was whole."""
 
     members: tuple[str, ...]
     samples: dict[str, list[Sample]] = field(default_factory=dict)  # by member, only changes

@@ -72,6 +72,7 @@ class Story:
         """Raises TandemqError, RuntimeError (a process failed) or TimeoutError, in groups; all processes are ended."""
         try:
             async with asyncio.timeout(DEADLINE_S), self._cluster.running():
+                self._began_s = time.monotonic()
                 self._tell(NOTE, "", f"pair {', '.join(self._cluster.members)} is whole; witness beside it")
                 await self._with_client()
         finally:
@@ -199,6 +200,7 @@ class Story:
         killed_s = self.now_s
         self._struck = (epoch, killed_s)
         pid = self._cluster.kill(victim)
+        self.record.saw(victim, GONE, 0, killed_s)
         self._ledger.on_kill(victim, epoch, killed_s)
         self._tell(KILL, victim, f"kill -9 {pid}: master {victim} is gone after {self._ledger.acknowledged:,} rows")
 
@@ -208,6 +210,7 @@ class Story:
         view = await self._cluster.wait_for(taken_over, "taken over", TAKEOVER_DEADLINE_S)
         heir = view.masters()[0]
         self._ledger.on_master(epoch_of(view, heir))
+        self.record.saw(heir, "MASTER", epoch_of(view, heir), self.now_s)
         took_ms = (self.now_s - killed_s) * 1000
         self._tell(
             TAKEOVER, heir, f"{heir} is master, epoch {epoch_of(view, heir)}, seen {took_ms:.0f} ms after the kill"

@@ -8,7 +8,7 @@ from html import escape
 from tandemq.demo.record import GONE, IN_SYNC, KILL, RESTART, TAKEOVER, Record
 
 WIDTH, HEIGHT = 1000, 348
-LEFT, RIGHT = 90, 976
+LEFT, RIGHT = 108, 976
 LANES_TOP, LANE_HEIGHT, LANE_STEP = 56, 34, 50
 CHART_TOP, CHART_BOTTOM = 176, 286
 BUCKET_S = 0.1
@@ -102,7 +102,8 @@ def _marks(record: Record, end_s: float) -> Iterator[str]:
                 f'<line x1="{x}" y1="{LANES_TOP - 8}" x2="{x}" y2="{CHART_BOTTOM}" stroke="{colour}" '
                 f'stroke-dasharray="4 3">{tooltip}</line>'
             )
-            yield f'<text x="{x - 26}" y="{top - 6}" fill="{colour}" font-weight="600">kill -9</text>'
+            style = f'fill="{colour}" font-weight="600" text-anchor="end"'
+            yield f'<text x="{x - 4}" y="{top - 4}" {style}>kill -9</text>'
         else:
             top = _lane_top(record.members.index(event.member)) + LANE_HEIGHT
             yield f'<path d="M{x} {top} l-4 8 h8 z" fill="{colour}">{tooltip}</path>'
