@@ -42,9 +42,8 @@ class LoopThread:
         future = self.submit(work)
         try:
             return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        finally:
+            future.cancel()  # does nothing unless the caller was interrupted
 
     def call_soon(self, work: Callable[[], None]) -> None:
         """Runs a function on the loop's thread; does not wait."""

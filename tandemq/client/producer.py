@@ -155,6 +155,7 @@ class Producer:
         future: asyncio.Future[Any] = self._loop.create_future()
         if not self._outbox.messages:
             self._progress_at = self._loop.time()
+            self._attempts.progress()
             self._idle.clear()
             if self._watch is None:
                 self._watch = self._loop.call_later(self._policy.total_s, self._watch_progress)
@@ -195,7 +196,11 @@ class Producer:
         async for attempt in self._attempts.retrying():
             with attempt:
                 await self._wanted()
-                await self._session(self._attempts.endpoint)
+                try:
+                    await self._session(self._attempts.endpoint)
+                finally:
+                    if self._idle.is_set():
+                        self._attempts.progress()  # a stream that nobody needed is no failure
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -323,3 +323,28 @@ async def test_abort_says_what_was_sent_is_in_doubt(member: FakeMember) -> None:
         with pytest.raises(Closed) as caught:
             await future
         assert not caught.value.definite
+
+
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_stream_that_breaks_after_a_long_rest_is_reopened(member: FakeMember, busy: bool) -> None:
+    """The deadline counts while something waits: an idle hour before the break is no hour without progress."""
+    ledger, rest_is_over = Ledger(), asyncio.Event()
+
+    async def answers_one_and_breaks(stream: FakeStream) -> None:
+        client_id = await open_producer(member, stream, ledger)
+        await stream.write(**ledger.execute(client_id, (await stream.read()).batch))
+        if busy:
+            await stream.read()
+        else:
+            await rest_is_over.wait()
+        await stream.break_off()
+
+    member.produce = [answers_one_and_breaks, serving(member, ledger)]
+    async with aio.connect(member.endpoint) as client, client.producer("q") as producer:
+        await producer.send(b"1")
+        producer._attempts._started -= 3600
+        if not busy:
+            rest_is_over.set()
+            await member.produced[0].over.wait()
+        assert (await producer.send(b"2")).index == 2
+    assert ledger.payloads == [b"1", b"2"]
