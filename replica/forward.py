@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 Context = Any
 QUERY = "/tandemq.v1."
+ANSWER_S = 0.05
+"""What an answer needs to reach a caller whose time is nearly over."""
+LOOK_S = 0.25
+"""Between two looks at whether a call is parked again."""
 
 
 def time_left_s(context: Context, otherwise_ms: int) -> float:
@@ -35,9 +39,19 @@ def time_left_s(context: Context, otherwise_ms: int) -> float:
     return left if left is not None else otherwise_ms / 1000
 
 
+def park_s(context: Context, park_ms: int) -> float:
+    """How long a call is parked: the park time, or a little less than its caller waits, so that the answer arrives."""
+    return max(0.0, min(time_left_s(context, park_ms) - ANSWER_S, park_ms / 1000))
+
+
 def came_over_a_hop(context: Context) -> bool:
     """Whether the peer sent this call on."""
     return any(key == HOP for key, _ in context.invocation_metadata() or ())
+
+
+def member_of(members: Members, context: Context) -> str:
+    """The member that the client is attached to: the peer, when it sent the call on."""
+    return members.peer if came_over_a_hop(context) else members.member
 
 
 async def wait_for_master(members: Members, domain_of: Callable[[], Domain], context: Context) -> Domain | None:
@@ -46,7 +60,7 @@ async def wait_for_master(members: Members, domain_of: Callable[[], Domain], con
     """
     loop = asyncio.get_running_loop()
     hop = came_over_a_hop(context)
-    until = loop.time() + min(time_left_s(context, members.park_ms), members.park_ms / 1000)
+    until = loop.time() + park_s(context, members.park_ms)
     while True:
         domain = domain_of()
         if domain.replication.serving:

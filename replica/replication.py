@@ -53,6 +53,8 @@ class Replication:
         """Log index of the first record of our epoch: nothing commits below it in a new epoch (P10)."""
         self.connected = False
         self.hello: DomainHello | None = None
+        self.hello_is_new = False
+        """No SYNC was made from it yet."""
         self.lost_at_ms: int | None = None
         self.refused = False
         self.was_master = False
@@ -84,6 +86,10 @@ class Replication:
             self.read_at_ms = now_ms
             self.shared.effects.append(GetRegister())
 
+    def distrust(self, now_ms: int) -> None:
+        """Somebody knows of a higher epoch: ask the register before its time."""
+        self._read_register(now_ms)
+
     def on_register(self, register: Register | None, now_ms: int) -> None:
         """The register as it is; None when it cannot be read now."""
         self.reading = False
@@ -94,9 +100,7 @@ class Replication:
         if self.serving:
             self._check_own(register)
         if self.sync_when_read and self.serving:
-            self.sync_when_read = False
-            if self.hello is not None:
-                self.source.begin(self.hello)
+            self._begin_sync()
         if register is not None:
             self._decide(now_ms)
 
@@ -197,10 +201,17 @@ class Replication:
         shared.become(Role.MASTER, reason)
         self.lost_at_ms = None if self.connected else self.lost_at_ms
         self.source.stop()
-        if self.connected and self.hello is not None:
-            self.source.begin(self.hello)
+        self._begin_sync()
         self.advance()
         self.mastership.on_serving()
+
+    def _begin_sync(self) -> None:
+        # P12: one HELLO, one SYNC. The peer's log goes on with what we send; a second SYNC from the same HELLO would cut
+        # what it has acknowledged since. The peer sends a new HELLO when it hears that we stepped down.
+        self.sync_when_read = False
+        if self.connected and self.hello is not None and self.hello_is_new:
+            self.hello_is_new = False
+            self.source.begin(self.hello)
 
     def to_probe(self, reason: str) -> None:
         """Stop: no effect of ours is visible until the register and the peer have spoken again (P6, P7)."""
@@ -265,7 +276,10 @@ class Replication:
         """Where the peer stands now (P12)."""
         shared = self.shared
         self.hello = hello
+        self.hello_is_new = self.source.phase is Phase.IDLE
         peer_is_master = hello.role in (Role.MASTER.value, Role.MASTER_SUSPENDED.value)
+        if shared.role is Role.REPLICA and hello.role == Role.PROBE.value:
+            self.to_probe("the master has stepped down")  # else both would wait: we for its SYNC, it for our claim (P8)
         if self.serving:
             if hello.epoch > shared.state.epoch or hello.promised_epoch > shared.state.epoch:
                 self.to_probe("the peer has a higher epoch")

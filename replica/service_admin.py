@@ -251,10 +251,6 @@ class AdminHandlers:
 
     # -- instances of a replicated queue (R099-R101, R109, R124, R125) -----------------------------------------------
 
-    def _member_of(self, context: Context) -> str:
-        """The member that the client is attached to: the peer, when it sent the call on."""
-        return self.members.peer if forward.came_over_a_hop(context) else self.members.member
-
     async def open_replicated(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.OpenReplicatedQueue. Answers once this member's copy is synchronised (R115)."""
         parsed = await parse(pb.OpenReplicatedQueueRequest, request, context)
@@ -331,7 +327,7 @@ class AdminHandlers:
         parsed: Any,
         reply: Callable[[Domain, QueueDone], Any],
     ) -> bytes:
-        member = self._member_of(context)
+        member = forward.member_of(self.members, context)
         return await self._change(
             method,
             request,

@@ -14,8 +14,9 @@ from replica import bodies
 from replica.answers import abort, failure, header_of, refusal
 from replica.calls import Consumer, SettleCall
 from replica.effects import Failed, LeaseDone, Moved, SettleDone
-from replica.forward import pipe, wait_for_master
+from replica.forward import member_of, pipe, wait_for_master
 from replica.machine import milliseconds
+from replica.service_checks import problem_of_format, problem_of_receiving, stale_epoch
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     ConsumeOpened,
@@ -86,7 +87,7 @@ class ConsumeStream:
             client_id=open_.client_id,
             duration_ms=milliseconds(open_.lease_duration) if open_.HasField("lease_duration") else 0,
             immediate=open_.settle_mode == SettleMode.SETTLE_MODE_IMMEDIATE,
-            member=self.members.member,
+            member=member_of(members, context),
         )
 
     # -- what the core says ----------------------------------------------------------------------------------------
@@ -219,10 +220,15 @@ async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  #
     open_ = request.open
     if not 1 <= len(open_.client_id) <= 64:
         await abort(context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
+    problem = problem_of_receiving(open_, members.node.limits.lease_ms_max) or problem_of_format(open_)
+    if problem is not None:
+        await abort(context, problem)
     domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context)
     if domain is None:
         await pipe(members, "QueueService/Consume", bytes(frame), context)
     else:
+        if (stale := stale_epoch(members, domain, open_.epoch)) is not None:
+            await abort(context, stale)
         await _check_queue(members, domain, open_, context)
         await ConsumeStream(members, context, domain, open_).run()
 

@@ -13,6 +13,7 @@ from replica.answers import abort, ack_of, failure, header_of, refusal
 from replica.calls import EnqueueCall
 from replica.effects import EnqueueDone, Failed, Moved
 from replica.machine import Refused, columns_of
+from replica.service_checks import stale_epoch
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import (
     EnqueueAck,
@@ -113,6 +114,9 @@ class ProduceStream:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Produce must be open"))
         if not 1 <= len(request.open.client_id) <= 64:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
+        domain = self.members.of_queue(request.open.queue)
+        if (stale := stale_epoch(self.members, domain, request.open.epoch)) is not None:
+            await abort(self.context, stale)
         return request.open
 
     async def _parse(self, frame: bytes) -> ProduceRequest:

@@ -16,6 +16,7 @@ from replica.answers import FutureWaiter, abort, entry_error, header_of, level_o
 from replica.calls import Consumer, EnqueueCall, SettleCall
 from replica.effects import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.machine import Refused, columns_of, milliseconds
+from replica.service_checks import problem_of_receiving, problem_of_ttl, stale_epoch
 from replica.service_produce import ProduceStream
 from tandemq.v1.common_pb2 import Completion, Reason
 from tandemq.v1.common_pb2 import Warning as WarningKind
@@ -84,6 +85,8 @@ class QueueHandlers:
 
     def __init__(self, members: Members) -> None:
         self.members = members
+        self._waiting: dict[bytes, Consumer] = {}
+        """Dequeue calls that wait at this master, by request id: at most one of an id is handed messages."""
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For the server; requests and replies are bytes."""
@@ -112,6 +115,8 @@ class QueueHandlers:
         """See QueueService.Enqueue. At a replica it is held like a batch, so the body travels once."""
         parsed = await parse(EnqueueRequest, request, context)
         await check_request_id(parsed.request_id, context)
+        if (problem := problem_of_ttl(parsed.messages)) is not None:
+            await abort(context, problem)
         batch = enqueue_batch(parsed.queue, parsed)
         try:
             columns = columns_of(EnqueueBatch.FromString(batch))
@@ -121,7 +126,6 @@ class QueueHandlers:
         if len(batch) > node.limits.batch_bytes_max:
             text = f"a batch of {len(batch)} bytes; the limit is {node.limits.batch_bytes_max}"
             await abort(context, refusal(Reason.REASON_MESSAGE_TOO_LARGE, text))
-        left_s = forward.time_left_s(context, self.members.park_ms)
         while True:
             waiter = FutureWaiter()
             call = EnqueueCall(
@@ -137,18 +141,37 @@ class QueueHandlers:
                 member=self.members.member,
             )
             domain = self.members.of_queue(parsed.queue)
+            if (stale := stale_epoch(self.members, domain, parsed.epoch)) is not None:
+                await abort(context, stale)
             domain.submit(call, node.clock.now_ms())
             node.dispatch(domain)
             try:
-                result = await asyncio.wait_for(waiter.future, min(left_s, max(self.members.park_ms / 1000, left_s)))
-            except TimeoutError:
-                await abort(context, Failed(*domain.no_master()))
+                result = await self._unparked(domain, call, waiter, context)
             finally:
                 waiter.cancelled = True
             if isinstance(result, EnqueueDone):
                 return self._enqueued(domain, parsed, result)
             if isinstance(result, Failed):
                 await abort(context, result)
+
+    async def _unparked(
+        self, domain: Domain, call: EnqueueCall, waiter: FutureWaiter, context: Context
+    ) -> EnqueueDone | Failed | Moved:
+        """The answer; NO_MASTER when the call was still parked after the park time, for then it had no effect.
+
+        One that is held or ordered may yet take effect: its caller's deadline ends the wait, in doubt (rulings.md 11).
+        """
+        wait_s = forward.park_s(context, self.members.park_ms)
+        while True:
+            try:
+                result = await asyncio.wait_for(asyncio.shield(waiter.future), wait_s)
+            except TimeoutError:
+                if call in domain.holding.parked:
+                    return Failed(*domain.no_master())
+                wait_s = forward.LOOK_S
+            else:
+                assert isinstance(result, (EnqueueDone, Failed, Moved))
+                return result
 
     def _enqueued(self, domain: Domain, request: EnqueueRequest, done: EnqueueDone) -> bytes:
         header = header_of(self.members, domain, volatile=done.volatile)
@@ -183,6 +206,8 @@ class QueueHandlers:
         """See QueueService.Dequeue."""
         parsed = await parse(DequeueRequest, request, context)
         await check_request_id(parsed.request_id, context)
+        if (problem := problem_of_receiving(parsed, self.members.node.limits.lease_ms_max)) is not None:
+            await abort(context, problem)
         if not parsed.client_id:
             parsed.client_id = parsed.request_id
         return await forward.unary(
@@ -195,6 +220,8 @@ class QueueHandlers:
         )
 
     async def _dequeue(self, domain: Domain, request: DequeueRequest, context: Context) -> bytes | Failed | Moved:
+        if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
+            return stale
         node = self.members.node
         waiter = FutureWaiter()
         consumer = Consumer(
@@ -208,8 +235,9 @@ class QueueHandlers:
             one_shot=True,
             request_id=request.request_id,
             request_hash=fingerprint(request.queue.encode()),
-            member=self.members.member,
+            member=forward.member_of(self.members, context),
         )
+        self._take_the_place(domain, consumer)
         domain.attach(consumer, node.clock.now_ms())
         node.dispatch(domain)
         wait_s = request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else 0.0
@@ -230,6 +258,16 @@ class QueueHandlers:
         finally:
             waiter.cancelled = True
             domain.consumers.detach(consumer)
+            if self._waiting.get(request.request_id) is consumer:
+                del self._waiting[request.request_id]
+
+    def _take_the_place(self, domain: Domain, consumer: Consumer) -> None:
+        """The newest caller of an id waits on; an older one, most likely gone, is answered that there was nothing."""
+        older = self._waiting.get(consumer.request_id)
+        if older is not None and older.attached:
+            domain.consumers.detach(older)
+            older.waiter.answer(LeaseDone(older.queue_id, older.queue, 0, (), duplicate=False))
+        self._waiting[consumer.request_id] = consumer
 
     def _dequeued(self, domain: Domain, request: DequeueRequest, result: object) -> bytes | Failed | Moved:
         if isinstance(result, (Failed, Moved)):
@@ -254,6 +292,8 @@ class QueueHandlers:
         )
 
     async def _settle(self, domain: Domain, request: SettleRequest) -> bytes | Failed | Moved:
+        if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
+            return stale
         node = self.members.node
         waiter = FutureWaiter()
         parts = [part.SerializeToString(deterministic=True) for part in request.settlements]
