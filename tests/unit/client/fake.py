@@ -46,9 +46,18 @@ class FakeStream:
         await self._context.abort(grpc.StatusCode.UNAVAILABLE, "broken")
 
 
-async def refuse(context: Any, reason: int, message: str = "", **metadata: str) -> None:
+async def refuse(context: Any, reason: int, message: str = "", retry_after_s: int = 0, **metadata: str) -> None:
     error = common.Error(reason=reason, message=message, metadata=metadata)
+    if retry_after_s:
+        error.retry_after.FromSeconds(retry_after_s)
     await context.abort(status_for(reason), message, ((DETAILS_KEY, status_details(error)),))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Lets the loop run until something is so that has no event of its own."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - said above
+            await asyncio.sleep(0)
 
 
 class FakeMember:

@@ -16,7 +16,7 @@ from tandemq.errors import LeaseLost, NotFound
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_service_pb2 as pb
-from tests.unit.client.fake import FakeMember, FakeStream
+from tests.unit.client.fake import FakeMember, FakeStream, until
 
 
 @pytest.fixture
@@ -187,15 +187,9 @@ async def test_credit_returns_as_messages_are_taken_and_counts_the_buffer(member
         assert len(await anext(batches)) == 5
         await taken.wait()
         broken.set()
-        await _until(lambda: len(c._buffer) == 2)
+        await until(lambda: len(c._buffer) == 2)
         assert [batch.ranges() for batch in (await anext(batches), await anext(batches))] == [[(6, 4)], [(10, 1)]]
     assert granted == [[10, 5], [6]]
-
-
-async def _until(condition: Any) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - the buffer has no event of its own
-            await asyncio.sleep(0)
 
 
 async def test_closing_gives_back_what_was_not_taken(member: FakeMember) -> None:

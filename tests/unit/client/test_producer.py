@@ -13,7 +13,7 @@ from tandemq.client.receipts import Level, domain_number, message_id
 from tandemq.errors import Closed, InDoubt, InvalidRequest, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import queue_service_pb2 as pb
-from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, rejected, serving
+from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, rejected, serving, until
 
 
 @pytest.fixture
@@ -345,6 +345,6 @@ async def test_a_stream_that_breaks_after_a_long_rest_is_reopened(member: FakeMe
         producer._attempts._started -= 3600
         if not busy:
             rest_is_over.set()
-            await member.produced[0].over.wait()
+            await until(lambda: producer._attempts.failures or producer._failed)
         assert (await producer.send(b"2")).index == 2
     assert ledger.payloads == [b"1", b"2"]
