@@ -5,14 +5,17 @@ unanswered.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import grpc
 from google.protobuf.message import DecodeError
 
+from replica import forward
 from replica.answers import abort, ack_of, failure, header_of, refusal
 from replica.calls import EnqueueCall
 from replica.effects import EnqueueDone, Failed, Moved
 from replica.machine import Refused, columns_of
+from replica.members import HOP
 from replica.service_checks import stale_epoch
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import (
@@ -25,8 +28,6 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
-    import grpc
-
     from replica.effects import Answer
     from replica.members import Members
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
@@ -95,7 +96,8 @@ class ProduceStream:
     async def run(self) -> None:
         """Until the producer has closed its side and everything is answered."""
         open_ = await self._read_open()
-        await self.context.write(self._opened(open_).SerializeToString())
+        last_sequence = await self._last_sequence(open_)
+        await self.context.write(self._opened(open_, last_sequence).SerializeToString())
         writer = asyncio.create_task(self._write())
         try:
             await self._read(open_)
@@ -125,10 +127,30 @@ class ProduceStream:
         except DecodeError:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the frame is not a ProduceRequest"))
 
-    def _opened(self, open_: ProduceOpen) -> ProduceResponse:
+    async def _last_sequence(self, open_: ProduceOpen) -> int:
+        """From the master alone: a replica may lag, and a producer that numbers from its answer would lose messages."""
+        members = self.members
+        while True:
+            domain = await forward.wait_for_master(members, lambda: members.of_queue(open_.queue), self.context)
+            if domain is not None:
+                machine = domain.shared.machine
+                return machine.last_sequence(open_.queue, open_.client_id) if machine is not None else 0
+            call: Any = members.channel().stream_stream(forward.QUERY + "QueueService/Produce")(
+                metadata=((HOP, members.member),)
+            )
+            try:
+                await call.write(ProduceRequest(open=open_).SerializeToString())
+                frame = await call.read()
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                frame = None
+            finally:
+                call.cancel()
+            if isinstance(frame, bytes):
+                return ProduceResponse.FromString(frame).opened.last_sequence
+            await asyncio.sleep(0.02)  # the master has just gone: the next one is about to be known
+
+    def _opened(self, open_: ProduceOpen, last: int) -> ProduceResponse:
         domain = self.members.of_queue(open_.queue)
-        machine = domain.shared.machine
-        last = machine.last_sequence(open_.queue, open_.client_id) if machine is not None else 0
         opened = ProduceOpened(
             header=header_of(self.members, domain),
             last_sequence=last,
