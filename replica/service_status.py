@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PAIR_SERVICE = "tandemq.v1.PairService"
 MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
-DIGEST_RECORDS_MAX = 200_000
+DIGEST_RECORDS_MAX = 100_000
 """Above this many live records a status leaves the state digest out: it walks over all of the state."""
 
 Context = Any
@@ -42,6 +42,7 @@ class StatusHandlers:
         self.incarnation = incarnation
         self.facts = facts
         self.started_ms = monotonic_ms()
+        self._digests: dict[str, tuple[int, int, str]] = {}
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
         """For the server; requests and replies are bytes."""
@@ -98,13 +99,30 @@ class StatusHandlers:
             commit_index=shared.commit_index,
             applied_index=machine.applied_index if machine is not None else 0,
             digest=shared.log.digest.hex(),
-            state_digest=machine.digest().hex() if machine is not None else "",
+            state_digest=self._state_digest(domain),
             in_sync_set=sorted(domain.replication.required) or shared.state.in_sync_set,
             master=shared.master,
             peer_backlog=max(0, backlog),
             parked=len(domain.holding),
             last_change=shared.last_change,
         )
+
+    def _state_digest(self, domain: Domain) -> str:
+        """In hex; computed once for each applied index, and left out while it would take too long."""
+        machine = domain.shared.machine
+        if machine is None:
+            return ""
+        name, applied = domain.shared.name, machine.applied_index
+        known = self._digests.get(name)
+        if known is not None and known[:2] == (domain.shared.generation, applied):
+            return known[2]
+        numbers = [machine.queue_id(queue) for queue in machine.names()]
+        rows = sum(machine.queue(number).segments.rows for number in numbers if number is not None)
+        if rows > DIGEST_RECORDS_MAX:
+            return ""
+        digest = machine.digest().hex()
+        self._digests[name] = (domain.shared.generation, applied, digest)
+        return digest
 
     async def get_status(self, _request: bytes, _context: Context) -> bytes:
         """See PairService.GetPairStatus."""
