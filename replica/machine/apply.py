@@ -15,7 +15,7 @@ from replica.machine.plan_settle import ACK, EXTEND, REJECT, RELEASE, settled_ke
 from replica.machine.queue import Lease, QueueState
 from replica.machine.ranges import RangeSet, Run
 from replica.machine.requests import lease_id_of
-from replica.machine.segments import PLAIN, PRIORITY_DEFAULT, extra_of
+from replica.machine.segments import PRIORITY_DEFAULT, extra_of
 from replica.machine.state import Applied, State
 from tandemq.peer.v1 import record_pb2
 
@@ -71,14 +71,15 @@ def _enqueue(state: State, log_index: int, epoch: int, time_ms: int, op: record_
     if op.priorities or op.expires_at_ms or ordinals:
         priorities = _of_accepted(op.priorities, ordinals)
         expiries = _of_accepted(op.expires_at_ms, ordinals)
-        extra = extra_of(ordinals, bytes(priorities), array("Q", expiries) if any(expiries) else array("Q"))
-        queue.segments.append(start, log_index, count, op.payload_bytes, extra)
-        if extra.expires_at_ms:
-            queue.timed += count if len(expiries) == 1 else sum(1 for expiry in expiries if expiry)
+        expiry, each = _expiries(expiries)
+        extra = extra_of(ordinals, bytes(priorities), each)
+        queue.segments.append(start, log_index, count, op.payload_bytes, expiry, extra)
+        if expiry or each:
+            queue.timed += count if expiry else sum(1 for at_ms in each if at_ms)
             state.schedule_messages(queue, start, end)
         queue.make_ready(start, end)
     else:
-        queue.segments.append(start, log_index, count, op.payload_bytes, PLAIN)
+        queue.segments.append(start, log_index, count, op.payload_bytes)
         queue.ready[PRIORITY_DEFAULT].add(start, end)
     if op.volatiles:
         marks = _of_accepted(op.volatiles, ordinals)
@@ -98,6 +99,13 @@ def _enqueue(state: State, log_index: int, epoch: int, time_ms: int, op: record_
 
 def _of_accepted(column: Sequence[int], ordinals: Sequence[int]) -> Sequence[int]:
     return [column[ordinal] for ordinal in ordinals] if ordinals and len(column) > 1 else column
+
+
+def _expiries(column: Sequence[int]) -> tuple[int, array[int]]:
+    """One for all, or one each: only a batch whose messages differ pays for each of them."""
+    if not column or min(column) == max(column):
+        return (column[0] if column else 0), array("Q")
+    return 0, array("Q", column)
 
 
 def _marked(marks: Sequence[int], start: int, end: int) -> Iterable[Run]:

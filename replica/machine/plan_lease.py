@@ -63,7 +63,7 @@ def _choose(queue: QueueState, time_ms: int, messages_max: int, bytes_max: int) 
     for part in _deliverable(queue):
         if room <= 0:
             break
-        for start, end in _unexpired(part, time_ms) if part.extra.expires_at_ms else ((part.start, part.end),):
+        for start, end in _unexpired(part, time_ms) if part.timed else ((part.start, part.end),):
             end = min(end, start + room)
             size = part.payload_bytes * (end - start) // part.live
             if size > room_bytes:
@@ -96,7 +96,7 @@ def _unexpired(part: Part, time_ms: int) -> Iterator[Run]:
     """Expired ones wait for the EXPIRE record; nobody gets them meanwhile."""
     start = part.start
     for index in range(part.start, part.end):
-        if 0 < part.extra.expiry(part.offset + index - part.start) <= time_ms:
+        if 0 < part.expiry(index) <= time_ms:
             if start < index:
                 yield start, index
             start = index + 1

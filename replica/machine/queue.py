@@ -124,7 +124,9 @@ class QueueState:
         if not self.timed:
             return
         for part in self.segments.parts(start, end):
-            if part.extra.expires_at_ms:
+            if part.expires_at_ms:
+                yield part.expires_at_ms, part.start, part.end
+            elif part.extra.expires_at_ms:
                 for expiry, low, high in _equal_runs(part, part.extra.expires_at_ms):
                     if expiry:
                         yield expiry, low, high

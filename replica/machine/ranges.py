@@ -67,10 +67,6 @@ class RangeSet:
     def first(self) -> int:
         return self._edges[self._head]
 
-    @property
-    def last_end(self) -> int:
-        return self._edges[-1]
-
     def add(self, start: int, end: int) -> None:
         """The caller knows that nothing of it is in the set: counting would cost what merging saves."""
         edges = self._edges
@@ -150,19 +146,6 @@ class RangeSet:
             start = high
         if start < end:
             yield start, end
-
-    def pop_first(self, size: int, below: int) -> list[Run]:
-        """Takes the lowest integers out: at most so many, and only what is below the bound."""
-        found: list[Run] = []
-        for start, end in self.runs(0, below):
-            end = min(end, start + size)
-            found.append((start, end))
-            size -= end - start
-            if not size:
-                break
-        for start, end in found:
-            self.remove(start, end)
-        return found
 
 
 def _overlap(edges: array[int], at: int, until: int, start: int, end: int) -> int:

@@ -14,33 +14,16 @@ from typing import NamedTuple
 PRIORITY_DEFAULT = 4
 # Dropping a settled block costs nothing; a larger block would hold more settled rows back for one slow message.
 BLOCK_ROWS = 1_024
+# What `Segments.columns` gives: first index, log index, count, live, payload bytes, expiry (empty when all are 0).
+COLUMNS = "QQHHIQ"
 
 
 class Extra(NamedTuple):
-    """What only some segments have. A column is empty (default), has one entry for all, or one an accepted message."""
+    """What only some segments have. A column is empty (default) or has one entry an accepted message."""
 
     ordinals: array[int]  # empty: dense from 0
-    priorities: bytes  # empty: PRIORITY_DEFAULT
-    expires_at_ms: array[int]  # empty: never; 0: never
-
-    def priority(self, offset: int) -> int:
-        if not self.priorities:
-            return PRIORITY_DEFAULT
-        return self.priorities[offset if len(self.priorities) > 1 else 0]
-
-    def expiry(self, offset: int) -> int:
-        if not self.expires_at_ms:
-            return 0
-        return self.expires_at_ms[offset if len(self.expires_at_ms) > 1 else 0]
-
-    def expiry_run(self, offset: int, count: int) -> int:
-        """How many messages from this one on share its expiry, of a segment of `count`."""
-        if len(self.expires_at_ms) <= 1:
-            return count - offset
-        run = 1
-        while offset + run < count and self.expires_at_ms[offset + run] == self.expires_at_ms[offset]:
-            run += 1
-        return run
+    priorities: bytes  # empty: PRIORITY_DEFAULT; one entry: for all
+    expires_at_ms: array[int]  # empty: as the segment's; 0: never
 
 
 PLAIN = Extra(array("H"), b"", array("Q"))
@@ -64,11 +47,31 @@ class Part(NamedTuple):
     segment_count: int  # accepted messages of the whole segment
     live: int  # of them still in the queue
     payload_bytes: int  # of those
+    expires_at_ms: int  # of all of them; 0: never, or one each in `extra`
     extra: Extra
+
+    @property
+    def timed(self) -> bool:
+        return bool(self.expires_at_ms or self.extra.expires_at_ms)
+
+    def expiry(self, index: int) -> int:
+        """Of one message; 0: never."""
+        each = self.extra.expires_at_ms
+        return each[self.offset + index - self.start] if each else self.expires_at_ms
+
+    def expiry_run(self, index: int) -> int:
+        """End of the neighbours in the segment that share this message's expiry."""
+        each = self.extra.expires_at_ms
+        first = self.start - self.offset
+        end = first + self.segment_count
+        if each:
+            expiry = each[index - first]
+            end = next((at for at in range(index, end) if each[at - first] != expiry), end)
+        return end
 
 
 class _Block:
-    __slots__ = ("counts", "dead", "extras", "firsts", "lives", "logs", "sizes")
+    __slots__ = ("counts", "dead", "expiries", "extras", "firsts", "lives", "logs", "sizes")
 
     def __init__(self) -> None:
         self.firsts: array[int] = array("Q")  # rising; index of the first message
@@ -77,6 +80,7 @@ class _Block:
         self.lives: array[int] = array("H")  # of them still in the queue; 0: a dead row
         self.sizes: array[int] = array("I")  # payload bytes of the live ones
         self.dead = 0  # dead rows
+        self.expiries: array[int] | None = None  # of all messages of a row, if any row has one; 0: never
         self.extras: dict[int, Extra] | None = None  # by row
 
     def compact(self) -> None:
@@ -85,6 +89,8 @@ class _Block:
         for name in ("firsts", "logs", "counts", "lives", "sizes"):
             column = getattr(self, name)
             setattr(self, name, array(column.typecode, [column[row] for row in keep]))
+        if self.expiries:
+            self.expiries = array("Q", [self.expiries[row] for row in keep])
         if self.extras:
             self.extras = {at: self.extras[row] for at, row in enumerate(keep) if row in self.extras} or None
         self.dead = 0
@@ -100,7 +106,15 @@ class Segments:
         self._starts: list[int] = []  # first index of each block
         self.rows = 0  # live ones
 
-    def append(self, first_index: int, log_index: int, count: int, payload_bytes: int, extra: Extra = PLAIN) -> None:
+    def append(
+        self,
+        first_index: int,
+        log_index: int,
+        count: int,
+        payload_bytes: int,
+        expires_at_ms: int = 0,
+        extra: Extra = PLAIN,
+    ) -> None:
         if not self._blocks or len(self._blocks[-1].firsts) >= BLOCK_ROWS:
             self._blocks.append(_Block())
             self._starts.append(first_index)
@@ -109,6 +123,10 @@ class Segments:
             if block.extras is None:
                 block.extras = {}
             block.extras[len(block.firsts)] = extra
+        if expires_at_ms and block.expiries is None:
+            block.expiries = array("Q", bytes(8 * len(block.firsts)))
+        if block.expiries is not None:
+            block.expiries.append(expires_at_ms)
         block.firsts.append(first_index)
         block.logs.append(log_index)
         block.counts.append(count)
@@ -138,7 +156,9 @@ class Segments:
                 low, high = max(first, start), min(first + count, end)
                 if low < high and (live := block.lives[row]):
                     extra = block.extras.get(row, PLAIN) if block.extras else PLAIN
-                    yield Part(block.logs[row], low, high, low - first, count, live, block.sizes[row], extra)
+                    expiry = block.expiries[row] if block.expiries else 0
+                    log_index, size = block.logs[row], block.sizes[row]
+                    yield Part(log_index, low, high, low - first, count, live, size, expiry, extra)
             first_row = 0
 
     def take(self, start: int, end: int, freed: list[int]) -> int:
@@ -209,7 +229,7 @@ class Segments:
 
     def columns(self) -> tuple[list[array[int]], dict[int, Extra]]:
         """Live rows only, and extras by their place among them: equal for equal contents."""
-        columns: list[array[int]] = [array("Q"), array("Q"), array("H"), array("H"), array("I")]
+        columns: list[array[int]] = [array(kind) for kind in COLUMNS]
         extras: dict[int, Extra] = {}
         for block in self._blocks:
             keep = None if not block.dead else [row for row, live in enumerate(block.lives) if live]
@@ -217,9 +237,12 @@ class Segments:
                 base = len(columns[0])
                 places = enumerate(range(len(block.firsts)) if keep is None else keep)
                 extras |= {base + at: block.extras[row] for at, row in places if row in block.extras}
-            parts = (block.firsts, block.logs, block.counts, block.lives, block.sizes)
+            expiries = block.expiries or array("Q", bytes(8 * len(block.firsts)))
+            parts = (block.firsts, block.logs, block.counts, block.lives, block.sizes, expiries)
             for column, part in zip(columns, parts, strict=True):
                 column.extend(part if keep is None else array(part.typecode, [part[row] for row in keep]))
+        if not any(columns[-1]):
+            del columns[-1][:]
         return columns, extras
 
     @classmethod
@@ -228,9 +251,10 @@ class Segments:
         made.rows = len(columns[0])
         for base in range(0, made.rows, BLOCK_ROWS):
             block = _Block()
-            block.firsts, block.logs, block.counts, block.lives, block.sizes = (
+            block.firsts, block.logs, block.counts, block.lives, block.sizes, expiries = (
                 column[base : base + BLOCK_ROWS] for column in columns
             )
+            block.expiries = expiries if any(expiries) else None
             made._blocks.append(block)
             made._starts.append(block.firsts[0])
         for place, extra in extras.items():

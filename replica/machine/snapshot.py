@@ -22,7 +22,7 @@ from replica.machine.errors import Refused
 from replica.machine.limits import Limits
 from replica.machine.queue import Lease, QueueState, Totals
 from replica.machine.ranges import RangeSet
-from replica.machine.segments import PLAIN, Extra, Segments, extra_of
+from replica.machine.segments import COLUMNS, PLAIN, Extra, Segments, extra_of
 from replica.machine.state import State
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -31,7 +31,6 @@ FORMAT = 1
 _MAGIC = b"TQS"
 _HEAD = struct.Struct(">3sBQ")
 _LENGTH = struct.Struct(">Q")
-_SEGMENT_COLUMNS = "QQHHI"
 
 
 class _DomainRow(msgspec.Struct, array_like=True):
@@ -274,7 +273,7 @@ def _queue(row: _QueueRow) -> QueueState:
         row.timed,
     )
     queue.totals = Totals(*row.totals)
-    columns = [_column(kind, data) for kind, data in zip(_SEGMENT_COLUMNS, row.segments, strict=True)]
+    columns = [_column(kind, data) for kind, data in zip(COLUMNS, row.segments, strict=True)]
     queue.segments = Segments.from_columns(columns, {extra.place: _extra(extra) for extra in row.extras})
     queue.ready = [_range_set(edges) for edges in row.ready]
     queue.volatile = _range_set(row.volatile)

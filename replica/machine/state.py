@@ -72,9 +72,8 @@ class State:
         if queue is None:
             return []
         for part in queue.segments.parts(due.ident, due.ident + 1):
-            end = due.ident + part.extra.expiry_run(part.offset, part.segment_count)
-            if part.extra.expiry(part.offset) == due.when_ms:
-                return list(queue.ready_in(due.ident, end))
+            if part.expiry(due.ident) == due.when_ms:
+                return list(queue.ready_in(due.ident, part.expiry_run(due.ident)))
         return []
 
     def schedule_messages(self, queue: QueueState, start: int, end: int) -> None:

@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from replica.machine.segments import BLOCK_ROWS, PLAIN, Segments, extra_of
+from replica.machine.segments import BLOCK_ROWS, Segments, extra_of
 
 
 def filled(segments: int, count: int = 2) -> Segments:
@@ -54,14 +54,26 @@ def test_the_bytes_of_a_batch_leave_with_its_messages_and_none_stays_behind():
 def test_extras_stay_with_their_rows():
     made, freed = filled(BLOCK_ROWS, 1), []
     special = extra_of(array("H", [0, 2]), b"\x07\x01", array("Q", [5, 0]))
-    made.append(BLOCK_ROWS + 1, 99_999, 2, 10, special)
+    made.append(BLOCK_ROWS + 1, 99_999, 2, 10, extra=special)
     made.take(1, BLOCK_ROWS + 1, freed)
     parts = list(made.parts(1, 10 * BLOCK_ROWS))
     assert [(part.start, part.extra) for part in parts] == [(BLOCK_ROWS + 1, special)]
     assert made.locate(BLOCK_ROWS + 2) == (99_999, 2)
-    assert (special.priority(1), special.expiry(0), special.expiry(1)) == (1, 5, 0)
+    assert (parts[0].expiry(BLOCK_ROWS + 1), parts[0].expiry(BLOCK_ROWS + 2)) == (5, 0)
     assert extra_of(array("H"), b"\x03", array("Q")) is extra_of(array("H"), b"\x03", array("Q"))
-    assert PLAIN.priority(0) == 4
+
+
+def test_one_expiry_for_a_segment_is_a_column():
+    made, freed = Segments(), []
+    for at in range(BLOCK_ROWS):
+        made.append(1 + 2 * at, 10 + at, 2, 10, 700 + at if at > 5 else 0)
+    for at in range(0, BLOCK_ROWS, 2):
+        made.take(1 + 2 * at, 3 + 2 * at, freed)
+    made.take(3, 5, freed)  # more than half are gone
+    for part in (*made.parts(1, 5_000), *Segments.from_columns(*made.columns()).parts(1, 5_000)):
+        at = part.log_index - 10
+        assert (part.expiry(part.end - 1), part.timed) == ((700 + at, True) if at > 5 else (0, False))
+        assert part.expiry_run(part.start) == part.end
 
 
 def test_taking_what_has_gone_is_a_broken_invariant():
