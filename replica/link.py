@@ -2,8 +2,7 @@
 decides nothing.
 
 Data carries everything that must stay in order; Heartbeat is never behind it; Transfer is bulk. When any of them ends
-the connection is
-over for all three, and nothing of it crosses into the next one (P13).
+the connection is over for all three, and nothing of it crosses into the next one (P13).
 """
 
 from __future__ import annotations
@@ -14,10 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
+from google.protobuf.message import DecodeError
 
+from replica.answers import abort, refusal
 from replica.session import PeerRefused, Session, check_hello
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer, PeerServiceStub
+from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +125,7 @@ class Link:
             await data.write(PeerFrame(hello=self.hello()))
             first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
             if not isinstance(first, PeerFrame):
-                raise PeerRefused("the peer closed the stream before its HELLO")
+                raise PeerRefused(Reason.REASON_BAD_REQUEST, "the peer closed the stream before its HELLO")
             check_hello(first, self.hello(), self.peer.member)
             beat = stub.Heartbeat()
             await beat.write(HeartbeatFrame(member=self.member))
@@ -209,24 +211,29 @@ class PeerServicer(PeerServiceServicer):
             await self.link.accept(context)
         except PeerRefused as refused:
             self.link._note(str(refused))  # noqa: SLF001  # same module
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(refused))
+            await abort(context, refusal(refused.reason, str(refused)))
+        except DecodeError:
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Data is not a PeerFrame"))
         except TimeoutError:
             await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no HELLO came in time")
 
     async def Heartbeat(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
         """Signs of life; see PeerService.Heartbeat."""
-        await self._lend("beat", context)
+        await self._lend("beat", "Heartbeat", context)
 
     async def Transfer(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
         """Full transfers; see PeerService.Transfer."""
-        await self._lend("transfer", context)
+        await self._lend("transfer", "Transfer", context)
 
-    async def _lend(self, kind: str, context: Any) -> None:
-        first = await context.read()
+    async def _lend(self, kind: str, name: str, context: Any) -> None:
+        try:
+            first = await context.read()
+        except DecodeError:
+            text = f"the first frame of {name} is not a frame of that stream"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
         if getattr(first, "member", "") != self.link.peer.member:
-            await context.abort(
-                grpc.StatusCode.FAILED_PRECONDITION, f"only {self.link.peer.member} may open this stream"
-            )
+            text = f"only {self.link.peer.member} may open {name}, the caller names itself {first.member!r}"
+            await abort(context, refusal(Reason.REASON_WRONG_PAIR, text))
         await self.link.lend(kind, context)
 
 

@@ -141,6 +141,7 @@ class Manager:
         if self._link is not None:
             node.spawn(self._link.run())
             node.spawn(self._watch_peer(self._link))
+        node.spawn(self._watch_room(node))
         node.spawn(self._watch_failure(node))
 
     def _limits(self, domain: str) -> Limits:
@@ -341,10 +342,15 @@ class Manager:
                 for domain in node.paired():
                     domain.on_lost(now, refused=link.refused)
                     node.dispatch(domain)
+
+    async def _watch_room(self, node: Node) -> None:
+        """Sending stops while there is still room to settle."""
+        while True:
             usage = node.store.usage()
             full = usage.used_bytes > ENQUEUE_STORE_SHARE * usage.map_bytes
             for domain in node.domains.values():
                 domain.orders.storage_full = full
+            await asyncio.sleep(WATCH_S)
 
     def _held_call(self, frame: PeerFrame) -> EnqueueCall:
         """A batch that the peer holds for one of its clients."""

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from typing import TYPE_CHECKING
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica.node import monotonic_ms
-from replica.sync_source import FRAME_BYTES_MAX, NeedRead
+from replica.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.transfer import Receiver, frames_of, wait_for_begin
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame
+from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -24,36 +27,59 @@ if TYPE_CHECKING:
     from replica.effects import StartTransfer
     from replica.link import Stream
     from replica.node import Node
+    from replica.sync_source import SyncSource
 
 log = logging.getLogger("tandemq.session")
 
 PROTOCOL_MIN = PROTOCOL_MAX = 1
+FRAMES_UNANSWERED_MAX = 2
+"""Frames of live records towards the peer: one is committed there while the next one travels."""
+
+
+# What a frame raises that nobody meant as one: the peer's fault, never this member's state.
+_MALFORMED = (DecodeError, ValueError, KeyError, IndexError, struct.error)
 
 
 class PeerRefused(Exception):  # noqa: N818  # an answer, not a fault
     """The other side may not be the peer, or not like this; the text says what to do."""
 
+    def __init__(self, reason: Reason, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
 
 def check_hello(frame: PeerFrame, own: Hello, expected_member: str) -> None:
     """Refuse whoever is not the other member of this pair (malformed frames included)."""
     if not frame.HasField("hello"):
-        raise PeerRefused("the first frame of a Data stream must be HELLO")
+        raise PeerRefused(Reason.REASON_BAD_REQUEST, "the first frame of a Data stream must be HELLO")
     hello = frame.hello
     if hello.pair != own.pair:
-        raise PeerRefused(
-            f"WRONG_PAIR: this is pair {own.pair!r}, the caller belongs to {hello.pair!r}; check peer address"
-        )
+        text = f"this is pair {own.pair!r}, the caller belongs to {hello.pair!r}; check [peer] address"
+        raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
     if hello.member != expected_member:
-        raise PeerRefused(
-            f"WRONG_PAIR: the other member is {expected_member!r}, the caller is {hello.member!r}; check [peer]"
-        )
+        text = f"the other member is {expected_member!r}, the caller is {hello.member!r}; check [peer]"
+        raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
     if hello.instance_id == own.instance_id:
-        raise PeerRefused("WRONG_PAIR: both members run on copies of one data directory; empty one of them")
+        text = "both members run on copies of one data directory; empty one of them"
+        raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
     if hello.protocol_min > PROTOCOL_MAX or hello.protocol_max < PROTOCOL_MIN:
         raise PeerRefused(
-            f"NEWER_FORMAT: the peer speaks protocol {hello.protocol_min} to {hello.protocol_max}, "
-            f"this member {PROTOCOL_MIN} to {PROTOCOL_MAX}; upgrade the older one"
+            Reason.REASON_NEWER_FORMAT,
+            f"the peer speaks protocol {hello.protocol_min} to {hello.protocol_max}, "
+            f"this member {PROTOCOL_MIN} to {PROTOCOL_MAX}; upgrade the older one",
         )
+
+
+def is_busy(source: SyncSource) -> bool:
+    """Whether live records had better wait for the next frame, whose cost hardly depends on how many are in it.
+
+    The acknowledgement that ends this wakes the writer. What the peer has asked for again counts as not sent, and a
+    commit index that answers its held requests does not wait.
+    """
+    if source.phase is not Phase.LIVE or (source.held_open and source.commit_sent < source.shared.commit_index):
+        return False
+    unanswered = sum(source.peer_durable < last < source.cursor for last, _ in source.in_flight)
+    return unanswered >= FRAMES_UNANSWERED_MAX
 
 
 class Session:
@@ -98,7 +124,9 @@ class Session:
         finally:
             # Also when the handler itself is cancelled, which is how a server hears that the caller's connection broke.
             self._end()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(result, Exception) and not self.node.failed.done():
+                self.node.failed.set_result(result)  # a broken invariant of our own: stop, as in every other task
         return self.why
 
     def _end(self) -> None:
@@ -116,16 +144,22 @@ class Session:
 
     async def _guard(self, work: Coroutine[object, object, None]) -> None:
         """Whatever ends a stream ends the session; what is not the network's fault is said aloud."""
+        why = "a task of it failed"
         try:
             await work
-            self.close("a stream was closed")
+            why = "a stream was closed"
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
-            self.close(f"{type(error).__name__}")
+            why = type(error).__name__
         except CorruptRecord as corrupt:
             log.error("what the peer sent cannot be taken, starting over: %s", corrupt)
-            self.close("corrupt transfer")
+            why = "corrupt transfer"
+        except _MALFORMED as error:
+            log.error("the peer sent a frame that cannot be taken, starting over: %r", error)
+            why = "malformed frame"
         except grpc.aio.BaseError as error:
-            self.close(f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+        finally:
+            self.close(why)  # in every case: a session without its reader beats on and carries nothing
 
     # -- Data ------------------------------------------------------------------------------------------------------
 
@@ -167,6 +201,8 @@ class Session:
             node.send_wake.clear()
             frames, node.outbox = node.outbox, []
             for domain in node.paired():
+                if is_busy(domain.source):
+                    continue
                 pulled = domain.source.pull()
                 if isinstance(pulled, NeedRead):
                     pulled = await self._read_stored(domain, pulled)
