@@ -178,13 +178,14 @@ class Orders:
         log_index = self.order(plan.header, call.batch, volatile_body=all_volatile, held=held)
         if call.waiter is None:
             return
+        epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it
 
         def answer() -> None:
             now = self.replication.copies
             if now < wanted:
                 self.reply(call.waiter, Failed(*not_enough(now, wanted)))
             else:
-                self.reply(call.waiter, enqueue_done(call, op, log_index, self.shared.state.epoch, now))
+                self.reply(call.waiter, enqueue_done(call, op, log_index, epoch, now))
 
         self.when_committed(log_index, answer, lambda: self.repark(call))
 
