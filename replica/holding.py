@@ -166,11 +166,11 @@ class Holding:
             return
         assert not isinstance(plan, Fresh), "the master knew this request at an index that is applied here"
         for run in plan.runs:
-            self.orders.reply(call.waiter, repeated(run, self._copies))
+            self.orders.reply(call.waiter, repeated(run, self._copies_of(run.log_index)))
 
-    @property
-    def _copies(self) -> int:
-        return 2 if self.target.opened else 1
+    def _copies_of(self, log_index: int) -> int:
+        # What a master acknowledged alone is committed before it is durable here.
+        return 2 if self.target.opened and log_index <= self.shared.durable_index else 1
 
     def _on_apply(self, record: Pending) -> None:
         """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not
@@ -183,7 +183,7 @@ class Holding:
         key = (record.header.request_id or op.client_id, machine.queue(op.queue_id).name, op.first_sequence)
         call = self._release(key)
         if call is not None:
-            done = enqueue_done(call, op, record.log_index, record.epoch, self._copies)
+            done = enqueue_done(call, op, record.log_index, record.epoch, self._copies_of(record.log_index))
             self.orders.reply(call.waiter, done)
 
     def expire(self, now_ms: int) -> None:

@@ -48,6 +48,8 @@ class Replication:
         self.claim: ClaimUnderWay | None = None
         self.required: frozenset[str] = frozenset()
         """Members whose fsync a commit needs; never narrower than what the register names or may come to name (P2)."""
+        self.alone_up_to = 0
+        """Released alone and not yet seen at the peer that is required since; 0: there is nothing of the kind."""
         self.serving = False
         self.epoch_first = 0
         """Log index of the first record of our epoch: nothing commits below it in a new epoch (P10)."""
@@ -194,6 +196,7 @@ class Replication:
     def _serve(self, members: frozenset[str], reason: str) -> None:
         shared = self.shared
         self.required = members
+        self.alone_up_to = 0
         self.serving = True
         self.was_master = True
         shared.master = shared.member
@@ -206,8 +209,8 @@ class Replication:
         self.mastership.on_serving()
 
     def _begin_sync(self) -> None:
-        # P12: one HELLO, one SYNC. The peer's log goes on with what we send; a second SYNC from the same HELLO would cut
-        # what it has acknowledged since. The peer sends a new HELLO when it hears that we stepped down.
+        # P12: one HELLO, one SYNC. The peer's log goes on with what we send; a second SYNC from the same HELLO would
+        # cut what it has acknowledged since. The peer sends a new HELLO when it hears that we stepped down.
         self.sync_when_read = False
         if self.connected and self.hello is not None and self.hello_is_new:
             self.hello_is_new = False
@@ -319,6 +322,8 @@ class Replication:
         """The replica holds everything up to SYNC_END: require it from now on, then publish it (P3)."""
         if not self.serving or not self.source.on_open_ack(ack):
             return
+        if self.shared.peer not in self.required:
+            self.alone_up_to = self.shared.commit_index
         self.required = self.required | {self.shared.peer}
         self.advance()
         register = self.register
@@ -366,7 +371,7 @@ class Replication:
     @property
     def copies(self) -> int:
         """Members that hold what is committed now."""
-        return len(self.required)
+        return 1 if self.alone_up_to else len(self.required)
 
     @property
     def can_commit(self) -> bool:
@@ -380,6 +385,8 @@ class Replication:
         if not self.serving:
             return
         shared = self.shared
+        if self.source.peer_durable >= self.alone_up_to:
+            self.alone_up_to = 0
         commit_index = shared.durable_index
         if shared.peer in self.required:
             commit_index = min(commit_index, self.source.peer_durable)
