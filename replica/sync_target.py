@@ -56,13 +56,13 @@ class SyncTarget:
         self.stop()
         self.sync_id = begin.sync_id
         self.received = 0
+        shared.state.epoch = frame_epoch  # before anything is said: a refusal of a lower epoch is not heard (P13)
         if not begin.full and shared.log.digest_at(begin.base_index) != self._expected(begin):
             shared.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
             return
         self.active = True
         self.full = begin.full
         shared.link = Link.SYNC_DST
-        shared.state.epoch = frame_epoch
         history = [Boundary(b.epoch, b.first_index) for b in begin.history]
         if begin.full:
             self._begin_full(history, begin)
@@ -112,10 +112,10 @@ class SyncTarget:
 
     def _begin_delta(self, history: list[Boundary], begin: SyncBegin) -> None:
         shared = self.shared
-        base = begin.base_index
+        # What is committed is in the master's log as it is in ours: only the tail above it can differ (P10).
+        base = max(begin.base_index, shared.commit_index)
         cut = base < shared.log.last_index
         if cut:
-            assert base >= shared.commit_index, "a cut below the commit index would take back an acknowledgement"
             shared.generation += 1
             shared.log.cut(base)
             shared.durable_index = min(shared.durable_index, base)
@@ -127,8 +127,9 @@ class SyncTarget:
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         shared.persist_state(cut=base if cut else None)
         machine = shared.machine
-        if machine is not None and machine.applied_index > base:
-            # Only a former master applies before commit; its state is made anew from what is left of the log.
+        if cut if machine is None else machine.applied_index > base:
+            # Only a former master applies before commit; its state is made anew from what is left of the log. A rebuild
+            # that was under way is of an older generation now, and will not be believed.
             shared.machine = None
             shared.pending.clear()
             shared.effects.append(Rebuild(base))
