@@ -21,7 +21,7 @@ from replica.replication import Replication
 from replica.state import state_key
 from replica.sync_source import SyncSource
 from replica.sync_target import SyncTarget
-from tandemq.peer.v1.peer_service_pb2 import DigestReply, DomainHello, EpochBoundary, HoldReject
+from tandemq.peer.v1.peer_service_pb2 import DigestReply, DomainHello, EpochBoundary, Hello, HoldReject
 from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
 from tandemq.v1.common_pb2 import Error, Reason
 
@@ -204,6 +204,10 @@ class Domain:
     def on_hello(self, hello: DomainHello, now_ms: int) -> None:
         """Where the peer stands."""
         self.replication.on_hello(hello, now_ms)
+        if hello.role == Role.MASTER.value and self.shared.role is Role.PROBE:
+            # P12: the master makes one SYNC of one HELLO, and may have used up what we said when we met.
+            here = Hello(member=self.shared.member, incarnation=self.shared.incarnation, domains=[self.hello()])
+            self.shared.send(hello=here)
 
     def on_heartbeat(self, beat: DomainHeartbeat) -> None:
         """The master's commit progress arrives with its heartbeats too."""
