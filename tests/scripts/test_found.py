@@ -1,0 +1,198 @@
+"""Faults of the product's core that walks and reading found, each told as the story in which it failed."""
+
+from __future__ import annotations
+
+from failover.marks import Link, Role
+from replica.sync_source import Phase
+from tandemq.peer.v1.peer_service_pb2 import PeerFrame, SyncBegin
+from tests.support.clients import Producer, check_contents, create
+from tests.support.pair import NUMBER, Member, Pair
+
+
+def paired() -> tuple[Pair, Producer]:
+    pair = Pair().start()
+    create(pair)
+    return pair, Producer(pair, "x")
+
+
+def solo(pair: Pair, master: Member) -> None:
+    """The peer crashes, and the master goes on alone in a new epoch."""
+    pair.crash(master.peer)
+    master.lost(refused=True)
+    pair.settle(500)
+    assert master.serving
+    assert master.core.replication.required == {master.name}
+
+
+def test_r122_an_answer_names_the_record_and_not_the_epoch_that_committed_it() -> None:
+    """1. A orders op1 in epoch 1; B crashes before it holds it. 2. A goes solo: epoch 2 commits op1 and answers it.
+
+    The answer said epoch 2; the record, its message id and every repetition say epoch 1.
+    """
+    pair, x = paired()
+    pair.cut()
+    op = x.send(pair.a)
+    solo(pair, pair.a)
+    assert op.done is not None
+    assert (op.done.epoch, pair.a.shared.state.epoch) == (1, 2)
+    x.submit(op, pair.a)  # the repetition is compared with the first answer
+    pair.settle()
+
+
+def test_p12_one_hello_makes_one_sync() -> None:
+    """1. A loses B and reads the register. 2. B is back and says HELLO with its log at 2; A means to answer after the
+    next read of the register. 3. Until then A ends its own claim and starts SYNC from the same HELLO; B follows, stores
+    and acknowledges. 4. The read is answered, and A starts SYNC once more from the old HELLO: B is told to cut what
+    clients were told both members hold.
+    """
+    pair, x = paired()
+    a, b = pair.a, pair.b
+    pair.disconnect()
+    a.lost()
+    pair.quiesce(keep=("claiming",), disks="a")
+    pair.connect()
+    pair.quiesce(keep=("",), link=True)
+    a.core.replication.sync_when_read = True  # a HELLO was taken just before the claim was made
+    pair.quiesce(keep=("get",))
+    op = x.send(a)
+    pair.settle(300)
+    assert op.done is not None
+    held = b.shared.log.last_index
+    a.core.replication.sync_when_read = True
+    a.core.replication.on_register(pair.register, pair.now_ms)
+    a.dispatch(a.core)
+    assert a.core.source.phase is Phase.LIVE
+    pair.settle(300)
+    assert b.shared.log.last_index >= held
+    assert pair.is_paired
+
+
+def test_p10_a_sync_from_below_never_cuts_what_is_committed() -> None:
+    """A SYNC_BEGIN that was made from an older HELLO names a base below what B has applied. B cut down to it, or broke
+    on its own assertion; the master has all of that, and its digests show it.
+    """
+    pair, x = paired()
+    for _ in range(3):
+        x.send(pair.a)
+    pair.settle(300)
+    b = pair.b
+    log = b.shared.log
+    base = log.last_index - 3
+    epoch, digest = log.digest_at(base)
+    begin = SyncBegin(sync_id=99, base_index=base, base_digest=digest, target_index=log.last_index)
+    begin.history.add(epoch=epoch, first_index=1)
+    last = log.last_index
+    b.take_frame(PeerFrame(domain=NUMBER, epoch=epoch, sync_begin=begin))
+    pair.quiesce()
+    assert (log.last_index, b.store.bounds(NUMBER)[1]) == (last, last)
+
+
+def test_p8_a_replica_whose_master_stepped_down_does_not_wait_for_it() -> None:
+    """1. B claims epoch 2 and the call is slow; the link comes back, B takes A's SYNC and gives the claim up. 2. The
+    claim lands. A finds it in the register and steps down (P7). 3. The register names B, so A leaves the next claim to B
+    (P8); B still followed A and left it to A. Both waited for ever.
+    """
+    pair, x = paired()
+    a, b = pair.a, pair.b
+    pair.disconnect()
+    b.lost()
+    pair.tick(400)
+    pair.quiesce(keep=("claiming",))
+    late = pair.call(b, "claiming")
+    pair.connect()
+    pair.quiesce(keep=("claiming",))
+    assert b.role is Role.REPLICA
+    pair.lose(late)
+    pair.land_late()
+    pair.settle(3000)
+    assert pair.is_paired
+    assert pair.register.epoch > 2
+    x.send(a)
+    x.send(b)
+    pair.settle(300)
+    check_contents(pair, [x])
+
+
+def test_two_copies_are_said_when_the_second_is_there() -> None:
+    """1. A is solo; B is back and takes the log up to 3. 2. Meanwhile A acknowledges op1 alone. 3. B acknowledges the
+    open: A requires it from now on. 4. The client repeats op1, and A answered copies=2 while B held nothing of it.
+    """
+    pair, x = paired()
+    a, b = pair.a, pair.b
+    solo(pair, a)
+    b.start()
+    pair.connect()
+    pair.quiesce(disks="a", keep=("add",))
+    assert a.core.source.phase is Phase.LIVE
+    op = x.send(a)
+    a.commit()
+    assert op.done is not None
+    assert op.done.copies == 1
+    b.commit()  # everything up to SYNC_END; op1 is still on its way
+    while pair.deliver(b):
+        x.submit(op, a)  # what it is told is held against both disks
+    assert a.core.replication.required == {"a", "b"}
+    assert a.core.replication.copies == 1
+    while pair.deliver(a):
+        pass
+    x.submit(op, b)  # applied there, by A's word, and not written
+    while pair.deliver(b) or pair.deliver(a):
+        pass
+    pair.heal()
+    assert a.core.replication.copies == 2
+    check_contents(pair, [x])
+
+
+def test_a_second_cut_during_a_rebuild_asks_for_another_rebuild() -> None:
+    """1. B, once master, applied op1 alone, and cuts it for its new master; its queues are read again from disk. 2.
+    Before that has ended, its master restarts and B cuts once more. The first reading was thrown away as out of date, and
+    nobody asked for another: B never came up again.
+    """
+    pair, x = paired()
+    a, b = pair.a, pair.b
+    pair.cut()
+    x.send(a)
+    a.commit()  # only A has it, nobody was told
+    pair.crash(a, noticed=True)
+    b.lost(refused=True)
+    pair.settle(500)
+    assert b.serving
+    a.start()
+    pair.connect()
+    pair.quiesce(disks="b", keep=("add",))
+    assert a.shared.machine is None, "the tail is cut and its state is read again"
+    y = Producer(pair, "y")
+    y.send(b)
+    b.pump()
+    pair.deliver(b)  # A takes it, B has not written it
+    pair.crash(b)
+    b.start()
+    pair.connect()
+    pair.quiesce(disks="b", keep=("add",))
+    pair.heal()
+    x.retry(a)
+    y.retry(b)
+    pair.settle(300)
+    check_contents(pair, [x, y])
+
+
+def test_p13_a_refused_sync_is_heard_in_the_new_epoch() -> None:
+    """B cannot take the base that A offers, and says so. It said so in its old epoch, A dropped the frame as out of
+    date, and both waited.
+    """
+    pair, _ = paired()
+    a, b = pair.a, pair.b
+    pair.crash(b)
+    a.lost(refused=True)
+    pair.settle(300)
+    b.start()
+    pair.connect()
+    while a.core.source.phase is Phase.IDLE:
+        if not (pair.deliver(a) or pair.deliver(b)):
+            pair.quiesce(link=False)
+    a.pump()
+    for frame in pair.wires["a"]:
+        if frame.HasField("sync_begin"):
+            frame.sync_begin.base_digest = bytes(16)
+    pair.heal()
+    assert b.shared.link is Link.PAIRED

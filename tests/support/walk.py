@@ -1,0 +1,191 @@
+"""A seeded random walk of a pair: crashes, cuts, slow disks, late register calls, wrong verdicts; then heal."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+from tests.support.checks import require
+from tests.support.clients import Producer, Reader, check_contents, create, remaining
+from tests.support.pair import Member, Pair
+
+STEPS = 250
+
+
+class Walk:
+    """One seed. Each step is one action of one table; a table is drawn first, so that seeds differ in kind (swarm)."""
+
+    def __init__(self, seed: int, *, steps: int = STEPS) -> None:
+        self.random = random.Random(seed)
+        self.steps = steps
+        self.pair = Pair().start()
+        create(self.pair)
+        self.producers = [Producer(self.pair, "x"), Producer(self.pair, "y")]
+        self.reader = Reader(self.pair)
+        self.trace: list[str] = []
+        often = self.random.choice
+        self.weights = {
+            self.deliver: 30,
+            self.disk: often([3, 12, 20]),
+            self.register: often([2, 8, 16]),
+            self.lose_call: often([0, 0, 1, 4]),
+            self.land_late: often([0, 1, 2]),
+            self.time: often([3, 10]),
+            self.beat: often([0, 4]),
+            self.send: often([4, 12]),
+            self.retry: often([0, 2, 4]),
+            self.read: often([0, 0, 3]),
+            self.crash: often([0, 1, 1, 3]),
+            self.restart: often([2, 6]),
+            self.cut: often([0, 1, 3]),
+            self.notice: often([3, 8]),
+            self.connect: often([2, 8]),
+            self.verdict: often([0, 1, 3]),
+            self.settle: often([0, 0, 1]),
+        }
+
+    def run(self) -> Walk:
+        actions, weights = list(self.weights), list(self.weights.values())
+        for _ in range(self.steps):
+            action = self.random.choices(actions, weights)[0]
+            self.trace.append(action.__name__)
+            action()
+        self.trace.append("heal")
+        self.drain()
+        return self
+
+    def drain(self) -> None:
+        pair = self.pair
+        pair.heal()
+        for round_ in range(8):
+            for at, producer in enumerate(self.producers):
+                producer.retry((pair.a, pair.b)[(at + round_) % 2])
+            pair.settle(300)
+        for producer in self.producers:
+            open_ = [op.sequence for op in producer.ops if op.done is None]
+            require(not open_, f"never answered: {producer.name} {open_}, {pair.describe()}")
+        pair.checks.equal()
+        check_contents(pair, self.producers, self.reader)
+        master = pair.master
+        assert master is not None
+        found = remaining(master)
+        require(found == remaining(master.peer), "the replica browses something else")
+        self.log_is_dense(master)
+
+    def log_is_dense(self, member: Member) -> None:
+        log = member.shared.log
+        rows = member.store.scan(7, log.base_index + 1, limit_records=100_000, limit_bytes=1 << 30)
+        indexes = [index for index, _ in rows]
+        require(indexes == list(range(log.base_index + 1, log.last_index + 1)), f"{member.name} has gaps: {indexes}")
+
+    def one(self) -> Member | None:
+        up = self.pair.up
+        return self.random.choice(up) if up else None
+
+    # -- actions ---------------------------------------------------------------------------------------------------
+
+    def deliver(self) -> None:
+        sender = self.random.choice((self.pair.a, self.pair.b))
+        for _ in range(self.random.choice((1, 1, 3))):
+            if not self.pair.deliver(sender):
+                self.pair.deliver_transfer(sender)
+
+    def disk(self) -> None:
+        member = self.one()
+        if member is None:
+            return
+        if member.rebuilds and self.random.random() < 0.4:
+            member.rebuilt()
+        elif member.writing is None:
+            member.write()
+        else:
+            member.synced()
+
+    def register(self) -> None:
+        calls = self.pair.calls
+        if not calls:
+            return
+        call = self.random.choice(calls)
+        if self.random.random() < 0.3:
+            self.pair.land(call)
+        else:
+            self.pair.answer(call)
+
+    def lose_call(self) -> None:
+        if self.pair.calls:
+            self.pair.lose(self.random.choice(self.pair.calls))
+
+    def land_late(self) -> None:
+        if self.pair.late:
+            self.pair.land(self.pair.late.pop(self.random.randrange(len(self.pair.late))))
+
+    def time(self) -> None:
+        self.pair.tick(self.random.choice((20, 20, 150, 400)))
+
+    def beat(self) -> None:
+        member = self.one()
+        if member is not None:
+            self.pair.beat(member)
+
+    def send(self) -> None:
+        member = self.one()
+        if member is not None:
+            self.random.choice(self.producers).send(member)
+
+    def retry(self) -> None:
+        member = self.one()
+        if member is not None:
+            self.random.choice(self.producers).retry(member)
+
+    def read(self) -> None:
+        master = self.pair.master
+        if master is None:
+            return
+        if self.random.random() < 0.5:
+            self.reader.attach(master, 3)
+        else:
+            self.reader.ack(master)
+
+    def crash(self) -> None:
+        member = self.one()
+        if member is not None:
+            self.pair.crash(member, written=self.random.random() < 0.3, noticed=self.random.random() < 0.5)
+
+    def restart(self) -> None:
+        for member in self.pair.members.values():
+            if not member.up:
+                member.start()
+
+    def cut(self) -> None:
+        if self.pair.linked:
+            self.pair.cut()
+
+    def notice(self) -> None:
+        member = self.one()
+        if member is not None and not self.pair.linked:
+            member.notice()
+
+    def connect(self) -> None:
+        if not self.pair.linked and not self.pair.greeted and len(self.pair.up) == 2:
+            self.pair.connect()
+
+    def verdict(self) -> None:
+        member = self.one()
+        if member is not None:
+            member.lost(refused=not member.peer.up)
+
+    def settle(self) -> None:
+        self.pair.quiesce()
+
+
+def main() -> None:
+    """Repeats one seed and prints what it did."""
+    walk = Walk(int(sys.argv[1]))
+    try:
+        walk.run()
+    finally:
+        sys.stdout.write(" ".join(walk.trace) + "\n" + walk.pair.describe() + "\n")
+
+
+if __name__ == "__main__":
+    main()
