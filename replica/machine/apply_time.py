@@ -13,7 +13,7 @@ from tandemq.v1 import common_pb2
 
 def return_messages(state: State, queue: QueueState, start: int, end: int) -> None:
     queue.make_ready(start, end)
-    state.schedule_messages(queue, start, end)
+    state.schedule_messages(queue, start, end, again=True)
 
 
 def end_lease(state: State, lease: Lease) -> None:

@@ -10,7 +10,8 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-_REBUILD_AT_LEAST = 4_096
+# Below this, stale entries are not worth looking for.
+_SWEEP_ABOVE = 4_096
 
 
 class Due(NamedTuple):
@@ -24,26 +25,57 @@ def _unpack(entry: int) -> Due:
 
 
 class Schedule:
-    __slots__ = ("_heap", "_is_live", "_rebuild_at")
+    __slots__ = ("_heap", "_is_live", "_returned", "_sweep_at")
 
     def __init__(self, is_live: Callable[[Due], bool]) -> None:
         self._heap: list[int] = []
         self._is_live = is_live
-        self._rebuild_at = _REBUILD_AT_LEAST
+        self._sweep_at = 0
+        # Entries that came once more: a message that is released again and again must not be entered each time.
+        self._returned: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def push(self, when_ms: int, queue_id: int, ident: int) -> None:
-        heapq.heappush(self._heap, when_ms << 96 | queue_id << 64 | ident)
-        if len(self._heap) > self._rebuild_at:
-            # What was settled long before its time leaves stale entries; at most as many as live ones may stay.
-            self._heap = [entry for entry in self._heap if self._is_live(_unpack(entry))]
-            heapq.heapify(self._heap)
-            self._rebuild_at = max(_REBUILD_AT_LEAST, 2 * len(self._heap))
+    def push(self, when_ms: int, queue_id: int, ident: int, *, again: bool = False) -> None:
+        entry = when_ms << 96 | queue_id << 64 | ident
+        if again:
+            if entry in self._returned:
+                return
+            self._returned.add(entry)
+        heapq.heappush(self._heap, entry)
+        if len(self._heap) > _SWEEP_ABOVE:
+            # What was settled long before its time leaves stale entries. One comes, two are looked at: about as many
+            # stale ones stay as live ones, and no push ever waits for all of them.
+            self._sweep()
+            self._sweep()
+
+    def _sweep(self) -> None:
+        heap = self._heap
+        self._sweep_at = at = self._sweep_at if self._sweep_at < len(heap) else 0
+        if self._is_live(_unpack(heap[at])):
+            self._sweep_at += 1
+            return
+        self._returned.discard(heap[at])
+        moved = heap.pop()
+        if at == len(heap):
+            return
+        # As heapq does it for the root: the last entry takes the place, and goes up or down to where it belongs.
+        while at and moved < heap[(at - 1) // 2]:
+            heap[at] = heap[(at - 1) // 2]
+            at = (at - 1) // 2
+        while (below := 2 * at + 1) < len(heap):
+            if below + 1 < len(heap) and heap[below + 1] < heap[below]:
+                below += 1
+            if heap[below] >= moved:
+                break
+            heap[at] = heap[below]
+            at = below
+        heap[at] = moved
 
     def clear(self) -> None:
         self._heap.clear()
+        self._returned.clear()
 
     def next_ms(self) -> int | None:
         """Forgetting stale entries on the way changes nothing that can be seen."""
@@ -51,7 +83,7 @@ class Schedule:
             due = _unpack(self._heap[0])
             if self._is_live(due):
                 return due.when_ms
-            heapq.heappop(self._heap)
+            self._returned.discard(heapq.heappop(self._heap))
         return None
 
     def due(self, now_ms: int) -> Iterator[Due]:

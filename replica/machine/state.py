@@ -76,10 +76,10 @@ class State:
                 return list(queue.ready_in(due.ident, part.expiry_run(due.ident)))
         return []
 
-    def schedule_messages(self, queue: QueueState, start: int, end: int) -> None:
+    def schedule_messages(self, queue: QueueState, start: int, end: int, *, again: bool = False) -> None:
         """They became ready; leased messages do not expire."""
         for expiry, low, _ in queue.timed_runs(start, end):
-            self.message_ends.push(expiry, queue.queue_id, low)
+            self.message_ends.push(expiry, queue.queue_id, low, again=again)
 
     def rebuild_schedules(self) -> None:
         self.lease_ends.clear()

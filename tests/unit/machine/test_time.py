@@ -95,6 +95,17 @@ def test_time_never_falls(driver):
     assert driver.headers[-1][1].time_ms == driver.master.time_ms == now_ms
 
 
+def test_a_message_that_is_released_again_and_again_is_waited_for_once(driver):
+    driver.enqueue(batch_of([1], ttls_ms=[100_000]))
+    for _ in range(10):
+        lease_id, _ = driver.lease()
+        driver.outcome(RELEASE, lease_id, (1, 1))
+    assert len(driver.master._state.message_ends) <= 2
+    driver.now_ms += 100_000
+    driver.expire()
+    assert (driver.browse(), driver.master.next_due_ms()) == ([], None)
+
+
 def test_a_settled_message_leaves_nothing_to_wait_for(driver):
     for _ in range(5_000):
         driver.master.apply(
