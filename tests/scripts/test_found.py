@@ -89,8 +89,8 @@ def test_p10_a_sync_from_below_never_cuts_what_is_committed() -> None:
 
 def test_p8_a_replica_whose_master_stepped_down_does_not_wait_for_it() -> None:
     """1. B claims epoch 2 and the call is slow; the link comes back, B takes A's SYNC and gives the claim up. 2. The
-    claim lands. A finds it in the register and steps down (P7). 3. The register names B, so A leaves the next claim to B
-    (P8); B still followed A and left it to A. Both waited for ever.
+    claim lands. A finds it in the register and steps down (P7). 3. The register names B, so A leaves the next claim to
+    B (P8); B still followed A and left it to A. Both waited for ever.
     """
     pair, x = paired()
     a, b = pair.a, pair.b
@@ -145,8 +145,8 @@ def test_two_copies_are_said_when_the_second_is_there() -> None:
 
 def test_a_second_cut_during_a_rebuild_asks_for_another_rebuild() -> None:
     """1. B, once master, applied op1 alone, and cuts it for its new master; its queues are read again from disk. 2.
-    Before that has ended, its master restarts and B cuts once more. The first reading was thrown away as out of date, and
-    nobody asked for another: B never came up again.
+    Before that has ended, its master restarts and B cuts once more. The first reading was thrown away as out of date,
+    and nobody asked for another: B never came up again.
     """
     pair, x = paired()
     a, b = pair.a, pair.b
