@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from failover.marks import Link, Role
+import pytest
+
+from failover.marks import DataMark, Link, Role
 from replica.sync_source import Phase
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, SyncBegin
 from tests.support.clients import Producer, check_contents, create
 from tests.support.pair import NUMBER, Member, Pair
+from tests.support.walk import trim
 
 
 def paired() -> tuple[Pair, Producer]:
@@ -196,3 +199,20 @@ def test_p13_a_refused_sync_is_heard_in_the_new_epoch() -> None:
             frame.sync_begin.base_digest = bytes(16)
     pair.heal()
     assert b.shared.link is Link.PAIRED
+
+
+@pytest.mark.xfail(strict=True, reason="Maintenance._trim does not keep where the log stands")
+def test_a_trimmed_log_still_knows_where_it_ends() -> None:
+    """1. Everything is consumed, a checkpoint stands at the last record, and nothing comes for as long as the
+    journal is kept. 2. The trim drops every record, the last one included. 3. At the next start the log seems to end below its
+    checkpoint: the copy counts as damaged; on both members, nobody may be master any more.
+    """
+    pair, _ = paired()
+    for member in (pair.a, pair.b):
+        trim(member)
+    pair.crash(pair.a)
+    pair.crash(pair.b)
+    pair.a.start()
+    pair.b.start()
+    assert pair.a.shared.state.data is DataMark.IN_SYNC
+    pair.heal()

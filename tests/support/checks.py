@@ -88,7 +88,7 @@ class Checks:
         found = log.digest_at(acked.log_index)
         held = found is not None and found[1] == self.digests[acked.epoch, acked.log_index]
         require(
-            held or log.base_index > acked.log_index,
+            held or acked.log_index < max(log.base_index, member.shared.state.kept_from),
             f"{member.name} serves epoch {member.shared.state.epoch} without the acknowledged {acked}",
         )
 
@@ -123,4 +123,7 @@ def holds(member: Member, acked: Acked, digest: bytes) -> bool:
         prefix = read_prefix(record)
         return (prefix.epoch, prefix.digest) == (acked.epoch, digest)
     state = member.store.get_meta(state_key(NUMBER))
-    return state is not None and decode_state(state).base_index >= acked.log_index
+    if state is None:
+        return False
+    known = decode_state(state)  # a full transfer's snapshot, or a checkpoint of what was trimmed
+    return acked.log_index <= max(known.base_index, known.kept_from - 1)

@@ -67,21 +67,26 @@ class Op:
 class Producer:
     """One client id; its sequences are dense and their bytes never change."""
 
-    def __init__(self, pair: Pair, name: str, queue: str = "q", *, min_copies: int = 0) -> None:
+    def __init__(self, pair: Pair, name: str, queue: str = "q", *, min_copies: int = 0, volatile: bool = False) -> None:
         self.pair, self.name, self.queue, self.min_copies = pair, name, queue, min_copies
+        self.persistence = [1] if volatile else []
         self.ops: list[Op] = []
 
     def send(self, member: Member) -> Op:
         """The next message, to that member."""
         sequence = len(self.ops) + 1
-        op = Op(sequence, f"{self.name}/{sequence}".encode(), self.pair.clients_seen)
+        op = Op(sequence, f"{self.name}/{sequence}".encode(), self.pair.seen.get(self.queue, 0))
         self.ops.append(op)
         self.submit(op, member)
         return op
 
     def submit(self, op: Op, member: Member) -> None:
         """Once, or once more."""
-        batch = EnqueueBatch(queue=self.queue, first_sequence=op.sequence, messages=MessageBatch(payloads=[op.payload]))
+        batch = EnqueueBatch(
+            queue=self.queue,
+            first_sequence=op.sequence,
+            messages=MessageBatch(payloads=[op.payload], persistence=self.persistence),
+        )
 
         def on_answer(result: Any) -> None:
             self._on_answer(op, member, result)
@@ -111,7 +116,7 @@ class Producer:
                 f"{op.payload!r} got index {result.first_index}, and {op.after} was acknowledged before it was sent",
             )
             op.done, op.member = result, member.name
-            self.pair.clients_seen = max(self.pair.clients_seen, result.first_index)
+            self.pair.seen[self.queue] = max(self.pair.seen.get(self.queue, 0), result.first_index)
         else:
             same = (op.done.first_index, op.done.log_index, op.done.epoch)
             again = (result.first_index, result.log_index, result.epoch)

@@ -4,23 +4,53 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Callable
 
+from replica.maintenance import Maintenance
+from storage.store import WriteBatch
 from tests.support.checks import require
 from tests.support.clients import Producer, Reader, check_contents, create, remaining
-from tests.support.pair import Member, Pair
+from tests.support.pair import NUMBER, Member, Pair, drive
 
 STEPS = 250
+
+
+class UpkeepNode:
+    """What the product's upkeep needs of a node."""
+
+    def __init__(self, member: Member) -> None:
+        self._member = member
+        self.store = member.store
+        self.appended_bytes = 0
+
+    async def write(self, batch_of: Callable[[WriteBatch], None]) -> None:
+        batch_of(self._member.group.batch)
+        await self._member.flush()
+
+
+def trim(member: Member) -> None:
+    """A checkpoint, if all is committed, and then what it makes needless goes."""
+    shared = member.shared
+    machine = shared.machine
+    if machine is None or not shared.state.data.is_good or not 0 < machine.applied_index <= shared.commit_index:
+        return
+    upkeep = Maintenance(UpkeepNode(member), member.core, journal_bytes=0, journal_ms=-1)  # type: ignore[arg-type]
+    drive(upkeep.checkpoint())
+    upkeep._mark()
+    drive(upkeep._trim())
 
 
 class Walk:
     """One seed. Each step is one action of one table; a table is drawn first, so that seeds differ in kind (swarm)."""
 
-    def __init__(self, seed: int, *, steps: int = STEPS) -> None:
+    def __init__(self, seed: int, *, steps: int = STEPS, trims: bool = False) -> None:
         self.random = random.Random(seed)
         self.steps = steps
         self.pair = Pair().start()
         create(self.pair)
+        create(self.pair, "v")
         self.producers = [Producer(self.pair, "x"), Producer(self.pair, "y")]
+        self.volatile = Producer(self.pair, "z", "v", volatile=True)
         self.reader = Reader(self.pair)
         self.trace: list[str] = []
         often = self.random.choice
@@ -42,6 +72,8 @@ class Walk:
             self.connect: often([2, 8]),
             self.verdict: often([0, 1, 3]),
             self.settle: often([0, 0, 1]),
+            self.send_volatile: often([0, 0, 4]),
+            self.trim: often([0, 1]) if trims else 0,
         }
 
     def run(self) -> Walk:
@@ -58,10 +90,10 @@ class Walk:
         pair = self.pair
         pair.heal()
         for round_ in range(8):
-            for at, producer in enumerate(self.producers):
+            for at, producer in enumerate([*self.producers, self.volatile]):
                 producer.retry((pair.a, pair.b)[(at + round_) % 2])
             pair.settle(300)
-        for producer in self.producers:
+        for producer in (*self.producers, self.volatile):
             open_ = [op.sequence for op in producer.ops if op.done is None]
             require(not open_, f"never answered: {producer.name} {open_}, {pair.describe()}")
         pair.checks.equal()
@@ -70,13 +102,20 @@ class Walk:
         assert master is not None
         found = remaining(master)
         require(found == remaining(master.peer), "the replica browses something else")
+        # Volatile messages may be lost, but by both members or by none (decision 0001).
+        kept = remaining(master, "v")
+        require(len(kept) == len({payload for _, payload in kept}), f"a volatile message is there twice: {kept}")
+        require(kept == remaining(master.peer, "v"), "the members hold different volatile messages")
+        length = master.shared.machine.queue_info("v", master.name).length
+        require(length == len(kept), f"{length} volatile messages are counted, {len(kept)} have a body")
         self.log_is_dense(master)
 
     def log_is_dense(self, member: Member) -> None:
         log = member.shared.log
-        rows = member.store.scan(7, log.base_index + 1, limit_records=100_000, limit_bytes=1 << 30)
+        first = max(log.base_index + 1, member.shared.state.kept_from)
+        rows = member.store.scan(NUMBER, first, limit_records=100_000, limit_bytes=1 << 30)
         indexes = [index for index, _ in rows]
-        require(indexes == list(range(log.base_index + 1, log.last_index + 1)), f"{member.name} has gaps: {indexes}")
+        require(indexes == list(range(first, log.last_index + 1)), f"{member.name} has gaps: {indexes}")
 
     def one(self) -> Member | None:
         up = self.pair.up
@@ -167,7 +206,7 @@ class Walk:
 
     def connect(self) -> None:
         if not self.pair.linked and not self.pair.greeted and len(self.pair.up) == 2:
-            self.pair.connect()
+            self.pair.connect(distrust=self.random.random() < 0.15)
 
     def verdict(self) -> None:
         member = self.one()
@@ -176,6 +215,17 @@ class Walk:
 
     def settle(self) -> None:
         self.pair.quiesce()
+
+    def send_volatile(self) -> None:
+        member = self.one()
+        if member is not None:
+            self.volatile.send(member)
+
+    def trim(self) -> None:
+        """A checkpoint, and what it makes needless goes, as `Maintenance` does: a peer behind needs a full transfer."""
+        member = self.one()
+        if member is not None:
+            trim(member)
 
 
 def main() -> None:

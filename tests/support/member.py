@@ -1,0 +1,308 @@
+"""One member of a pair in one process, step by step; stands in for `replica.node` and `replica.session`, whose rules it
+repeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from failover.marks import Role
+from replica.calls import EnqueueCall
+from replica.domain import Domain
+from replica.effects import Deliver, GetRegister, Persist, Rebuild, Reply, RoleChanged, Send, SetRegister, StartTransfer
+from replica.machine import columns_of
+from replica.node import Group
+from replica.recovery import open_shared, rebuild, recover
+from replica.sync_source import FRAME_BYTES_MAX, NeedRead
+from replica.transfer import Receiver, frames_of
+from storage.errors import CorruptRecord
+from storage.memory import MemoryStore
+from tandemq.peer.v1.peer_service_pb2 import Hello, PeerFrame, TransferFrame
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
+
+if TYPE_CHECKING:
+    from tests.support.pair import Pair
+
+NAME, NUMBER = "main", 7
+BIAS_MS = 300
+
+
+def drive(work: Coroutine[Any, Any, Any]) -> Any:
+    """Runs a coroutine that only ever gives its turn away."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as stop:
+            return stop.value
+
+
+async def _all(frames: AsyncIterator[TransferFrame]) -> list[TransferFrame]:
+    return [frame async for frame in frames]
+
+
+@dataclass(eq=False)
+class RegisterCall:
+    """A read or a set on its way. `landed` is what the register answered; it may land long after its caller gave up."""
+
+    member: str
+    incarnation: int
+    effect: GetRegister | SetRegister
+    landed: Any = None
+
+    @property
+    def name(self) -> str:
+        return self.effect.purpose if isinstance(self.effect, SetRegister) else "get"
+
+
+class Member:
+    """One member: its disk outlives its process. Stands in for `Node` where the product's transfer code wants one."""
+
+    def __init__(self, pair: Pair, name: str, peer: str) -> None:
+        self.pair, self.name, self.peer_name = pair, name, peer
+        self.store = MemoryStore(member=name, instance=name.encode() * 16)
+        self.incarnation = 0
+        self.domain: Domain | None = None
+        self.epochs_served: list[int] = []
+        self._forget()
+
+    def _forget(self) -> None:
+        self.group, self.writing = Group(), None
+        self.outbox: list[PeerFrame] = []
+        self.in_session = False
+        self.transfers: deque[StartTransfer] = deque()
+        self.receiver: Receiver | None = None
+        self.rebuilds: deque[tuple[int, int]] = deque()
+
+    @property
+    def up(self) -> bool:
+        return self.domain is not None
+
+    @property
+    def core(self) -> Domain:
+        assert self.domain is not None, f"{self.name} is down"
+        return self.domain
+
+    @property
+    def shared(self) -> Any:
+        return self.core.shared
+
+    @property
+    def role(self) -> Role:
+        return self.shared.role
+
+    @property
+    def serving(self) -> bool:
+        return self.up and self.core.replication.serving
+
+    @property
+    def peer(self) -> Member:
+        return self.pair.members[self.peer_name]
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """As `Manager._open_domains` does."""
+        assert self.domain is None
+        self.incarnation += 1
+        self._forget()
+        shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer_name, self.incarnation, self.pair.limits)
+        domain = Domain(shared, bias_ms=BIAS_MS)
+        domain.held_call = self._held_call
+        shared.machine = drive(recover(self.store, shared))
+        self.domain = domain
+        domain.start(self.pair.now_ms, self.pair.wall_ms)
+        self.dispatch(domain)
+
+    def crash(self, *, written: bool = False) -> None:
+        """The process ends. `written`: the batch that was being written reached the disk, but nobody was told."""
+        if written and self.writing is not None:
+            self.store.commit(self.writing.batch)
+        self.store = self.store.crash()
+        self.domain = None
+        self._forget()
+
+    def _held_call(self, frame: PeerFrame) -> EnqueueCall:
+        hold = frame.hold
+        columns = columns_of(EnqueueBatch.FromString(hold.batch))
+        return EnqueueCall(
+            None, hold.key.queue, hold.key.client_id, hold.key.first_sequence, columns, hold.batch,
+            min_copies=hold.min_copies, member=self.peer_name,
+        )  # fmt: skip
+
+    # -- effects ---------------------------------------------------------------------------------------------------
+
+    def dispatch(self, domain: Domain) -> None:
+        while effects := domain.take():
+            for effect in effects:
+                self._carry_out(domain, effect)
+        self.pair.checks.after_dispatch(self)
+
+    def _carry_out(self, domain: Domain, effect: Any) -> None:
+        match effect:
+            case Persist():
+                self.pair.checks.on_records(self, effect.appends)
+                self.group.add(domain, effect)
+            case Reply(waiter, result):
+                waiter.answer(result)
+            case Deliver(consumer, done):
+                consumer.waiter.deliver(done)
+            case Send(frame):
+                if self.in_session:
+                    self.outbox.append(frame)
+            case GetRegister() | SetRegister():
+                self.pair.calls.append(RegisterCall(self.name, self.incarnation, effect))
+            case Rebuild(up_to):
+                self.rebuilds.append((domain.shared.generation, up_to))
+            case StartTransfer():
+                if self.in_session:
+                    self.transfers.append(effect)
+            case RoleChanged():
+                self.send_hello()
+
+    def send_hello(self) -> None:
+        if self.in_session:
+            self.outbox.append(self.hello())
+
+    def hello(self) -> PeerFrame:
+        return PeerFrame(hello=Hello(member=self.name, incarnation=self.incarnation, domains=[self.core.hello()]))
+
+    # -- disk ------------------------------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """Hand the pending batch to the disk, if nothing is being written."""
+        if self.writing is None and not self.group.empty:
+            self.writing, self.group = self.group, Group()
+
+    def synced(self) -> None:
+        """What was being written is durable, and the core hears of it."""
+        group, self.writing = self.writing, None
+        if group is None:
+            return
+        self.store.commit(group.batch)
+        tokens = [token for _, token in group.tokens]
+        generation, last_index = group.last.get(NUMBER, (0, 0))
+        if last_index or tokens:
+            self.core.on_persisted(generation, last_index, tokens)
+            self.dispatch(self.core)
+
+    def commit(self) -> None:
+        """Make everything durable that is asked for up to now, and what follows from it."""
+        while self.writing is not None or not self.group.empty:
+            self.write()
+            self.synced()
+
+    async def flush(self) -> None:
+        """For the product's transfer code."""
+        self.group.empty = False
+        self.commit()
+
+    def rebuilt(self) -> None:
+        """The oldest rebuild ends."""
+        generation, up_to = self.rebuilds.popleft()
+        self.commit()
+        if generation != self.shared.generation:
+            return  # `Node._rebuild` compares after reading; here before, as nothing else runs in between
+        self.core.on_rebuilt(drive(rebuild(self.store, self.shared, up_to)), self.pair.now_ms)
+        self.dispatch(self.core)
+
+    # -- time and clients ------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        self.core.on_tick(self.pair.now_ms, self.pair.wall_ms)
+        self.dispatch(self.core)
+
+    def lost(self, *, refused: bool = False) -> None:
+        """The detector's verdict; the shell closes the session first."""
+        if self.in_session:
+            self.notice()
+        self.core.on_lost(self.pair.now_ms, refused=refused)
+        self.dispatch(self.core)
+
+    def submit(self, call: Any) -> None:
+        self.core.submit(call, self.pair.wall_ms)
+        self.dispatch(self.core)
+
+    def attach(self, consumer: Any) -> None:
+        self.core.attach(consumer, self.pair.wall_ms)
+        self.dispatch(self.core)
+
+    # -- the session -----------------------------------------------------------------------------------------------
+
+    def notice(self) -> None:
+        """This side hears that the connection is gone; nothing more of it is read."""
+        self.pair.wires[self.peer_name].clear()
+        self.pair.transfer_wires[self.peer_name].clear()
+        self.pair.greeted.discard(self.name)
+        self.pair.linked = False
+        if not self.in_session:
+            return
+        self.in_session = False
+        self.outbox.clear()
+        self.transfers.clear()
+        self.receiver = None
+        self.core.on_disconnected(self.pair.now_ms)
+        self.dispatch(self.core)
+
+    def pump(self) -> None:
+        """What `Session._write_data` and `_write_transfer` would put on the wire now."""
+        if not (self.in_session and self.pair.linked):
+            return
+        wire = self.pair.wires[self.name]
+        while True:
+            frames, self.outbox = self.outbox, []
+            pulled = self.core.source.pull()
+            if isinstance(pulled, NeedRead):
+                rows = self.store.scan(NUMBER, pulled.first, limit_records=1000, limit_bytes=FRAME_BYTES_MAX)
+                dense = [row for at, row in enumerate(rows) if row[0] == pulled.first + at and row[0] <= pulled.last]
+                if not dense:
+                    break
+                pulled = self.core.source.frame_of_stored(dense)
+            frames.extend(pulled)
+            if not frames:
+                break
+            wire.extend(PeerFrame.FromString(frame.SerializeToString()) for frame in frames)
+        while self.transfers:
+            start = self.transfers.popleft()
+            if start.sync_id == self.core.source.sync_id:
+                frames = asyncio.run(_all(frames_of(self, self.core, start)))  # type: ignore[arg-type]  # a node as far as transfers need one
+                self.pair.transfer_wires[self.name].extend(frames)
+
+    def take_frame(self, frame: PeerFrame) -> None:
+        """As `Session._read_data` does."""
+        core = self.core
+        if frame.HasField("hello"):
+            if not self.in_session:
+                self.in_session = True
+                core.on_connected()
+            core.on_hello(frame.hello.domains[0], self.pair.now_ms)
+        else:
+            try:
+                if not core.on_frame(frame, self.pair.wall_ms):
+                    self.send_hello()
+            except CorruptRecord as corrupt:
+                self.pair.corrupt.append(str(corrupt))
+                self.dispatch(core)
+                self.notice()
+                return
+        self.dispatch(core)
+
+    def take_transfer(self, frame: TransferFrame) -> None:
+        """As `Session._read_transfer` does; a frame whose SYNC_BEGIN did not come is not delivered yet."""
+        if self.receiver is None or self.receiver.sync_id != frame.sync_id:
+            if not self.expects(frame):
+                return
+            self.receiver = Receiver(self, self.core, frame.sync_id)  # type: ignore[arg-type]  # a node as far as transfers need one
+        try:
+            if drive(self.receiver.on_frame(frame)):
+                self.receiver = None
+        except CorruptRecord as corrupt:
+            self.pair.corrupt.append(str(corrupt))
+            self.notice()
+
+    def expects(self, frame: TransferFrame) -> bool:
+        target = self.core.target
+        return target.sync_id == frame.sync_id and target.active and target.full
