@@ -31,6 +31,8 @@ ANSWER_S = 0.05
 """What an answer needs to reach a caller whose time is nearly over."""
 LOOK_S = 0.25
 """Between two looks at whether a call is parked again."""
+SUSPENDED_LOOK_S = 0.02
+"""Between two looks at whether a suspended master may go on."""
 
 
 def time_left_s(context: Context, otherwise_ms: int) -> float:
@@ -55,26 +57,36 @@ def member_of(members: Members, context: Context) -> str:
 
 
 async def wait_for_master(members: Members, domain_of: Callable[[], Domain], context: Context) -> Domain | None:
-    """The domain once it serves here, or None once its master is the peer; refuses NO_MASTER when the caller's time is
-    over.
+    """The domain once it serves here, or None once its master is the peer; refuses when the caller's time is over.
+
+    A master that could not commit now, or has just slept, may have been replaced: it does not even answer a question.
     """
     loop = asyncio.get_running_loop()
     hop = came_over_a_hop(context)
     until = loop.time() + park_s(context, members.park_ms)
     while True:
         domain = domain_of()
-        if domain.replication.serving:
+        serving = domain.replication.serving
+        if serving and domain.replication.can_commit and not members.is_late():
             return domain
-        if members.master_endpoint(domain) and not hop:
+        if not serving and members.master_endpoint(domain) and not hop:
             return None
         left = until - loop.time()
         if left <= 0.01:
-            await abort(context, Failed(*domain.no_master()))
+            await abort(context, _suspended(members, domain) if serving else Failed(*domain.no_master()))
         changed = members.changed
         try:
-            await asyncio.wait_for(changed.wait(), left)
+            await asyncio.wait_for(changed.wait(), min(left, SUSPENDED_LOOK_S) if serving else left)
         except TimeoutError:
             continue
+
+
+def _suspended(members: Members, domain: Domain) -> Failed:
+    text = (
+        f"{members.member} is master of domain {domain.shared.name}, has lost its peer, and nobody has said yet "
+        "which of them goes on; repeat the call"
+    )
+    return Failed(Reason.REASON_SUSPENDED, text, {"role": domain.shared.role.name}, 200)
 
 
 async def unary(

@@ -129,6 +129,8 @@ class Manager:
             peer_endpoint=config.peer_endpoint,
         )
         members.park_ms = config.limits.park_ms
+        if config.pair:
+            members.is_late = lambda: self.detector.is_late(monotonic_ms())
         self._members = members
         await self._open_domains(node, members)
         node.on_role = self._on_role
@@ -142,6 +144,7 @@ class Manager:
             node.spawn(self._link.run())
             node.spawn(self._watch_peer(self._link))
         node.spawn(self._watch_room(node))
+        node.spawn(self._watch_health())
         node.spawn(self._watch_failure(node))
 
     def _limits(self, domain: str) -> Limits:
@@ -266,6 +269,16 @@ class Manager:
         main = members.by_name[MAIN]
         ready = main.replication.serving or main.target.opened
         return ready, {"member": members.member, "role": main.shared.role.name, "epoch": main.shared.state.epoch}
+
+    async def _watch_health(self) -> None:
+        """A replica becomes readable when its copy is synchronised, which is no change of role."""
+        told: bool | None = None
+        while True:
+            ready, _ = self._ready()
+            if ready is not told:
+                told = ready
+                await self._tell_health()
+            await asyncio.sleep(WATCH_S)
 
     async def _tell_health(self) -> None:
         assert self._health is not None

@@ -13,6 +13,8 @@ import grpc
 from failover.marks import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replica.domain import Domain
     from replica.node import Node
 
@@ -55,6 +57,8 @@ class Members:
         self.changed = asyncio.Event()
         """Set and replaced at each change of a role."""
         self.park_ms = 5000
+        self.is_late: Callable[[], bool] = lambda: False
+        """Whether this process has slept for so long that others may have decided without it."""
         self._channel: grpc.aio.Channel | None = None
         self._channel_to = ""
 
