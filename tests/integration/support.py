@@ -189,6 +189,18 @@ async def roles(cluster: Cluster) -> tuple[str, str]:
     return master, next(name for name in cluster.members if name != master)
 
 
+async def gone(cluster: Cluster, *names: str) -> None:
+    """Kills processes, all at once, and waits for their ends."""
+    for name in names:
+        cluster.kill(name)
+    for name in names:
+        process = cluster.children[name].process
+        assert process is not None
+        await asyncio.to_thread(process.wait)
+        if process.stdin:
+            process.stdin.close()
+
+
 async def http_get(port: int, path: str) -> tuple[int, str]:
     """Status and body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
