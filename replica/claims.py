@@ -61,7 +61,7 @@ def facts_of(replication: Replication, now_ms: int) -> Facts:
         peer_connected=replication.connected,
         peer_role_master=hello is not None and hello.role in (Role.MASTER.value, Role.MASTER_SUSPENDED.value),
         peer_data=data_of(hello.data_state) if hello is not None else None,
-        register=replication.register,
+        register=replication.register if replication.readable else None,
         peer_lost=lost_at is not None and now_ms >= lost_at + delay,
         epoch=shared.state.epoch,
         peer_epoch=hello.epoch if hello is not None else 0,

@@ -68,11 +68,14 @@ class PeerInfo:
 class Link:
     """Keeps one session with the peer alive, and says when there is none."""
 
-    def __init__(self, node: Node, member: str, peer: PeerInfo, hello: Callable[[], Hello]) -> None:
+    def __init__(
+        self, node: Node, member: str, peer: PeerInfo, hello: Callable[[], Hello], *, heartbeat_s: float = 0.2
+    ) -> None:
         self.node = node
         self.member = member
         self.peer = peer
         self.hello = hello
+        self.heartbeat_s = heartbeat_s
         self.session: Session | None = None
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
@@ -188,6 +191,7 @@ class Link:
         self.peer.endpoint = hello.endpoint or self.peer.endpoint
         self.peer.instance_id = hello.instance_id
         self.session = session
+        session.heartbeat_s = self.heartbeat_s
         self.refused = False
         self.last_refusal = ""
         log.info("connected to %s, incarnation %d", hello.member, hello.incarnation)

@@ -23,26 +23,35 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandemq.maintenance")
 
-CHECKPOINT_BYTES = 64 << 20
-"""Log since the last checkpoint that a restart replays at most, apart from what comes while one is taken."""
 TURN_S = 1.0
 DROP_MAX = 5_000
+SURVIVORS_TURN = 20_000
+PRESSED_SHARE = 0.5
+"""Of the store: beyond it the journal is trimmed to the checkpoint, well before enqueues are refused at 0.8."""
 
 
 class Maintenance:
     """One domain's upkeep."""
 
-    def __init__(self, node: Node, domain: Domain, *, journal_bytes: int, journal_ms: int) -> None:
+    def __init__(
+        self, node: Node, domain: Domain, *, journal_bytes: int, journal_ms: int, checkpoint_bytes: int
+    ) -> None:
         self.node = node
         self.domain = domain
         self.journal_bytes = journal_bytes
         self.journal_ms = journal_ms
+        self.checkpoint_bytes = checkpoint_bytes
+        """Log since the last checkpoint that a restart replays at most, apart from what comes while one is taken."""
         self.checkpoint_index = self._stored_checkpoint()
         self.bytes_at_checkpoint = 0
         self.marks: list[tuple[int, int, int]] = []
         """(time, log index, bytes appended so far), once a turn at most, to know how old and how much the journal is.
         """
         self.trimmed = 0
+        self.pressed = False
+        """The store fills up: room for new messages comes before what a peer that is away may ask for later."""
+        self.survivors: list[tuple[int, int]] = []
+        """(queue, log index) of records that held live messages when the trimming passed them."""
 
     def _stored_checkpoint(self) -> int:
         stored = self.node.store.get_meta(checkpoint_key(self.domain.shared.domain))
@@ -52,12 +61,15 @@ class Maintenance:
         """For ever, a turn a second."""
         while True:
             await asyncio.sleep(TURN_S)
-            self._mark()
-            if self.node.appended_bytes - self.bytes_at_checkpoint >= CHECKPOINT_BYTES:
+            self.mark()
+            usage = self.node.store.usage()
+            self.pressed = usage.used_bytes > PRESSED_SHARE * usage.map_bytes
+            if self.pressed or self.node.appended_bytes - self.bytes_at_checkpoint >= self.checkpoint_bytes:
                 await self.checkpoint()
             await self._trim()
 
-    def _mark(self) -> None:
+    def mark(self) -> None:
+        """Note where the log stands: at each turn, and after each small part of the journal's size."""
         index = self.domain.shared.log.last_index
         if not self.marks or self.marks[-1][1] != index:
             self.marks.append((monotonic_ms(), index, self.node.appended_bytes))
@@ -68,6 +80,8 @@ class Maintenance:
         shared = self.domain.shared
         machine = shared.machine
         if machine is None or shared.state.data in (DataMark.SYNCING, DataMark.DAMAGED):
+            return
+        if machine.applied_index == self.checkpoint_index:
             return
         index, data, generation = machine.applied_index, machine.snapshot(), shared.generation
         self.bytes_at_checkpoint = self.node.appended_bytes
@@ -92,28 +106,35 @@ class Maintenance:
         now, appended = monotonic_ms(), self.node.appended_bytes
         keep = 0
         for when, index, size in self.marks:
-            if now - when <= self.journal_ms and appended - size <= self.journal_bytes:
+            if not self.pressed and now - when <= self.journal_ms and appended - size <= self.journal_bytes:
                 break
             keep = index
-        return min(keep, self.checkpoint_index)
+        # The last record stays whatever its age: where the log ends is read from it at the next start.
+        return min(keep, self.checkpoint_index, self.domain.shared.log.last_index - 1)
 
     async def _trim(self) -> None:
         shared = self.domain.shared
         machine = shared.machine
         keep = self._keep_from()
-        if machine is None or keep <= self.trimmed or self.domain.source.phase in (Phase.FULL, Phase.COMPARE):
+        if machine is None or self.domain.source.phase in (Phase.FULL, Phase.COMPARE):
+            return  # a transfer reads records that a settle may free while it runs
+        left = [pair for pair in self.survivors[:SURVIVORS_TURN] if machine.live(pair[1], pair[0])]
+        drops = sorted({index for _, index in self.survivors[:SURVIVORS_TURN]} - {index for _, index in left})
+        # The rest of the survivors first at the next turn: every one is looked at again within a bounded time.
+        self.survivors = self.survivors[SURVIVORS_TURN:] + left
+        if keep <= self.trimmed and not drops:
             return
-        live = {log_index for _, log_index in machine.live_log_indexes() if log_index <= keep}
-        drops: list[int] = []
+        survivors = {index: number for number, index in machine.live_log_indexes() if self.trimmed < index <= keep}
         at = self.trimmed + 1
         while at <= keep and len(drops) < DROP_MAX:
             rows = self.node.store.scan_prefixes(shared.domain, at, limit=2_000)
             if not rows:
                 break
-            drops.extend(index for index, _, _ in rows if index <= keep and index not in live)
+            drops.extend(index for index, _, _ in rows if index <= keep and index not in survivors)
             at = rows[-1][0] + 1
             await asyncio.sleep(0)
-        end = min(keep, at - 1)
+        end = max(self.trimmed, min(keep, at - 1))
+        self.survivors.extend((number, index) for index, number in survivors.items() if index <= end)
 
         def fill(batch: WriteBatch) -> None:
             batch.drops.setdefault(shared.domain, []).extend(drops)

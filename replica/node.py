@@ -125,6 +125,9 @@ class Node:
         self.commits = 0
         self.commit_seconds = 0.0
         self.appended_bytes = 0
+        self.mark_bytes = self.next_mark_bytes = 1 << 20
+        self.on_mark: Callable[[], None] = lambda: None
+        """Called after each `mark_bytes` of log: upkeep notes where the log stood."""
         self._writer_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-writer")
         self._tasks: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
@@ -174,6 +177,9 @@ class Node:
             case Persist():
                 self.group.add(domain, effect)
                 self.appended_bytes += sum(len(entry.record) for entry in effect.appends)
+                if self.appended_bytes >= self.next_mark_bytes:
+                    self.next_mark_bytes = self.appended_bytes + self.mark_bytes
+                    self.on_mark()
                 self.group_wake.set()
             case Reply(waiter, result):
                 waiter.answer(result)

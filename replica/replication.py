@@ -44,6 +44,7 @@ class Replication:
         self.bias_ms = bias_ms
         self.register: Register | None = None
         self.reading = False
+        self.readable = False
         self.read_at_ms = -REGISTER_WATCH_MS
         self.claim: ClaimUnderWay | None = None
         self.required: frozenset[str] = frozenset()
@@ -95,6 +96,7 @@ class Replication:
     def on_register(self, register: Register | None, now_ms: int) -> None:
         """The register as it is; None when it cannot be read now."""
         self.reading = False
+        self.readable = register is not None
         if register is not None:
             if register != self.register:
                 self.young_since_ms = now_ms if register.state is RegisterState.CLAIMED else None

@@ -92,6 +92,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     map_bytes: int = 64 * GIB  # sparse file; sending is refused at 80 %
     journal_bytes: int = 1 * GIB  # beyond it, or beyond journal_hours, a peer needs a full transfer
     journal_hours: int = 24
+    checkpoint_bytes: int = 64 * MIB  # of log between two checkpoints: what a restart replays at most
     volatile_bytes: int = 256 * MIB
     max_batch_bytes: int = 4 * MIB
     park_ms: int = 5000  # how long a call without a deadline waits for a master
