@@ -135,7 +135,8 @@ class Manager:
         await self._open_domains(node, members)
         node.on_role = self._on_role
         if config.pair:
-            self._link = Link(node, config.member, PeerInfo(config.peer_member, config.peer_address), self._hello)
+            peer = PeerInfo(config.peer_member, config.peer_address)
+            self._link = Link(node, config.member, peer, self._hello, heartbeat_s=config.timers.heartbeat_ms / 1000)
             node.on_stale = lambda _domain: self._send_hello()
             node.on_beat = self._on_beat
         await self._serve(members)
@@ -175,6 +176,14 @@ class Manager:
 
     def _start_domains(self, node: Node) -> None:
         config = self.config
+        upkeeps: list[Maintenance] = []
+        node.mark_bytes = max(1 << 16, config.limits.journal_bytes // 64)
+
+        def mark_all() -> None:
+            for each in upkeeps:
+                each.mark()
+
+        node.on_mark = mark_all
         for domain in node.domains.values():
             domain.start(monotonic_ms(), node.clock.now_ms())
             node.dispatch(domain)
@@ -183,7 +192,9 @@ class Manager:
                 domain,
                 journal_bytes=config.limits.journal_bytes,
                 journal_ms=config.limits.journal_hours * 3_600_000,
+                checkpoint_bytes=config.limits.checkpoint_bytes,
             )
+            upkeeps.append(upkeep)
             node.spawn(upkeep.run())
 
     async def stop(self) -> None:

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark
 from replica.log import DomainLog
-from replica.machine import Machine
+from replica.machine import Machine, Refused
 from replica.shared import Shared
 from replica.state import Boundary, DomainState, checkpoint_key, decode_state, state_key
-from storage.errors import CorruptRecord
+from storage.errors import CorruptRecord, NewerFormat
 from storage.records import read_prefix, split, verify
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
@@ -108,7 +109,7 @@ def _from_checkpoint(store: Store, shared: Shared, up_to: int) -> tuple[Machine,
     if stored is not None:
         index = int.from_bytes(stored[:8], "big")
         if index <= up_to:
-            machine = Machine.restore(stored[8:], members_of(shared), shared.limits)
+            machine = _restore(stored[8:], shared)
             found = shared.log.digest_at(index)
             return machine, index, found[1] if found is not None else None
     if shared.log.base_index or shared.state.kept_from > 1:
@@ -122,6 +123,16 @@ def _from_checkpoint(store: Store, shared: Shared, up_to: int) -> tuple[Machine,
 def members_of(shared: Shared) -> list[str]:
     """The members of the domain."""
     return sorted({shared.member, shared.peer} - {""})
+
+
+def _restore(snapshot: bytes, shared: Shared) -> Machine:
+    """The snapshot's state; whatever it cannot be read as is said in words."""
+    try:
+        return Machine.restore(snapshot, members_of(shared), shared.limits)
+    except Refused as refused:
+        raise NewerFormat(f"domain {shared.name}: {refused.message}") from refused
+    except (ValueError, IndexError, EOFError, struct.error) as error:
+        raise CorruptRecord(f"domain {shared.name}: the snapshot of the queues cannot be read: {error!r}") from error
 
 
 async def recover(store: Store, shared: Shared) -> Machine:

@@ -405,5 +405,6 @@ class Replication:
             if now_ms - self.read_at_ms >= REGISTER_RETRY_MS:
                 self._read_register(now_ms)
             self._decide(now_ms)
-        elif self.serving and now_ms - self.read_at_ms >= REGISTER_WATCH_MS:
+        elif now_ms - self.read_at_ms >= REGISTER_WATCH_MS:
+            # A replica reads too: it decides faster when its master goes, and status shows whether the witness answers.
             self._read_register(now_ms)

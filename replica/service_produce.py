@@ -15,9 +15,9 @@ from replica.answers import abort, ack_of, failure, header_of, refusal
 from replica.calls import EnqueueCall
 from replica.effects import EnqueueDone, Failed, Moved
 from replica.machine import Refused, columns_of
-from replica.members import HOP
+from replica.members import HOP, MAIN
 from replica.service_checks import stale_epoch
-from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     EnqueueAck,
     EnqueueReject,
@@ -206,9 +206,10 @@ class ProduceStream:
 
     def goaway(self, message: str) -> None:
         """Ask the producer to open a new stream and repeat what is unanswered."""
-        from tandemq.v1.common_pb2 import Error  # cold path
-
-        self.out.append(Goaway(error=Error(reason=Reason.REASON_NOT_MASTER, message=message)))
+        domain = self.members.by_name[MAIN]
+        error = Error(reason=Reason.REASON_NOT_MASTER, message=message)
+        endpoint, epoch = self.members.master_endpoint(domain), domain.shared.state.epoch
+        self.out.append(Goaway(error=error, master_endpoint=endpoint, epoch=epoch))
         self.wake.set()
 
     async def _write(self) -> None:

@@ -100,12 +100,19 @@ class StatusHandlers:
             applied_index=machine.applied_index if machine is not None else 0,
             digest=shared.log.digest.hex(),
             state_digest=self._state_digest(domain),
-            in_sync_set=sorted(domain.replication.required) or shared.state.in_sync_set,
+            in_sync_set=self._in_sync_set(domain),
             master=shared.master,
             peer_backlog=max(0, backlog),
             parked=len(domain.holding),
             last_change=shared.last_change,
         )
+
+    @staticmethod
+    def _in_sync_set(domain: Domain) -> list[str]:
+        """What this member knows: the set that it requires as master, else what it last read in the register."""
+        register = domain.replication.register
+        known = register.eligible_set if register is not None else domain.shared.state.in_sync_set
+        return sorted(domain.replication.required or known)
 
     def _state_digest(self, domain: Domain) -> str:
         """In hex; computed once for each applied index, and left out while it would take too long."""

@@ -136,8 +136,7 @@ class SyncSource:
             self._begin_delta(common, full=False)
 
     def _lacks_volatile(self, common: int) -> bool:
-        """Whether the peer's restart lost bodies of volatile messages that are still live: a delta does not bring them.
-        """
+        """Whether the peer's restart lost bodies of live volatile messages: a delta does not bring them."""
         machine = self.shared.machine
         assert machine is not None
         missing = min(common, self.peer_floor)

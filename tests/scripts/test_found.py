@@ -201,11 +201,10 @@ def test_p13_a_refused_sync_is_heard_in_the_new_epoch() -> None:
     assert b.shared.link is Link.PAIRED
 
 
-@pytest.mark.xfail(strict=True, reason="Maintenance._trim does not keep where the log stands")
 def test_a_trimmed_log_still_knows_where_it_ends() -> None:
     """1. Everything is consumed, a checkpoint stands at the last record, and nothing comes for as long as the
-    journal is kept. 2. The trim drops every record, the last one included. 3. At the next start the log seems to end below its
-    checkpoint: the copy counts as damaged; on both members, nobody may be master any more.
+    journal is kept. 2. The trim drops every record, the last one included. 3. At the next start the log seems to
+    end below its checkpoint: the copy counts as damaged; on both members, nobody may be master any more.
     """
     pair, _ = paired()
     for member in (pair.a, pair.b):
@@ -215,4 +214,50 @@ def test_a_trimmed_log_still_knows_where_it_ends() -> None:
     pair.a.start()
     pair.b.start()
     assert pair.a.shared.state.data is DataMark.IN_SYNC
+    pair.heal()
+
+
+@pytest.mark.parametrize("at", ["a", "b"])
+def test_whoever_asks_for_two_copies_is_never_told_of_one(at: str) -> None:
+    """1. op1 asks for two copies; A orders it and loses B before B holds it. 2. A goes solo and commits it alone. The
+    call itself was answered NOT_ENOUGH_COPIES, its repetition copies=1. 3. B is back with op1 still held for its
+    client; the delta brings the record, and B, not even open, answered copies=1.
+    """
+    pair, _ = paired()
+    y = Producer(pair, "y", min_copies=2)
+    op = y.send(pair.members[at])
+    pair.a.pump()
+    pair.deliver(pair.b)
+    pair.disconnect()
+    y.submit(op, pair.a)
+    pair.a.lost()
+    pair.settle(500)
+    pair.tick(400)
+    assert op.done is None
+    pair.heal()
+    y.retry(pair.a)
+    pair.settle(200)
+    assert op.done is not None
+    assert op.done.copies == 2
+
+
+def test_p12_a_member_that_changed_while_it_connected_says_so() -> None:
+    """1. A dials: its HELLO says MASTER. 2. Before the streams are up, A finds B's left-over claim in the register and
+    steps down; there is no session to say it on. 3. B goes by the HELLO and waits for A's SYNC, A waits for B, whom the
+    register names.
+    """
+    pair, x = paired()
+    pair.disconnect()
+    pair.b.lost()
+    pair.tick(400)
+    pair.quiesce(keep=("claiming",))
+    pair.connect()
+    pair.lose(pair.call(pair.b, "claiming"))
+    pair.land_late()
+    pair.tick(1100)
+    pair.quiesce(link=False)
+    assert pair.a.role is Role.PROBE
+    pair.settle(3000)
+    assert pair.is_paired
+    x.send(pair.a)
     pair.heal()

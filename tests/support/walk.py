@@ -34,22 +34,22 @@ def trim(member: Member) -> None:
     machine = shared.machine
     if machine is None or not shared.state.data.is_good or not 0 < machine.applied_index <= shared.commit_index:
         return
-    upkeep = Maintenance(UpkeepNode(member), member.core, journal_bytes=0, journal_ms=-1)  # type: ignore[arg-type]
+    upkeep = Maintenance(UpkeepNode(member), member.core, journal_bytes=0, journal_ms=-1, checkpoint_bytes=0)  # type: ignore[arg-type]
     drive(upkeep.checkpoint())
-    upkeep._mark()
+    upkeep.mark()
     drive(upkeep._trim())
 
 
 class Walk:
     """One seed. Each step is one action of one table; a table is drawn first, so that seeds differ in kind (swarm)."""
 
-    def __init__(self, seed: int, *, steps: int = STEPS, trims: bool = False) -> None:
+    def __init__(self, seed: int, *, steps: int = STEPS) -> None:
         self.random = random.Random(seed)
         self.steps = steps
         self.pair = Pair().start()
         create(self.pair)
         create(self.pair, "v")
-        self.producers = [Producer(self.pair, "x"), Producer(self.pair, "y")]
+        self.producers = [Producer(self.pair, "x"), Producer(self.pair, "y", min_copies=2)]
         self.volatile = Producer(self.pair, "z", "v", volatile=True)
         self.reader = Reader(self.pair)
         self.trace: list[str] = []
@@ -73,7 +73,7 @@ class Walk:
             self.verdict: often([0, 1, 3]),
             self.settle: often([0, 0, 1]),
             self.send_volatile: often([0, 0, 4]),
-            self.trim: often([0, 1]) if trims else 0,
+            self.trim: often([0, 0, 1]),
         }
 
     def run(self) -> Walk:
@@ -159,7 +159,7 @@ class Walk:
             self.pair.land(self.pair.late.pop(self.random.randrange(len(self.pair.late))))
 
     def time(self) -> None:
-        self.pair.tick(self.random.choice((20, 20, 150, 400)))
+        self.pair.tick(self.random.choice((20, 20, 150, 400, 31_000)))  # the last: leases end
 
     def beat(self) -> None:
         member = self.one()
