@@ -166,7 +166,8 @@ class Holding:
             return
         assert not isinstance(plan, Fresh), "the master knew this request at an index that is applied here"
         for run in plan.runs:
-            self.orders.reply(call.waiter, repeated(run, self._copies_of(run.log_index)))
+            done = repeated(run, self._copies_of(run.log_index))
+            self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
 
     def _copies_of(self, log_index: int) -> int:
         # What a master acknowledged alone is committed before it is durable here.
@@ -184,7 +185,7 @@ class Holding:
         call = self._release(key)
         if call is not None:
             done = enqueue_done(call, op, record.log_index, record.epoch, self._copies_of(record.log_index))
-            self.orders.reply(call.waiter, done)
+            self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
 
     def expire(self, now_ms: int) -> None:
         """Answer NO_MASTER to parked calls whose time is over, and forget those whose caller left."""

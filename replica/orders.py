@@ -140,12 +140,16 @@ class Orders:
         if waiter is not None:
             self.shared.effects.append(Reply(waiter, result))
 
+    def reply_enqueued(self, waiter: Waiter | None, done: EnqueueDone, wanted: int) -> None:
+        """Answer a batch that was executed, now or earlier; too few copies are never silent (rulings.md 1)."""
+        self.reply(waiter, done if done.copies >= wanted else Failed(*not_enough(done.copies, wanted)))
+
     def _moved(self, waiter: Waiter | None) -> Callable[[], None]:
         return lambda: self.reply(waiter, Moved("the mastership moved while the call was under way; repeat it"))
 
     def _enqueue(self, call: EnqueueCall) -> None:
         machine = self.machine
-        wanted = self._wanted_copies(call)
+        wanted = self.wanted_copies(call)
         copies = self.replication.copies
         if copies < wanted:
             raise Refused(*not_enough(copies, wanted))
@@ -163,7 +167,7 @@ class Orders:
             member=call.member or self.shared.member,
         )
         if not isinstance(plan, Fresh):
-            self._answer_repetition(call, plan.runs)
+            self._answer_repetition(call, plan.runs, wanted)
             return
         op = plan.header.enqueue
         all_volatile = is_all_volatile(op)
@@ -181,21 +185,19 @@ class Orders:
         epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it
 
         def answer() -> None:
-            now = self.replication.copies
-            if now < wanted:
-                self.reply(call.waiter, Failed(*not_enough(now, wanted)))
-            else:
-                self.reply(call.waiter, enqueue_done(call, op, log_index, epoch, now))
+            done = enqueue_done(call, op, log_index, epoch, self.replication.copies)
+            self.reply_enqueued(call.waiter, done, wanted)
 
         self.when_committed(log_index, answer, lambda: self.repark(call))
 
-    def _wanted_copies(self, call: EnqueueCall) -> int:
+    def wanted_copies(self, call: EnqueueCall) -> int:
+        """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1)."""
         machine = self.machine
         queue_id = machine.queue_id(call.queue)
         require_two = queue_id is not None and machine.queue(queue_id).config.require_two
         return max(call.min_copies, 2 if require_two else 1)
 
-    def _answer_repetition(self, call: EnqueueCall, runs: Sequence[DuplicateRun]) -> None:
+    def _answer_repetition(self, call: EnqueueCall, runs: Sequence[DuplicateRun], wanted: int) -> None:
         if call.waiter is None:
             last = max(run.log_index for run in runs)
             self.shared.send(hold_reject=HoldReject(key=held_key(call), duplicate_of=last))
@@ -203,7 +205,7 @@ class Orders:
 
         def answer() -> None:
             for run in runs:
-                self.reply(call.waiter, repeated(run, self.replication.copies))
+                self.reply_enqueued(call.waiter, repeated(run, self.replication.copies), wanted)
 
         # Everything ordered so far is waited for, so that answers leave in log order.
         self.when_committed(self.shared.log.last_index, answer, lambda: self.repark(call))
