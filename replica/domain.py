@@ -192,6 +192,11 @@ class Domain:
     def on_connected(self) -> None:
         """The Data stream is open."""
         self.replication.on_connected()
+        self._say_hello()  # P12: the one that opened the connection was written before a change could be said
+
+    def _say_hello(self) -> None:
+        shared = self.shared
+        shared.send(hello=Hello(member=shared.member, incarnation=shared.incarnation, domains=[self.hello()]))
 
     def on_disconnected(self, now_ms: int) -> None:
         """The connection is gone."""
@@ -206,8 +211,7 @@ class Domain:
         self.replication.on_hello(hello, now_ms)
         if hello.role == Role.MASTER.value and self.shared.role is Role.PROBE:
             # P12: the master makes one SYNC of one HELLO, and may have used up what we said when we met.
-            here = Hello(member=self.shared.member, incarnation=self.shared.incarnation, domains=[self.hello()])
-            self.shared.send(hello=here)
+            self._say_hello()
 
     def on_heartbeat(self, beat: DomainHeartbeat) -> None:
         """The master's commit progress arrives with its heartbeats too."""
