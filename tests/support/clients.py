@@ -110,6 +110,8 @@ class Producer:
             return
         require(result.first_sequence == op.sequence, f"{self.name}/{op.sequence} is answered as {result}")
         self.pair.checks.on_ack(member, result)
+        wanted = self.min_copies
+        require(result.copies >= wanted, f"{op.payload!r} asked for {wanted} copies and got {result.copies}")
         if op.done is None:
             require(
                 result.first_index > op.after,
