@@ -17,9 +17,6 @@ from replica.effects import QueueTransfer, StartTransfer, StopTransfer
 from tandemq.peer.v1.peer_service_pb2 import (
     DigestQuery,
     EpochBoundary,
-    HeldKey,
-    Op,
-    OpEntry,
     PeerFrame,
     SyncBegin,
     SyncEnd,
@@ -210,10 +207,14 @@ class SyncSource:
             entries = log.tail_from(self.cursor, FRAME_BYTES_MAX)
             if not entries:
                 return NeedRead(self.cursor, limit)
-            entries = [entry for entry in entries if entry.log_index <= limit]
-            frames.append(self._frame([self._entry(entry) for entry in entries], [len(e.record) for e in entries]))
+            frame = self._op_frame()
+            for entry in entries:
+                if entry.log_index <= limit:
+                    self._add(frame, entry)
+            self._close(frame, sum(len(entry.record) for entry in entries[: len(frame.op.entries)]))
+            frames.append(frame)
         elif self.phase is Phase.LIVE and self.held_open and self.commit_sent < self.shared.commit_index:
-            frames.append(self._frame([], []))
+            frames.append(self._close(self._op_frame(), 0))
         if self._at_target():
             frames.append(self._end())
         return frames
@@ -223,8 +224,10 @@ class SyncSource:
         if self.phase not in (Phase.DELTA, Phase.LIVE) or not records or records[0][0] != self.cursor:
             return []
         bodies = self.shared.volatile_bodies
-        whole = [record + bodies[index] if index in bodies else record for index, record in records]
-        frames = [self._frame([OpEntry(record=record) for record in whole], [len(record) for record in whole])]
+        frame = self._op_frame()
+        for index, record in records:
+            frame.op.entries.add().record = record + bodies.get(index, b"")
+        frames = [self._close(frame, sum(len(record) for _, record in records))]
         if self._at_target():
             frames.append(self._end())
         return frames
@@ -232,26 +235,35 @@ class SyncSource:
     def _at_target(self) -> bool:
         return self.phase is Phase.DELTA and self.cursor > self.target
 
-    def _entry(self, entry: Entry) -> OpEntry:
-        if entry.held is None or entry.log_index <= self.whole_up_to:
-            return OpEntry(record=entry.record)
-        held = entry.held
-        self.held_open = max(self.held_open, entry.log_index)
-        key = HeldKey(client_id=held.client_id, queue=held.queue, first_sequence=held.first_sequence)
-        return OpEntry(record=entry.record[: entry.head_len], held=key)
-
-    def _frame(self, entries: list[OpEntry], sizes: list[int]) -> PeerFrame:
+    def _op_frame(self) -> PeerFrame:
+        """Filled in place: put together from messages, each level would be copied into the next (70 us against 2)."""
         shared = self.shared
-        self.cursor += len(entries)
-        self.sent += len(entries)
-        self.commit_sent = shared.commit_index
-        if self.held_open and self.held_open <= shared.commit_index:
+        frame = PeerFrame(domain=shared.domain, epoch=shared.state.epoch)
+        frame.op.commit_index = shared.commit_index
+        return frame
+
+    def _add(self, frame: PeerFrame, entry: Entry) -> None:
+        item = frame.op.entries.add()
+        held = entry.held
+        if held is None or entry.log_index <= self.whole_up_to:
+            item.record = entry.record
+            return
+        self.held_open = max(self.held_open, entry.log_index)
+        item.record = entry.record[: entry.head_len]
+        item.held.client_id, item.held.queue, item.held.first_sequence = held
+
+    def _close(self, frame: PeerFrame, size: int) -> PeerFrame:
+        """The frame leaves: move the cursor, and count what is under way."""
+        count = len(frame.op.entries)
+        self.cursor += count
+        self.sent += count
+        self.commit_sent = frame.op.commit_index
+        if self.held_open and self.held_open <= frame.op.commit_index:
             self.held_open = 0
-        if sizes:
-            self.in_flight.append((self.cursor - 1, sum(sizes)))
-            self.in_flight_bytes += sum(sizes)
-        op = Op(entries=entries, commit_index=shared.commit_index)
-        return PeerFrame(domain=shared.domain, epoch=shared.state.epoch, op=op)
+        if size:
+            self.in_flight.append((self.cursor - 1, size))
+            self.in_flight_bytes += size
+        return frame
 
     def _end(self) -> PeerFrame:
         shared = self.shared
