@@ -191,6 +191,14 @@ class ConsumeStream:
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "after open: credit, settle or ping"))
             node.dispatch(self.domain)
 
+    def _gone(self) -> Failed | None:
+        """Nothing ever comes from a queue that was deleted, also when another has its name by now."""
+        machine, consumer = self.domain.shared.machine, self.consumer
+        if machine is None or not consumer.attached or machine.queue_id(consumer.queue) == consumer.queue_id:
+            return None
+        text = f"queue {consumer.queue} was deleted; open a new stream if it was created again"
+        return refusal(Reason.REASON_QUEUE_NOT_FOUND, text)
+
     async def _write(self) -> None:
         while True:
             if not self.out:
@@ -200,6 +208,9 @@ class ConsumeStream:
                 try:
                     await asyncio.wait_for(self.wake.wait(), PROGRESS_S)
                 except TimeoutError:
+                    if (gone := self._gone()) is not None:
+                        self.answer(gone)
+                        continue
                     header = header_of(self.members, self.domain)
                     self.push(ConsumeResponse(progress=ConsumeProgress(header=header)))
                 continue
