@@ -12,6 +12,7 @@ import grpc.aio
 import pytest
 
 from chaos.cluster import Cluster
+from tandemq.errors import to_error
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tests.integration.support import CALL_S, Raw, new_id, new_name, raw_to, refused, still_serves
@@ -65,14 +66,18 @@ async def test_r089_a_consumer_learns_that_receiving_was_disabled(member: Raw, q
     call.cancel()
 
 
-async def test_a_consumer_outlives_its_queue(member: Raw, queue: str) -> None:
+async def test_a_consumer_learns_that_its_queue_was_deleted(member: Raw, queue: str) -> None:
+    """Its stream stayed open and silent for good, also when the queue was created again and got messages."""
     call = await _consuming(member, queue)
     await member.admin.DeleteQueue(admin.DeleteQueueRequest(name=queue, request_id=new_id()), timeout=CALL_S)
     await member.create(queue)
     await member.send(queue, b"x")
-    await still_quiet(call)
+    while not (frame := await call.read()).HasField("goaway"):
+        assert not frame.HasField("deliveries"), frame
+    assert to_error(frame.goaway.error).reason == "QUEUE_NOT_FOUND"
+    assert queue in frame.goaway.error.message
+    assert await call.read() is grpc.aio.EOF
     assert await member.take(queue) == [b"x"]
-    call.cancel()
 
 
 async def _consuming(member: Raw, queue: str) -> Any:
