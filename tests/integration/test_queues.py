@@ -12,6 +12,7 @@ import pytest
 
 from chaos.cluster import Cluster
 from tandemq.cli.view import PairView
+from tandemq.errors import from_rpc_error
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
@@ -130,6 +131,33 @@ async def test_r153_a_persistent_message_in_a_volatile_queue_is_warned_of(member
         await call.write(service.ProduceRequest(batch=batch))
         assert (await call.read()).ack.warning == warning
     call.cancel()
+
+
+@pytest.mark.xfail(reason="a repetition is answered without the warning, and with the level of a persistent message")
+async def test_r153_a_repetition_is_warned_of_again(members: list[Raw]) -> None:
+    name = new_name()
+    await members[0].create(name, persistence=admin.PERSISTENCE_VOLATILE)
+    messages = [{"payload": b"x", "persistent": True}]
+    request = service.EnqueueRequest(queue=name, request_id=new_id(), messages=messages)
+    first = await members[0].queue.Enqueue(request, timeout=CALL_S)
+    again = await members[0].queue.Enqueue(request, timeout=CALL_S)
+    assert again.duplicate
+    assert (again.results, again.header.level) == (first.results, first.header.level)
+
+
+@pytest.mark.xfail(
+    reason="NOT_ENOUGH_COPIES is said, as certain, of a message that was ordered before the peer was lost"
+)
+async def test_r126_a_refusal_that_is_certain_means_that_nothing_was_stored(pair: Cluster, members: list[Raw]) -> None:
+    name = new_name()
+    await members[0].create(name)
+    pair.pause("b")
+    request = service.EnqueueRequest(queue=name, request_id=new_id(), messages=[{"payload": b"x"}], min_copies=2)
+    with pytest.raises(grpc.aio.AioRpcError) as info:
+        await members[0].queue.Enqueue(request, timeout=CALL_S)
+    pair.resume("b")
+    await pair.wait_ready()
+    assert not (from_rpc_error(info.value).definite and await _browse(members[0], name))
 
 
 # -- instances ---------------------------------------------------------------------------------------------------------
