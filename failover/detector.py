@@ -16,7 +16,7 @@ from enum import Enum
 
 SUSPECT_MS = 600  # three heartbeats of 200 ms (ruling 9)
 LOST_MS = 1_500
-PAUSE_MS = 2_000  # a tick this late: others may have decided without us (pair-protocol.md 4.11, pause)
+PAUSE_MS = 1_700  # a tick this late: others may have decided without us (pair-protocol.md 4.11, pause)
 assert SUSPECT_MS < LOST_MS < PAUSE_MS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NoReturn
 
+import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from failover.marks import Role
@@ -15,8 +16,6 @@ from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryError
 
 if TYPE_CHECKING:
-    import grpc
-
     from replica.domain import Domain
     from replica.effects import Answer, EnqueueDone, LeaseDone
     from replica.members import Members
@@ -66,7 +65,10 @@ async def abort(context: grpc.aio.ServicerContext, failed: Failed | Moved) -> No
     if isinstance(failed, Moved):
         failed = Failed(Reason.REASON_NOT_MASTER, failed.message, {}, 100)
     error = failure(failed)
-    await context.abort(status_for(failed.reason), failed.message, ((DETAILS_KEY, status_details(error)),))
+    # UNAVAILABLE with our ErrorInfo means "not applied" (rulings.md 11): what was stored after all is ABORTED.
+    stored = failed.metadata.get("outcome") == "stored"
+    status = grpc.StatusCode.ABORTED if stored else status_for(failed.reason)
+    await context.abort(status, failed.message, ((DETAILS_KEY, status_details(error)),))
     raise AssertionError("abort raises")
 
 

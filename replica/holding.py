@@ -45,7 +45,7 @@ class Holding:
         self.held_bytes = 0
         self.repetitions: dict[Key, int] = {}
         """Held requests that the master had executed before, and the log index to reach before answering."""
-        orders.repark = self.park
+        orders.repark = self.repark
         shared.on_apply = self._on_apply
 
     def __len__(self) -> int:
@@ -58,6 +58,10 @@ class Holding:
             self.orders.reply(call.waiter, Failed(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000))
         else:
             self.parked.append(call)
+
+    def repark(self, call: EnqueueCall) -> None:
+        """Keep a call that was ordered here and not committed: ahead of everything that came after it."""
+        self.parked.appendleft(call)
 
     def submit(self, call: Call) -> None:
         """Take a call while another member, or nobody, is master."""
@@ -134,7 +138,8 @@ class Holding:
         if reject.HasField("error"):
             self._release(key)
             error = reject.error
-            self.orders.reply(call.waiter, Failed(error.reason, error.message, dict(error.metadata)))
+            retry_after_ms = error.retry_after.ToMilliseconds() if error.HasField("retry_after") else None
+            self.orders.reply(call.waiter, Failed(error.reason, error.message, dict(error.metadata), retry_after_ms))
         else:
             self.repetitions[key] = reject.duplicate_of
             self.answer_repetitions()

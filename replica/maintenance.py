@@ -136,9 +136,15 @@ class Maintenance:
         end = max(self.trimmed, min(keep, at - 1))
         self.survivors.extend((number, index) for index, number in survivors.items() if index <= end)
 
+        known = shared.log.digest_at(end)
+
         def fill(batch: WriteBatch) -> None:
             batch.drops.setdefault(shared.domain, []).extend(drops)
             shared.state.kept_from = max(shared.state.kept_from, end + 1)
+            if known is not None and end > shared.state.base_index:
+                # Where the log ends can be told even if a cut lands here and its records are the ones that went.
+                shared.log.base_index, (shared.log.base_epoch, shared.log.base_digest) = end, known
+                shared.state.base_index, (shared.state.base_epoch, shared.state.base_digest) = end, known
             batch.meta[state_key(shared.domain)] = shared.state.encode()
 
         await self.node.write(fill)

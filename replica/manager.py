@@ -52,6 +52,7 @@ log = logging.getLogger("tandemq.manager")
 
 INCARNATION = "incarnation"
 WATCH_S = 0.02
+ROOM_S = 0.25
 SERVER_OPTIONS = [
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -371,10 +372,11 @@ class Manager:
         """Sending stops while there is still room to settle."""
         while True:
             usage = node.store.usage()
-            full = usage.used_bytes > ENQUEUE_STORE_SHARE * usage.map_bytes
+            # What is ordered and not written yet takes room too.
+            room = int(ENQUEUE_STORE_SHARE * usage.map_bytes) - usage.used_bytes - node.unwritten_bytes
             for domain in node.domains.values():
-                domain.orders.storage_full = full
-            await asyncio.sleep(WATCH_S)
+                domain.orders.room_bytes = room
+            await asyncio.sleep(ROOM_S)
 
     def _held_call(self, frame: PeerFrame) -> EnqueueCall:
         """A batch that the peer holds for one of its clients."""

@@ -32,7 +32,7 @@ from replica.effects import (
     StopTransfer,
 )
 from replica.recovery import rebuild
-from storage.errors import StorageError, StoreFull
+from storage.errors import CorruptRecord, StorageError, StoreFull
 from storage.store import Append, WriteBatch
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ class Group:
         self.tokens: list[tuple[int, object]] = []
         self.done: list[asyncio.Future[None]] = []
         self.empty = True
+        self.bytes = 0
 
     def add(self, domain: Domain, effect: Persist) -> None:
         """Join an effect; a wipe or a cut takes earlier appends of the same group back."""
@@ -95,6 +96,7 @@ class Group:
             batch.appends = [a for a in batch.appends if a.domain != number or a.log_index <= cut]
         for entry in effect.appends:
             batch.appends.append(Append(number, entry.log_index, entry.stored))
+            self.bytes += len(entry.record)
             self.last[number] = (domain.shared.generation, entry.log_index)
         batch.meta.update(effect.meta)
         if effect.token is not None:
@@ -125,6 +127,7 @@ class Node:
         self.commits = 0
         self.commit_seconds = 0.0
         self.appended_bytes = 0
+        self.unwritten_bytes = 0
         self.mark_bytes = self.next_mark_bytes = 1 << 20
         self.on_mark: Callable[[], None] = lambda: None
         """Called after each `mark_bytes` of log: upkeep notes where the log stood."""
@@ -176,7 +179,9 @@ class Node:
         match effect:
             case Persist():
                 self.group.add(domain, effect)
-                self.appended_bytes += sum(len(entry.record) for entry in effect.appends)
+                size = sum(len(entry.record) for entry in effect.appends)
+                self.appended_bytes += size
+                self.unwritten_bytes += size
                 if self.appended_bytes >= self.next_mark_bytes:
                     self.next_mark_bytes = self.appended_bytes + self.mark_bytes
                     self.on_mark()
@@ -225,7 +230,12 @@ class Node:
     async def _rebuild(self, domain: Domain, up_to: int) -> None:
         await self.flush()  # the cut or the snapshot that this reads must be on disk
         generation = domain.shared.generation
-        machine = await rebuild(self.store, domain.shared, up_to)
+        try:
+            machine = await rebuild(self.store, domain.shared, up_to)
+        except CorruptRecord:
+            if generation == domain.shared.generation:
+                raise
+            return  # a newer cut took away what was being read; it has asked for a reading of its own
         if generation == domain.shared.generation:  # else a later cut has asked for another one
             domain.on_rebuilt(machine, monotonic_ms())
             self.dispatch(domain)
@@ -274,6 +284,7 @@ class Node:
                 return
 
     def _tell(self, group: Group) -> None:
+        self.unwritten_bytes -= group.bytes
         tokens: dict[int, list[object]] = {}
         for number, token in group.tokens:
             tokens.setdefault(number, []).append(token)

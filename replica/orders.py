@@ -45,7 +45,8 @@ class Orders:
         self.replication = replication
         self.waiting: deque[Waiting] = deque()
         self.now_ms = 0
-        self.storage_full = False
+        self.room_bytes = 1 << 62
+        """What enqueues may still take of the store: set by the shell now and then, counted down here."""
         self.volatile_bytes_max = 256 << 20
         self.freed_later: list[int] = []
         self.on_change: Callable[[Sequence[int]], None] = lambda _queue_ids: None
@@ -106,7 +107,7 @@ class Orders:
     def on_following(self) -> None:
         """Another member orders now: what is unanswered goes to it, or back to the caller."""
         waiting, self.waiting = self.waiting, deque()
-        for item in waiting:
+        for item in reversed(waiting):  # each goes to the front of what is parked, so the oldest ends up first
             item.on_lost()
 
     # -- calls -----------------------------------------------------------------------------------------------------
@@ -128,6 +129,8 @@ class Orders:
         metadata = dict(refused.metadata)
         if call.waiter is None and isinstance(call, EnqueueCall):
             error = Error(reason=refused.reason, message=refused.message, metadata=metadata)
+            if refused.retry_after_ms is not None:
+                error.retry_after.FromMilliseconds(refused.retry_after_ms)
             last = int(metadata.get("last_sequence", "0"))
             self.shared.send(hold_reject=HoldReject(key=held_key(call), error=error, last_sequence=last))
         else:
@@ -142,7 +145,13 @@ class Orders:
 
     def reply_enqueued(self, waiter: Waiter | None, done: EnqueueDone, wanted: int) -> None:
         """Answer a batch that was executed, now or earlier; too few copies are never silent (rulings.md 1)."""
-        self.reply(waiter, done if done.copies >= wanted else Failed(*not_enough(done.copies, wanted)))
+        if done.copies >= wanted:
+            self.reply(waiter, done)
+            return
+        reason, message, metadata, retry_after_ms = not_enough(done.copies, wanted)
+        # It is ordered: the refusal speaks of copies, and must not be taken for "not applied" (rulings.md 11).
+        metadata = {**metadata, "outcome": "stored"}
+        self.reply(waiter, Failed(reason, f"stored, but {message}", metadata, retry_after_ms))
 
     def _moved(self, waiter: Waiter | None) -> Callable[[], None]:
         return lambda: self.reply(waiter, Moved("the mastership moved while the call was under way; repeat it"))
@@ -153,7 +162,7 @@ class Orders:
         copies = self.replication.copies
         if copies < wanted:
             raise Refused(*not_enough(copies, wanted))
-        if self.storage_full:
+        if self.room_bytes < len(call.batch):
             message = "the store has reached its enqueue limit; consume, or start the manager with a larger map_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
         plan = machine.plan_enqueue(
@@ -169,6 +178,7 @@ class Orders:
         if not isinstance(plan, Fresh):
             self._answer_repetition(call, plan.runs, wanted)
             return
+        self.room_bytes -= len(call.batch)
         op = plan.header.enqueue
         all_volatile = is_all_volatile(op)
         if all_volatile and self.shared.volatile_bytes + len(call.batch) > self.volatile_bytes_max:
@@ -307,8 +317,8 @@ def repeated(run: DuplicateRun, copies: int) -> EnqueueDone:
         copies,
         duplicate=True,
         refusals=[(refusal[0], refusal[1]) for refusal in run.refusals],
-        downgraded=False,
-        volatile=False,
+        downgraded=run.downgraded,
+        volatile=run.downgraded,
     )
 
 

@@ -1,10 +1,8 @@
-"""Who is master of one domain, in which epoch, and what is committed: takes events and returns effects. Never orders a
-client's call itself.
+"""Who is master of one domain, and in which epoch: takes events and returns effects. Never orders a client's call.
 
 Order on every way to mastership (P6; each step waits for the one before it): claim in the register, own epoch and its
-first record
-durable here, commit in the register, serve. A call that ends without an answer is unknown: back to PROBE, read again,
-start over (P1).
+first record durable here, commit in the register, serve. A call that ends without an answer is unknown: back to PROBE,
+read again, start over (P1).
 """
 
 from __future__ import annotations
@@ -13,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
 from failover.promotion import Claim, Follow, decide, next_epoch
-from failover.register import RegisterState, add_member, claim, commit
+from failover.register import RegisterState, claim, commit
 from replica.claims import ClaimUnderWay, facts_of, nonce_of, pause_after
-from replica.effects import GetRegister, SetRegister
+from replica.commit import Commit
+from replica.effects import SetRegister
 from replica.sync_source import Phase, SyncSource
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from replica.claims import Mastership
     from replica.shared import Shared
     from replica.sync_target import SyncTarget
-    from tandemq.peer.v1.peer_service_pb2 import DomainHello, OpAck, OpenAck
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 REGISTER_RETRY_MS = 150
 """Between two reads of an unreadable register: two tries inside the suspect time."""
@@ -31,29 +30,17 @@ REGISTER_WATCH_MS = 1000
 """A master reads its register this often: a left-over claim is found within it (P7)."""
 
 
-class Replication:
-    """Role, epoch and commit index of one domain at one member."""
+class Replication(Commit):
+    """Role and epoch of one domain at one member."""
 
     def __init__(
         self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int
     ) -> None:
-        self.shared = shared
-        self.source = source
+        super().__init__(shared, source, mastership)
         self.target = target
-        self.mastership = mastership
         self.bias_ms = bias_ms
-        self.register: Register | None = None
-        self.reading = False
-        self.readable = False
         self.read_at_ms = -REGISTER_WATCH_MS
         self.claim: ClaimUnderWay | None = None
-        self.required: frozenset[str] = frozenset()
-        """Members whose fsync a commit needs; never narrower than what the register names or may come to name (P2)."""
-        self.alone_up_to = 0
-        """Released alone and not yet seen at the peer that is required since; 0: there is nothing of the kind."""
-        self.serving = False
-        self.epoch_first = 0
-        """Log index of the first record of our epoch: nothing commits below it in a new epoch (P10)."""
         self.connected = False
         self.hello: DomainHello | None = None
         self.hello_is_new = False
@@ -64,7 +51,6 @@ class Replication:
         self.failures = 0
         self.not_before_ms = 0
         self.young_since_ms: int | None = None
-        self.publishing = False
         self.sync_when_read = False
 
     # -- start -----------------------------------------------------------------------------------------------------
@@ -82,12 +68,6 @@ class Replication:
         self._serve(frozenset({shared.member}), "unpaired")
 
     # -- the register ----------------------------------------------------------------------------------------------
-
-    def _read_register(self, now_ms: int) -> None:
-        if not self.reading and self.shared.peer:
-            self.reading = True
-            self.read_at_ms = now_ms
-            self.shared.effects.append(GetRegister())
 
     def distrust(self, now_ms: int) -> None:
         """Somebody knows of a higher epoch: ask the register before its time."""
@@ -311,90 +291,6 @@ class Replication:
         shared.become(Role.REPLICA, f"follows epoch {epoch}")
         shared.master = shared.peer
         return True
-
-    def on_op_ack(self, ack: OpAck) -> None:
-        """The replica's durable index."""
-        if self.serving:
-            self.source.on_op_ack(ack)
-            self.advance()
-            if self.register is not None and self._is_synced() and self.shared.link is not Link.PAIRED:
-                self._publish(self.register)
-
-    def on_open_ack(self, ack: OpenAck) -> None:
-        """The replica holds everything up to SYNC_END: require it from now on, then publish it (P3)."""
-        if not self.serving or not self.source.on_open_ack(ack):
-            return
-        if self.shared.peer not in self.required:
-            self.alone_up_to = self.shared.commit_index
-        self.required = self.required | {self.shared.peer}
-        self.advance()
-        register = self.register
-        if register is not None and self.shared.peer in register.in_sync_set and register.holder == self.shared.member:
-            self._paired()
-        elif register is not None:
-            self._publish(register)
-
-    def _is_synced(self) -> bool:
-        return self.source.phase is Phase.LIVE and self.shared.peer in self.required
-
-    def _publish(self, register: Register) -> None:
-        # P3: the peer's durable index must reach everything released so far before it may be named.
-        if (
-            self.publishing
-            or self.source.peer_durable < self.shared.commit_index
-            or self.shared.peer in register.in_sync_set
-        ):
-            return
-        self.publishing = True
-        nonce = nonce_of(self.shared, register.version + 1)
-        desired = add_member(register, member_added=self.shared.peer, nonce=nonce)
-        self.shared.effects.append(SetRegister(register, desired, "add"))
-
-    def _on_add_result(self, outcome: str, now_ms: int) -> None:
-        if not self.publishing:
-            return
-        self.publishing = False
-        if outcome == "done":
-            self._paired()
-        else:
-            self._read_register(now_ms)  # still required (P2, P3): read again, and repeat or leave through a new epoch
-
-    def _paired(self) -> None:
-        shared = self.shared
-        if self.source.phase is Phase.LIVE:
-            shared.link = Link.PAIRED
-        shared.mark(DataMark.IN_SYNC)
-        shared.state.in_sync_set = sorted(self.required)
-        shared.persist_state()
-        self.mastership.on_serving()
-
-    # -- commit ----------------------------------------------------------------------------------------------------
-
-    @property
-    def copies(self) -> int:
-        """Members that hold what is committed now."""
-        return 1 if self.alone_up_to else len(self.required)
-
-    @property
-    def can_commit(self) -> bool:
-        """Whether an operation ordered now is expected to commit: alone by right, or with a peer that is in step."""
-        if not self.serving:
-            return False
-        return self.shared.peer not in self.required or (self._is_synced() and not self.shared.suspect)
-
-    def advance(self) -> None:
-        """Commit what every required member holds, but nothing before the first record of our epoch (P10)."""
-        if not self.serving:
-            return
-        shared = self.shared
-        if self.source.peer_durable >= self.alone_up_to:
-            self.alone_up_to = 0
-        commit_index = shared.durable_index
-        if shared.peer in self.required:
-            commit_index = min(commit_index, self.source.peer_durable)
-        if commit_index >= self.epoch_first and commit_index > shared.commit_index:
-            shared.commit_index = commit_index
-            self.mastership.on_committed()
 
     def on_tick(self, now_ms: int) -> None:
         """Time passes: read the register again when it is due, and decide."""

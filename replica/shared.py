@@ -61,6 +61,8 @@ class Shared:
         """Told of each record that is applied here as replica, while it has held requests to answer."""
         self.volatile_bodies: dict[int, bytes] = {}
         self.volatile_bytes = 0
+        self.volatile_missing: set[int] = set()
+        """Above the floor, and came without the body that its master had lost."""
         self.volatile_floor = log.last_index
         """Records up to here were stored before this process started: their volatile messages are gone here."""
 
@@ -115,7 +117,9 @@ class Shared:
 
     def has_body(self, log_index: int) -> bool:
         """Whether the volatile messages of a record are at hand here."""
-        return log_index in self.volatile_bodies or log_index > self.volatile_floor
+        if log_index in self.volatile_bodies:
+            return True
+        return log_index > self.volatile_floor and log_index not in self.volatile_missing
 
     def forget_bodies(self, freed: list[int]) -> None:
         """Let go of bodies whose messages are all gone."""

@@ -167,12 +167,16 @@ class SyncTarget:
             self.fetching and prefix.log_index > shared.log.last_index + 1
         ):
             return None
-        if len(body) != prefix.body_len:
+        volatile = prefix.flags & FLAG_VOLATILE_BODY
+        if len(body) != prefix.body_len and not volatile:
             self._fetch()
             return None
         entry = shared.log.accept(record)
-        if prefix.flags & FLAG_VOLATILE_BODY:
+        if volatile and len(body) == prefix.body_len:
             shared.keep_body(entry.log_index, bytes(body))
+        elif volatile:
+            # The master has no such body either: its messages are gone, and the next master says so.
+            shared.volatile_missing.add(entry.log_index)
         shared.pending.append(Pending(entry.log_index, entry.epoch, RecordHeader.FromString(bytes(header))))
         return entry
 

@@ -232,6 +232,8 @@ def error_of(
     name = reason_name(reason)
     status, definite, retryable = RULES[name]
     family = _OWN_CLASSES.get(name, _FAMILIES[status])
+    # A refusal that was made after the operation was ordered says so: it speaks of copies, not of whether it was done.
+    definite = definite and (metadata or {}).get("outcome") != "stored"
     return family(name, message, metadata, retry_after, definite=definite, retryable=retryable)
 
 

@@ -133,7 +133,6 @@ async def test_r153_a_persistent_message_in_a_volatile_queue_is_warned_of(member
     call.cancel()
 
 
-@pytest.mark.xfail(reason="a repetition is answered without the warning, and with the level of a persistent message")
 async def test_r153_a_repetition_is_warned_of_again(members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name, persistence=admin.PERSISTENCE_VOLATILE)
@@ -145,9 +144,6 @@ async def test_r153_a_repetition_is_warned_of_again(members: list[Raw]) -> None:
     assert (again.results, again.header.level) == (first.results, first.header.level)
 
 
-@pytest.mark.xfail(
-    reason="NOT_ENOUGH_COPIES is said, as certain, of a message that was ordered before the peer was lost"
-)
 async def test_r126_a_refusal_that_is_certain_means_that_nothing_was_stored(pair: Cluster, members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name)

@@ -168,9 +168,9 @@ def test_a_refusal_from_before_a_pause_is_forgotten() -> None:
 def test_no_single_late_tick_turns_green_into_red() -> None:
     """A stall of our own below the pause is counted for suspect_ms at most; the next stall is counted again."""
     detector = heard()
-    assert detector.on_tick(1_900) == Reading(Light.YELLOW, paused=False, silent_ms=SUSPECT_MS)
-    assert detector.on_tick(3_800) == Reading(Light.YELLOW, paused=False, silent_ms=2 * SUSPECT_MS)
-    assert detector.on_tick(5_700).light is Light.RED
+    assert detector.on_tick(PAUSE_MS - 100) == Reading(Light.YELLOW, paused=False, silent_ms=SUSPECT_MS)
+    assert detector.on_tick(2 * (PAUSE_MS - 100)) == Reading(Light.YELLOW, paused=False, silent_ms=2 * SUSPECT_MS)
+    assert detector.on_tick(3 * (PAUSE_MS - 100)).light is Light.RED
 
 
 def test_configured_limits_and_their_order() -> None:
