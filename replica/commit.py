@@ -1,0 +1,133 @@
+"""What is committed: who must hold an operation, and how far they all do. Never decides who is master.
+
+A member is required before the register is asked to name it, and until the register has removed it (P2, P3): required
+is never narrower than what the register names or may come to name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.marks import DataMark, Link
+from failover.register import add_member
+from replica.claims import nonce_of
+from replica.effects import GetRegister, SetRegister
+from replica.sync_source import Phase, SyncSource
+
+if TYPE_CHECKING:
+    from failover.register import Register
+    from replica.claims import Mastership
+    from replica.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import OpAck, OpenAck
+
+
+class Commit:
+    """The required set, the register that records it, and the commit index that follows from both."""
+
+    def __init__(self, shared: Shared, source: SyncSource, mastership: Mastership) -> None:
+        self.shared = shared
+        self.source = source
+        self.mastership = mastership
+        self.register: Register | None = None
+        """As it was read or set last."""
+        self.reading = False
+        self.readable = False
+        self.read_at_ms = 0
+        self.required: frozenset[str] = frozenset()
+        """Members whose fsync a commit needs."""
+        self.alone_up_to = 0
+        """Released alone and not yet seen at the peer that is required since; 0: there is nothing of the kind."""
+        self.serving = False
+        self.epoch_first = 0
+        """Log index of the first record of our epoch: nothing commits below it in a new epoch (P10)."""
+        self.publishing = False
+
+    def _read_register(self, now_ms: int) -> None:
+        if not self.reading and self.shared.peer:
+            self.reading = True
+            self.read_at_ms = now_ms
+            self.shared.effects.append(GetRegister())
+
+    def on_op_ack(self, ack: OpAck) -> None:
+        """The replica's durable index."""
+        if self.serving:
+            self.source.on_op_ack(ack)
+            self.advance()
+            if self.register is not None and self._is_synced() and self.shared.link is not Link.PAIRED:
+                self._publish(self.register)
+
+    def on_open_ack(self, ack: OpenAck) -> None:
+        """The replica holds everything up to SYNC_END: require it from now on, then publish it (P3)."""
+        if not self.serving or not self.source.on_open_ack(ack):
+            return
+        if self.shared.peer not in self.required:
+            self.alone_up_to = self.shared.commit_index
+        self.required = self.required | {self.shared.peer}
+        self.advance()
+        register = self.register
+        if register is not None and self.shared.peer in register.in_sync_set and register.holder == self.shared.member:
+            self._paired()
+        elif register is not None:
+            self._publish(register)
+
+    def _is_synced(self) -> bool:
+        return self.source.phase is Phase.LIVE and self.shared.peer in self.required
+
+    def _publish(self, register: Register) -> None:
+        # P3: the peer's durable index must reach everything released so far before it may be named.
+        if (
+            self.publishing
+            or self.source.peer_durable < self.shared.commit_index
+            or self.shared.peer in register.in_sync_set
+        ):
+            return
+        self.publishing = True
+        nonce = nonce_of(self.shared, register.version + 1)
+        desired = add_member(register, member_added=self.shared.peer, nonce=nonce)
+        self.shared.effects.append(SetRegister(register, desired, "add"))
+
+    def _on_add_result(self, outcome: str, now_ms: int) -> None:
+        if not self.publishing:
+            return
+        self.publishing = False
+        if outcome == "done":
+            self._paired()
+        else:
+            self._read_register(now_ms)  # still required (P2, P3): read again, and repeat or leave through a new epoch
+
+    def _paired(self) -> None:
+        shared = self.shared
+        if self.source.phase is Phase.LIVE:
+            shared.link = Link.PAIRED
+        shared.mark(DataMark.IN_SYNC)
+        shared.state.in_sync_set = sorted(self.required)
+        shared.persist_state()
+        self.mastership.on_serving()
+
+    # -- commit ----------------------------------------------------------------------------------------------------
+
+    @property
+    def copies(self) -> int:
+        """Members that hold what is committed now."""
+        return 1 if self.alone_up_to else len(self.required)
+
+    @property
+    def can_commit(self) -> bool:
+        """Whether an operation ordered now is expected to commit: alone by right, or with a peer that is in step."""
+        if not self.serving:
+            return False
+        return self.shared.peer not in self.required or (self._is_synced() and not self.shared.suspect)
+
+    def advance(self) -> None:
+        """Commit what every required member holds, but nothing before the first record of our epoch (P10)."""
+        if not self.serving:
+            return
+        shared = self.shared
+        if self.source.peer_durable >= self.alone_up_to:
+            self.alone_up_to = 0
+        commit_index = shared.durable_index
+        if shared.peer in self.required:
+            commit_index = min(commit_index, self.source.peer_durable)
+        if commit_index >= self.epoch_first and commit_index > shared.commit_index:
+            shared.commit_index = commit_index
+            self.mastership.on_committed()
