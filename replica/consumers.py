@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from replica.effects import Deliver, Failed, LeaseDone, Moved
 from replica.machine import Refused, lease_id_of
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_service_pb2 import Outcome, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,6 +92,24 @@ class Consumers:
             lambda: self.orders.reply(consumer.waiter, done),
             lambda: self.orders.reply(consumer.waiter, Moved("the mastership moved; repeat the call")),
         )
+
+    def resume(self, queue: str, client_id: bytes, last_lease_id: int) -> None:
+        """A consumer is back and says which lease it received last: what it was given after that never reached it.
+
+        Without this such messages would come again only when their lease ends, out of order by as much.
+        """
+        machine = self.orders.machine
+        queue_id = machine.queue_id(queue)
+        if queue_id is None:
+            return
+        settlements = [
+            Settlement(lease_id=lease_id, ranges=ranges, outcome=Outcome.OUTCOME_RELEASE)
+            for lease_id, ranges in machine.leases_above(queue_id, client_id, last_lease_id)
+        ]
+        if settlements:
+            plan = machine.plan_settle(now_ms=self.orders.now_ms, queue=queue, settlements=settlements)
+            if plan.header is not None:
+                self.orders.order(plan.header)
 
     def detach(self, consumer: Consumer) -> None:
         """A consumer leaves; its leases run on until they are settled or end."""

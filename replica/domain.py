@@ -66,10 +66,12 @@ class Domain:
         else:
             self.holding.submit(call)
 
-    def attach(self, consumer: Consumer, domain_ms: int) -> None:
-        """A consumer; only while serving (the shell sends others to the master)."""
+    def attach(self, consumer: Consumer, domain_ms: int, last_lease_id: int | None = None) -> None:
+        """A consumer, perhaps one that was here before; only while serving (the shell sends others to the master)."""
         self.orders.now_ms = domain_ms
         if self.replication.serving:
+            if last_lease_id is not None:
+                self.consumers.resume(consumer.queue, consumer.client_id, last_lease_id)
             self.consumers.attach(consumer)
         else:
             self.orders.reply(consumer.waiter, Failed(*self.no_master()))

@@ -80,6 +80,7 @@ class ConsumeStream:
         self.out: list[ConsumeResponse] = []
         self.wake = asyncio.Event()
         self.leaving = False
+        self.last_lease_id = open_.last_lease_id if open_.HasField("last_lease_id") else None
         self.segments = open_.format == DeliveryFormat.DELIVERY_FORMAT_SEGMENTS
         self.consumer = Consumer(
             waiter=self,
@@ -142,7 +143,7 @@ class ConsumeStream:
         lease.FromMilliseconds(duration_ms)
         opened = ConsumeOpened(header=header_of(self.members, self.domain), lease_duration=lease)
         node = self.members.node
-        self.domain.attach(self.consumer, node.clock.now_ms())
+        self.domain.attach(self.consumer, node.clock.now_ms(), self.last_lease_id)
         if not self.leaving:
             self.out.insert(0, ConsumeResponse(opened=opened))
         node.dispatch(self.domain)

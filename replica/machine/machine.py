@@ -204,6 +204,16 @@ class Machine:
         runs = [(part.first, part.first + part.count) for part in ranges]
         return views.segments_of(self._state.numbered(queue_id), runs, delivered=delivered)
 
+    def leases_above(
+        self, queue_id: int, client_id: bytes, lease_id: int
+    ) -> list[tuple[int, list[common_pb2.IndexRange]]]:
+        """Leases that a consumer was given after this one, with what each still holds. Walks over all leases."""
+        return [
+            (lease.lease_id, [common_pb2.IndexRange(first=low, count=high - low) for low, high in lease.ranges])
+            for lease in self._state.leases.values()
+            if lease.queue_id == queue_id and lease.client_id == client_id and lease.lease_id > lease_id
+        ]
+
     def browse(self, queue_id: int, from_index: int, limit: int) -> list[common_pb2.IndexRange]:
         return views.browse(self._state.numbered(queue_id), from_index, limit)
 

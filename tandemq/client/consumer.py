@@ -67,6 +67,8 @@ class Consumer:
         self._arrived = asyncio.Event()  # the buffer is not empty, or the consumer failed
         self._confirmed: list[tuple[int, asyncio.Future[None]]] = []
         self._failed: TandemqError | None = None
+        self._last_lease_id = 0  # highest that was received; lease ids rise with the log
+        self._was_open = False
         self._domain = members.masters.domain_of(queue) or "main"
         self._domain_number = 0
         self._read_at = self._loop.time()
@@ -202,6 +204,9 @@ class Consumer:
             opening.settle_mode = to_mode(self._mode)
         if self._lease is not None:
             opening.lease_duration.FromTimedelta(self._lease)
+        if self._was_open:
+            # What an earlier stream was given after that died with it: the master takes it back at once.
+            opening.last_lease_id = self._last_lease_id
         return queue_service_pb2.ConsumeRequest(open=opening).SerializeToString()
 
     async def _session(self, attempts: Attempts) -> None:
@@ -216,6 +221,7 @@ class Consumer:
                 self._on_frame(first)
                 raise Moved("", f"{endpoint} did not answer the opening frame")
             header = first.opened.header
+            self._was_open = True
             self._members.learn(header, self.queue)
             self._domain = attempts.domain = header.domain or self._domain
             self._domain_number = domain_number(self._domain)
@@ -293,6 +299,7 @@ class Consumer:
 
     def _on_deliveries(self, deliveries: queue_service_pb2.Deliveries) -> None:
         self._members.learn(deliveries.header)
+        self._last_lease_id = max(self._last_lease_id, deliveries.lease_id)
         batch = delivered(deliveries, self._domain_number, self)
         if batch is None:
             return

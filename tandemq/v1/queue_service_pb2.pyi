@@ -230,20 +230,22 @@ class DequeueResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
 
 class ConsumeOpen(_message.Message):
-    __slots__ = ("queue", "client_id", "format", "settle_mode", "lease_duration", "epoch")
+    __slots__ = ("queue", "client_id", "format", "settle_mode", "lease_duration", "epoch", "last_lease_id")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     SETTLE_MODE_FIELD_NUMBER: _ClassVar[int]
     LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     queue: str
     client_id: bytes
     format: DeliveryFormat
     settle_mode: SettleMode
     lease_duration: _duration_pb2.Duration
     epoch: int
-    def __init__(self, queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., format: _Optional[_Union[DeliveryFormat, str]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    last_lease_id: int
+    def __init__(self, queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., format: _Optional[_Union[DeliveryFormat, str]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., epoch: _Optional[int] = ..., last_lease_id: _Optional[int] = ...) -> None: ...
 
 class ConsumeCredit(_message.Message):
     __slots__ = ("messages", "bytes")
