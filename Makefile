@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv demo test lint fmt types pytest bench interop wheel-check proto proto-check proto-lint proto-release clean
+.PHONY: help venv demo test lint fmt types pytest bench soak interop wheel-check proto proto-check proto-lint proto-release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ types: $(STAMP) ## mypy, strict
 bench: $(STAMP) ## our benchmarks: one JSON line per run
 	@test -f bench/run.py || { echo "bench: bench/run.py does not exist yet" >&2; exit 1; }
 	$(BIN)/python bench/run.py
+
+soak: $(STAMP) ## random kills and pauses of real members under load (4 minutes)
+	$(BIN)/python -m pytest tests/integration/test_soak.py -m long -v
 
 interop: $(STAMP) ## the same script of steps from clients in other languages
 	@test -x tests/interop/run.sh || { echo "interop: tests/interop/run.sh does not exist yet" >&2; exit 1; }
