@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NoReturn
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from failover.marks import Role
 from replica.effects import Failed, Moved
 from tandemq.errors import DETAILS_KEY, status_details, status_for
 from tandemq.v1.common_pb2 import Error, Level, Reason, ResponseHeader
@@ -116,8 +115,3 @@ def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
         errors=[EntryError(ordinal=ordinal, error=entry_error(reason)) for ordinal, reason in done.refusals],
         warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
     )
-
-
-def is_master(domain: Domain) -> bool:
-    """Whether this member serves as master."""
-    return domain.replication.serving and domain.shared.role is Role.MASTER

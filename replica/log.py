@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from replica.state import HISTORY_MAX, Boundary
 from storage.errors import CorruptRecord
-from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, build_head, read_prefix, verify
+from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, build_head, verify
 
 if TYPE_CHECKING:
     from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -182,8 +182,3 @@ class DomainLog:
         """Start anew above a full transfer's snapshot."""
         self.base_index, self.base_digest, self.base_epoch = base_index, base_digest, base_epoch
         self.restore(base_index, base_epoch, base_digest, history)
-
-
-def prefix_of(record: bytes) -> Prefix:
-    """Prefix of a stored record."""
-    return read_prefix(record)

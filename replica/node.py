@@ -133,13 +133,13 @@ class Node:
         """Called after each `mark_bytes` of log: upkeep notes where the log stood."""
         self._writer_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-writer")
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loops: list[asyncio.Task[None]] = []
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Run the writer and the clock."""
-        self._loops = [self.spawn(self._write()), self.spawn(self._tick())]
+        self.spawn(self._write())
+        self.spawn(self._tick())
 
     def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """A task whose failure stops the process: a silent background task serves nobody (performance.md C8.3)."""

@@ -5,7 +5,6 @@ calls of its domain.
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -389,8 +388,3 @@ class AdminHandlers:
             ).SerializeToString()
 
         return await forward.unary(self.members, "QueueAdminService/ListQueues", request, context, lambda: main, local)
-
-
-def own_pid() -> int:
-    """Process id, for status."""
-    return os.getpid()

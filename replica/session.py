@@ -93,10 +93,7 @@ class Session:
         self.ended = asyncio.Event()
         self.heartbeat_s = 0.2
         self.heard_ms = monotonic_ms()
-        self.peer_heard_ago_ms = 0
-        self.peer_stall_ms = 0
         self.why = "closed"
-        self._sending: dict[int, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._transfers: asyncio.Queue[tuple[Domain, StartTransfer]] = asyncio.Queue()
 
@@ -262,8 +259,6 @@ class Session:
             if not isinstance(frame, HeartbeatFrame):
                 return
             self.heard_ms = monotonic_ms()
-            self.peer_heard_ago_ms = frame.heard_ago_ms
-            self.peer_stall_ms = frame.write_stall_ms
             node.on_beat(frame)
             for beat in frame.domains:
                 domain = node.domains.get(beat.domain)

@@ -101,10 +101,6 @@ class QueueState:
     def ready_count(self) -> int:
         return sum(level.size for level in self.ready)
 
-    @property
-    def leased_count(self) -> int:
-        return self.length - self.ready_count
-
     def has_ready(self) -> bool:
         """Visible and ready; it may have expired."""
         below = self.visible_index + 1
@@ -115,9 +111,6 @@ class QueueState:
         for level in self.ready:
             if level.size:
                 yield from level.runs(start, end)
-
-    def is_ready(self, start: int, end: int) -> bool:
-        return sum(level.count(start, end) for level in self.ready if level.size) == end - start
 
     def timed_runs(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Expiry, start and end of what can expire in a run of indexes."""
