@@ -43,6 +43,8 @@ class Holding:
         self.parked: deque[Call] = deque()
         self.held: OrderedDict[Key, EnqueueCall] = OrderedDict()
         self.held_bytes = 0
+        self.joined: dict[Key, list[EnqueueCall]] = {}
+        """Repetitions of a held request that came while it is under way: answered with it."""
         self.repetitions: dict[Key, int] = {}
         """Held requests that the master had executed before, and the log index to reach before answering."""
         orders.repark = self.repark
@@ -78,10 +80,15 @@ class Holding:
         return self.shared.role is Role.REPLICA and self.target.active and not self.target.full
 
     def _hold(self, call: EnqueueCall) -> None:
-        previous = self.held.pop(call.key, None)
+        previous = self.held.get(call.key)
+        if previous is not None and previous.batch != call.batch:
+            # The master's ordering names the identity, and completes it with the one body that is held here.
+            message = "the same identity is under way with other content; use a new one for each call"
+            self.orders.reply(call.waiter, Failed(Reason.REASON_REQUEST_MISMATCH, message, {}))
+            return
         if previous is not None:
-            self.held_bytes -= len(previous.batch)
-            self.orders.reply(previous.waiter, Moved("the same request came again; its newest caller is answered"))
+            self.joined.setdefault(call.key, []).append(call)
+            return
         self.held[call.key] = call
         self.held_bytes += len(call.batch)
         self._send(call)
@@ -100,6 +107,8 @@ class Holding:
         self.repetitions.pop(key, None)
         if call is not None:
             self.held_bytes -= len(call.batch)
+            for repetition in self.joined.pop(key, []):
+                self.submit(repetition)  # the master knows it by now and says what became of it
         return call
 
     # -- there is a master -----------------------------------------------------------------------------------------
@@ -120,8 +129,10 @@ class Holding:
 
     def on_serving(self) -> None:
         """This member is master: order everything that waits, held requests first (they came earlier)."""
-        calls: list[Call] = [*self.held.values(), *self.parked]
+        joined = [call for calls in self.joined.values() for call in calls]
+        calls: list[Call] = [*self.held.values(), *joined, *self.parked]
         self.held.clear()
+        self.joined.clear()
         self.held_bytes = 0
         self.repetitions.clear()
         self.parked.clear()

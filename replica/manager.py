@@ -53,6 +53,8 @@ log = logging.getLogger("tandemq.manager")
 INCARNATION = "incarnation"
 WATCH_S = 0.02
 ROOM_S = 0.25
+ROOM_AGAIN_SHARE = 0.05
+"""Of the store: free again below the limit before sending is allowed again, so that it does not flicker."""
 SERVER_OPTIONS = [
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -376,6 +378,8 @@ class Manager:
             room = int(ENQUEUE_STORE_SHARE * usage.map_bytes) - usage.used_bytes - node.unwritten_bytes
             for domain in node.domains.values():
                 domain.orders.room_bytes = room
+                if room > ROOM_AGAIN_SHARE * usage.map_bytes:
+                    domain.orders.is_full = False
             await asyncio.sleep(ROOM_S)
 
     def _held_call(self, frame: PeerFrame) -> EnqueueCall:

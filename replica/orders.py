@@ -47,6 +47,7 @@ class Orders:
         self.now_ms = 0
         self.room_bytes = 1 << 62
         """What enqueues may still take of the store: set by the shell now and then, counted down here."""
+        self.is_full = False
         self.volatile_bytes_max = 256 << 20
         self.freed_later: list[int] = []
         self.on_change: Callable[[Sequence[int]], None] = lambda _queue_ids: None
@@ -162,7 +163,8 @@ class Orders:
         copies = self.replication.copies
         if copies < wanted:
             raise Refused(*not_enough(copies, wanted))
-        if self.room_bytes < len(call.batch):
+        if self.is_full or self.room_bytes < len(call.batch):
+            self.is_full = True  # for small ones too, until the shell has seen room again: no size slips past
             message = "the store has reached its enqueue limit; consume, or start the manager with a larger map_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
         plan = machine.plan_enqueue(

@@ -150,7 +150,13 @@ class SyncTarget:
                     self._fetch()
                     break
                 record = record + body
-            entry = self._accept(record)
+            try:
+                entry = self._accept(record)
+            except CorruptRecord:
+                if not item.HasField("held"):
+                    raise
+                self._fetch()  # what is held here under that key is not what was ordered: ask for the whole record
+                break
             if entry is None:
                 continue
             accepted.append(entry)
