@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 PROGRESS_S = 1.0
 CREDIT_MESSAGES_MAX = 1_000_000
-CREDIT_BYTES_MAX = 256 << 20
+CREDIT_BYTES_MAX = 64 << 20
+UNSENT_BYTES_MAX = 8 << 20
+"""Frames that a consumer has caused and not taken: beyond it the stream is not read, so its credit does not grow."""
 
 
 class SettleWaiter:
@@ -78,6 +80,8 @@ class ConsumeStream:
         self.domain = domain
         self.cancelled = False
         self.out: list[ConsumeResponse] = []
+        self.unsent_bytes = 0
+        self.room = asyncio.Event()
         self.wake = asyncio.Event()
         self.leaving = False
         self.last_lease_id = open_.last_lease_id if open_.HasField("last_lease_id") else None
@@ -94,8 +98,9 @@ class ConsumeStream:
     # -- what the core says ----------------------------------------------------------------------------------------
 
     def push(self, response: ConsumeResponse) -> None:
-        """Queue a frame; bounded by the consumer's own credit and settles."""
+        """Queue a frame. A consumer that does not read is not read either, so what it can cause is bounded."""
         self.out.append(response)
+        self.unsent_bytes += response.ByteSize()
         self.wake.set()
 
     def goaway(self, message: str) -> None:
@@ -146,6 +151,7 @@ class ConsumeStream:
         self.domain.attach(self.consumer, node.clock.now_ms(), self.last_lease_id)
         if not self.leaving:
             self.out.insert(0, ConsumeResponse(opened=opened))
+            self.unsent_bytes += self.out[0].ByteSize()
         node.dispatch(self.domain)
         self.wake.set()
         writer = asyncio.create_task(self._write())
@@ -191,6 +197,9 @@ class ConsumeStream:
             else:
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "after open: credit, settle or ping"))
             node.dispatch(self.domain)
+            while self.unsent_bytes > UNSENT_BYTES_MAX:
+                self.room.clear()
+                await self.room.wait()
 
     def _gone(self) -> Failed | None:
         """Nothing ever comes from a queue that was deleted, also when another has its name by now."""
@@ -218,6 +227,8 @@ class ConsumeStream:
             out, self.out = self.out, []
             for response in out:
                 await self.context.write(response.SerializeToString())
+                self.unsent_bytes -= response.ByteSize()
+                self.room.set()
 
 
 async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes

@@ -90,6 +90,7 @@ class ProduceStream:
         self.room = asyncio.Event()
         self.unanswered = 0
         self.unanswered_bytes = 0
+        self.unsent = 0
         self.waiters: set[BatchWaiter] = set()
         self.closing = False
 
@@ -169,11 +170,16 @@ class ProduceStream:
             if request.WhichOneof("frame") != "batch":
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "only batches may follow open"))
             self._submit(open_, request.batch, _body(frame, request.batch))
-            while self.unanswered >= UNANSWERED_BATCHES_MAX or self.unanswered_bytes > UNANSWERED_BYTES_MAX:
+            while self._is_full():
                 self.room.clear()
                 await self.room.wait()
             if node.failed.done():
                 return
+
+    def _is_full(self) -> bool:
+        """Batches without an answer, or answers that the producer does not take."""
+        waiting = self.unanswered + len(self.out) + self.unsent
+        return waiting >= UNANSWERED_BATCHES_MAX or self.unanswered_bytes > UNANSWERED_BYTES_MAX
 
     def _submit(self, open_: ProduceOpen, batch: EnqueueBatch, body: bytes) -> None:
         waiter = BatchWaiter(self, batch, len(body))
@@ -223,8 +229,11 @@ class ProduceStream:
             out, self.out = self.out, []
             at = 0
             while at < len(out):
+                self.unsent = len(out) - at
                 response, at = _pack(out, at)
                 await self.context.write(response.SerializeToString())
+            self.unsent = 0
+            self.room.set()
 
 
 def _pack(out: list[EnqueueAck | EnqueueReject | Goaway], at: int) -> tuple[ProduceResponse, int]:
