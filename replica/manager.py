@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 from failover.authority import WitnessAuthority
 from failover.detector import Detector, Light
 from failover.marks import Role
+from replica import incarnation
 from replica.calls import EnqueueCall
 from replica.domain import Domain
 from replica.http import HttpServer
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandemq.manager")
 
-INCARNATION = "incarnation"
 WATCH_S = 0.02
 ROOM_S = 0.25
 ROOM_AGAIN_SHARE = 0.05
@@ -122,7 +122,8 @@ class Manager:
         node = Node(store, self._authority, self._limits(MAIN))
         self._node = node
         node.start()
-        await self._begin_incarnation(node)
+        self._instance = (store.get_meta("instance") or b"").hex()
+        self._incarnation = await incarnation.begin(node)
         members = Members(
             node,
             pair=config.pair,
@@ -145,6 +146,8 @@ class Manager:
         await self._serve(members)
         self._start_domains(node)
         if self._link is not None:
+            assert self._authority is not None
+            node.spawn(self._prove_start(node, self._authority))
             node.spawn(self._link.run())
             node.spawn(self._watch_peer(self._link))
         node.spawn(self._watch_room(node))
@@ -159,11 +162,14 @@ class Manager:
             batch_bytes_max=self.config.limits.max_batch_bytes,
         )
 
-    async def _begin_incarnation(self, node: Node) -> None:
-        stored = node.store.get_meta(INCARNATION)
-        self._incarnation = int.from_bytes(stored or b"", "big") + 1
-        self._instance = (node.store.get_meta("instance") or b"").hex()
-        await node.write(lambda batch: batch.meta.__setitem__(INCARNATION, self._incarnation.to_bytes(8, "big")))
+    async def _prove_start(self, node: Node, authority: WitnessAuthority) -> None:
+        """No claim before the witness has seen this start: a directory that was put back must not win (see
+        incarnation).
+        """
+        self._incarnation = await incarnation.prove(node, authority, self.config.member, self._incarnation)
+        for domain in node.paired():
+            domain.replication.may_claim = True
+        self._send_hello()
 
     async def _open_domains(self, node: Node, members: Members) -> None:
         config = self.config
@@ -174,6 +180,7 @@ class Manager:
             domain = Domain(shared, bias_ms=config.timers.replica_bias_ms)
             domain.orders.volatile_bytes_max = config.limits.volatile_bytes
             domain.held_call = self._held_call
+            domain.replication.may_claim = not peer  # until the witness has seen this start
             shared.machine = await recover(node.store, shared)
             members.add(domain)
 

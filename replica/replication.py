@@ -52,6 +52,8 @@ class Replication(Commit):
         self.not_before_ms = 0
         self.young_since_ms: int | None = None
         self.sync_when_read = False
+        self.may_claim = True
+        """False until the shell knows that the directory is not an older copy of itself."""
 
     # -- start -----------------------------------------------------------------------------------------------------
 
@@ -136,6 +138,9 @@ class Replication(Commit):
         wants = shared.role is Role.PROBE or (self.serving and shared.role is Role.MASTER_SUSPENDED)
         if not wants or self.claim is not None or self.publishing or shared.machine is None or not shared.peer:
             return
+        if not self.may_claim:
+            shared.last_change = "waiting for the witness to confirm this start"
+            return
         decision = decide(facts_of(self, now_ms))
         shared.last_change = str(decision.reason) if shared.role is Role.PROBE else shared.last_change
         if not isinstance(decision, Claim):
@@ -161,6 +166,7 @@ class Replication(Commit):
         shared = self.shared
         self.target.stop()
         shared.state.epoch = epoch
+        shared.state.owner = shared.member
         shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
         shared.state.in_sync_set = sorted(members)
         shared.apply_up_to(shared.log.last_index, tell=False)
@@ -268,7 +274,7 @@ class Replication(Commit):
         if self.serving:
             if hello.epoch > shared.state.epoch or hello.promised_epoch > shared.state.epoch:
                 self.to_probe("the peer has a higher epoch")
-            elif peer_is_master or self.source.phase is not Phase.IDLE:
+            elif peer_is_master or hello.role == Role.DIVERGED.value or self.source.phase is not Phase.IDLE:
                 return  # it will step down on our HELLO; a SYNC already sent stands against an older HELLO (P12)
             else:
                 self.sync_when_read = True
@@ -281,6 +287,15 @@ class Replication(Commit):
         if epoch < max(shared.state.epoch, shared.state.promised_epoch) or (
             self.serving and epoch == shared.state.epoch
         ):
+            return False
+        if epoch == shared.state.epoch and shared.state.owner == shared.member:
+            # Two owners of one number: a register that was put back from an older copy gave it out again. Following
+            # would
+            # wipe what was acknowledged under our ownership, leading would do so to the peer: an operator must choose.
+            self.to_probe("diverged")
+            shared.become(
+                Role.DIVERGED, f"both members owned epoch {epoch}; keep both directories, an operator must choose"
+            )
             return False
         if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:
             return False

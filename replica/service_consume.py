@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 PROGRESS_S = 1.0
 CREDIT_MESSAGES_MAX = 1_000_000
 CREDIT_BYTES_MAX = 64 << 20
+UNSENT_FRAMES_MAX = 4_096
 UNSENT_BYTES_MAX = 8 << 20
 """Frames that a consumer has caused and not taken: beyond it the stream is not read, so its credit does not grow."""
 
@@ -197,7 +198,7 @@ class ConsumeStream:
             else:
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "after open: credit, settle or ping"))
             node.dispatch(self.domain)
-            while self.unsent_bytes > UNSENT_BYTES_MAX:
+            while self.unsent_bytes > UNSENT_BYTES_MAX or len(self.out) > UNSENT_FRAMES_MAX:
                 self.room.clear()
                 await self.room.wait()
 

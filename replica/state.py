@@ -32,6 +32,8 @@ class DomainState(msgspec.Struct, omit_defaults=True):
     name: str
     epoch: int = 0
     """Epoch in force here; never falls."""
+    owner: str = ""
+    """Member that owns the epoch; two owners of one number never follow each other."""
     promised_epoch: int = 0
     """Highest epoch promised or ceded to somebody; frames below it have no effect (P13, P15)."""
     data: DataMark = DataMark.EMPTY

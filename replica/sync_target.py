@@ -56,6 +56,7 @@ class SyncTarget:
         self.stop()
         self.sync_id = begin.sync_id
         self.received = 0
+        shared.state.owner = shared.peer
         shared.state.epoch = frame_epoch  # before anything is said: a refusal of a lower epoch is not heard (P13)
         if not begin.full and shared.log.digest_at(begin.base_index) != self._expected(begin):
             shared.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
