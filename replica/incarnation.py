@@ -1,9 +1,9 @@
 """Tells a data directory that was put back from an older copy: each start is counted on disk and at the witness.
 
 An old copy believes in good faith that it holds everything acknowledged; only somebody else can know better
-(reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims a mastership. A
-copy that is found to be old is STALE: it follows, and becomes current again by a transfer. Not seen: a copy that is made
-and put back within one start.
+(reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims. A copy
+that is found to be old is STALE: it follows, and becomes current again by a transfer. Not seen: a copy that is made and
+put back within one start.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def _write(node: Node, incarnation: int) -> int:
 
 
 async def prove(node: Node, authority: Authority, member: str, incarnation: int) -> int:
-    """Count this start at the witness too, however long that takes; marks an old copy. Returns the start's number now."""
+    """Count this start at the witness too, however long that takes; marks an old copy. Returns the start's number."""
     while True:
         found = await authority.get(register_name(member))
         if isinstance(found, Register):

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
@@ -401,7 +402,7 @@ class Manager:
             columns_of(batch),
             hold.batch,
             request_id=hold.request_id,
-            request_hash=fingerprint(hold.batch) if hold.request_id else 0,
+            request_hash=fingerprint(hold.batch) if hold.request_id else google_crc32c.value(hold.batch),
             min_copies=hold.min_copies,
             member=self.config.peer_member,
         )

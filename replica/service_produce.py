@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
 import grpc
 from google.protobuf.message import DecodeError
 
@@ -203,6 +204,7 @@ class ProduceStream:
             batch.first_sequence,
             columns,
             body,
+            request_hash=google_crc32c.value(body),
             min_copies=open_.min_copies,
             member=self.members.member,
         )

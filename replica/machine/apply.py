@@ -28,7 +28,7 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
     match kind:
         case "enqueue":
             queue_id = header.enqueue.queue_id
-            applied = _enqueue(state, log_index, epoch, header.time_ms, header.enqueue)
+            applied = _enqueue(state, log_index, epoch, header)
         case "lease":
             queue_id = header.lease.queue_id
             applied = _lease(state, lease_id_of(epoch, log_index), header.time_ms, header.lease)
@@ -52,13 +52,14 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
     return applied
 
 
-def _enqueue(state: State, log_index: int, epoch: int, time_ms: int, op: record_pb2.EnqueueOp) -> Applied:
+def _enqueue(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
+    op, time_ms, fingerprint = header.enqueue, header.time_ms, header.request_hash & 0xFFFFFFFF
     queue = state.queues[op.queue_id]
     refusals = tuple((refusal.ordinal, refusal.reason) for refusal in op.refusals) if op.refusals else ()
     count = op.count - len(refusals)
     if op.client_id:
         run = DuplicateRun(op.first_sequence, op.count, op.first_index, log_index, epoch, refusals, op.downgraded)
-        state.producers.add(op.queue_id, op.client_id, run, time_ms)
+        state.producers.add(op.queue_id, op.client_id, run, time_ms, fingerprint)
     queue.last_activity_ms = time_ms
     if not count:
         return Applied((op.queue_id,), [log_index])

@@ -18,6 +18,7 @@ from tandemq.v1 import common_pb2
 CHUNK_ROWS = 1_024
 _DELTA_MAX = (1 << 32) - 1
 _DOWNGRADED, _NO_INDEX = 1, 2
+FINGERPRINTS_KEPT = 1_024  # at least; 4 bytes each
 
 Refusals = tuple[tuple[int, common_pb2.Reason], ...]  # ordinal in the record, why
 
@@ -89,10 +90,11 @@ class Chunk:
 class Producer:
     """One producer at one queue. Sequences are dense, so a row needs no count."""
 
-    __slots__ = ("chunks", "last_sequence", "rows", "time_ms")
+    __slots__ = ("chunks", "fingerprints", "last_sequence", "rows", "time_ms")
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
+        self.fingerprints: array[int] = array("I")  # of the newest rows, the last one last: what their batches held
         self.last_sequence = 0
         self.rows = 0
         self.time_ms = 0
@@ -100,6 +102,25 @@ class Producer:
     @property
     def first_kept(self) -> int:
         return self.chunks[0].base[0] if self.chunks else self.last_sequence + 1
+
+    def remember(self, fingerprint: int) -> None:
+        """Of the row that was appended last; bounded, as only what is unanswered is sent again in earnest."""
+        self.fingerprints.append(fingerprint)
+        if len(self.fingerprints) > 2 * FINGERPRINTS_KEPT:
+            del self.fingerprints[:FINGERPRINTS_KEPT]
+
+    def fingerprint_of(self, first_sequence: int, count: int) -> int | None:
+        """What the record of exactly these sequences held; None: no longer known, or it was cut in other batches."""
+        rows_after = 0
+        for chunk in reversed(self.chunks):
+            if chunk.base[0] <= first_sequence:
+                row = bisect_right(chunk.sequences, first_sequence - chunk.base[0]) - 1
+                run = chunk.run(row)
+                rows_after += len(chunk.sequences) - 1 - row
+                same = (run.first_sequence, run.count) == (first_sequence, count)
+                return self.fingerprints[-1 - rows_after] if same and rows_after < len(self.fingerprints) else None
+            rows_after += len(chunk.sequences)
+        return None
 
     def runs(self, first_sequence: int, count: int) -> list[DuplicateRun]:
         """What was executed from this sequence on; all of it must be kept."""
@@ -151,7 +172,7 @@ class Producers:
         self._producers[queue_id, client_id] = producer
         self.rows += producer.rows
 
-    def add(self, queue_id: int, client_id: bytes, run: DuplicateRun, time_ms: int) -> None:
+    def add(self, queue_id: int, client_id: bytes, run: DuplicateRun, time_ms: int, fingerprint: int = 0) -> None:
         key = queue_id, client_id
         producer = self._producers.get(key)
         if producer is None:
@@ -164,6 +185,7 @@ class Producers:
         if not chunks or not chunks[-1].fits(run.epoch, run.first_sequence, index, run.log_index):
             chunks.append(Chunk(run.epoch, (run.first_sequence, run.first_index, run.log_index)))
         chunks[-1].append(run, time_ms)
+        producer.remember(fingerprint)
         producer.last_sequence = run.first_sequence + run.count - 1
         producer.time_ms = time_ms
         producer.rows += 1

@@ -101,6 +101,14 @@ def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> list[Dupl
             f"sequence {first} is older than what is remembered ({producer.first_kept}); it was not executed again",
             known,
         )
+    held = producer.fingerprint_of(first, end - first)
+    if held is not None and call.request_hash and held != call.request_hash & 0xFFFFFFFF:
+        raise Refused(
+            common_pb2.REASON_REQUEST_MISMATCH,
+            f"sequences {first} to {end - 1} were executed with other content: another producer uses this client id; "
+            "give each producer one of its own",
+            known,
+        )
     return producer.runs(first, end - first)
 
 

@@ -96,6 +96,7 @@ class _ProducerRow(msgspec.Struct, array_like=True):
     last_sequence: int
     time_ms: int
     chunks: list[_ChunkRow]
+    fingerprints: bytes
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -136,7 +137,8 @@ def sections(state: State) -> Iterator[bytes]:
         yield encode(_queue_row(queue))
     for queue_id, client_id, producer in producers:
         chunks = [_chunk_row(chunk) for chunk in producer.chunks]
-        yield encode(_ProducerRow(queue_id, client_id, producer.last_sequence, producer.time_ms, chunks))
+        marks = _bytes_of(producer.fingerprints)
+        yield encode(_ProducerRow(queue_id, client_id, producer.last_sequence, producer.time_ms, chunks, marks))
     yield encode(_RequestRows(*state.requests.dump()))
 
 
@@ -302,6 +304,7 @@ def _extra(row: _ExtraRow) -> Extra:
 def _producer(row: _ProducerRow) -> Producer:
     producer = Producer()
     producer.last_sequence, producer.time_ms = row.last_sequence, row.time_ms
+    producer.fingerprints = _column("I", row.fingerprints)
     for kept in row.chunks:
         chunk = Chunk(kept.epoch, kept.base)
         chunk.sequences, chunk.indexes, chunk.logs, chunk.flags = (
