@@ -24,6 +24,7 @@ _SHOWN = (
     ("lost", "lost", "acknowledged and never received; must be 0"),
     ("duplicates", "duplicates", "settled or stored twice; must be 0"),
     ("redelivered", "redelivered", "given again because they were not settled"),
+    ("late", "late", "of these: received for the first time behind later rows, their first delivery was lost"),
     ("order_breaks", "order breaks", "first deliveries out of order; must be 0"),
     ("corrupt", "corrupt", "not what was sent; must be 0"),
     ("kills", "kills", "kill -9 of the master"),
@@ -85,7 +86,8 @@ def print_account(console: Console, facts: dict[str, Any], out: Path) -> None:
 def sentence(facts: dict[str, Any]) -> str:
     if facts["verdict"] == "pass":
         return (
-            f"{facts['acknowledged']:,} rows acknowledged, each received in order and settled once, "
+            f"{facts['acknowledged']:,} rows acknowledged, each received{' in order' if not facts['late'] else ''} and "
+            f"settled once, "
             f"over {facts['kills']} kill{'' if facts['kills'] == 1 else 's'}"
         )
     return f"seed {facts['seed']}; logs are in {facts['data_dir']}"
