@@ -13,6 +13,7 @@ from loops import run
 from machine import Window, resident
 
 from tandemq import aio
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 
 def payloads(spec: dict[str, Any]) -> list[bytes]:
@@ -130,7 +131,8 @@ async def main() -> None:
     spec = json.loads(sys.argv[1])
     async with aio.connect(spec["target"]) as client:
         if spec["kind"] != "memory":
-            await client.create_queue(spec["queue"])
+            # No length limit: a run sends more than the default of ten million messages.
+            await client.create_queue(spec["queue"], QueueConfig(max_length=1 << 40, max_bytes=1 << 50))
         result = await KINDS[spec["kind"]](client, spec)
         print(json.dumps(result), flush=True)
         if spec["kind"] != "memory":
