@@ -24,7 +24,6 @@ from tandemq.v1.queue_service_pb2 import (
     ConsumeRequest,
     ConsumeResponse,
     ConsumeSettled,
-    Deliveries,
     DeliveryFormat,
     Goaway,
     SettleMode,
@@ -127,14 +126,16 @@ class ConsumeStream:
         if self.cancelled:
             return
         store, shared = self.members.node.store, self.domain.shared
-        deliveries = Deliveries(header=header_of(self.members, self.domain), queue=done.queue, lease_id=done.lease_id)
+        response = ConsumeResponse()
+        deliveries = response.deliveries
+        deliveries.header.CopyFrom(header_of(self.members, self.domain))
+        deliveries.queue, deliveries.lease_id = done.queue, done.lease_id
         if self.segments:
-            deliveries.segments.extend(bodies.segments(store, shared, done.slices))
-            self.consumer.credit_bytes -= sum(len(segment.batch) for segment in deliveries.segments)
+            self.consumer.credit_bytes -= bodies.fill_segments(store, shared, done.slices, deliveries)
         else:
             deliveries.messages.extend(bodies.rows(store, shared, done.queue, done.lease_id, done.slices))
             self.consumer.credit_bytes -= sum(len(row.message.payload) for row in deliveries.messages)
-        self.push(ConsumeResponse(deliveries=deliveries))
+        self.push(response)
 
     # -- the stream ------------------------------------------------------------------------------------------------
 
