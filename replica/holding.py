@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 PARKED_MAX = 10_000
 """Calls that wait for a master; the next one is refused TOO_MANY_WAITERS."""
+JOINED_MAX = 64
+"""Repetitions that wait with one held request."""
 HELD_BYTES_MAX = 64 << 20
 """Bodies held for the master's ordering; beyond it calls are parked."""
 
@@ -87,7 +89,11 @@ class Holding:
             self.orders.reply(call.waiter, Failed(Reason.REASON_REQUEST_MISMATCH, message, {}))
             return
         if previous is not None:
-            self.joined.setdefault(call.key, []).append(call)
+            joined = self.joined.setdefault(call.key, [])
+            if len(joined) >= JOINED_MAX:
+                # The oldest caller has most likely gone; it is told to ask again, and loses nothing by it.
+                self.orders.reply(joined.pop(0).waiter, Moved("the same request came again and again; repeat it"))
+            joined.append(call)
             return
         self.held[call.key] = call
         self.held_bytes += len(call.batch)

@@ -160,13 +160,6 @@ class Orders:
     def _enqueue(self, call: EnqueueCall) -> None:
         machine = self.machine
         wanted = self.wanted_copies(call)
-        copies = self.replication.copies
-        if copies < wanted:
-            raise Refused(*not_enough(copies, wanted))
-        if self.is_full or self.room_bytes < len(call.batch):
-            self.is_full = True  # for small ones too, until the shell has seen room again: no size slips past
-            message = "the store has reached its enqueue limit; consume, or start the manager with a larger map_bytes"
-            raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
         plan = machine.plan_enqueue(
             now_ms=self.now_ms,
             queue=call.queue,
@@ -180,14 +173,11 @@ class Orders:
         if not isinstance(plan, Fresh):
             self._answer_repetition(call, plan.runs, wanted)
             return
-        self.room_bytes -= len(call.batch)
         op = plan.header.enqueue
         all_volatile = is_all_volatile(op)
-        if all_volatile and self.shared.volatile_bytes + len(call.batch) > self.volatile_bytes_max:
-            message = (
-                f"{self.volatile_bytes_max} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
-            )
-            raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
+        # Only now: these refusals say "certainly not applied", which a repetition may not be told.
+        self._check_means(call, wanted, all_volatile=all_volatile)
+        self.room_bytes -= len(call.batch)
         held = None
         if call.waiter is None:
             held = HeldRef(call.request_id or call.client_id, call.queue, call.first_sequence)
@@ -201,6 +191,20 @@ class Orders:
             self.reply_enqueued(call.waiter, done, wanted)
 
         self.when_committed(log_index, answer, lambda: self.repark(call))
+
+    def _check_means(self, call: EnqueueCall, wanted: int, *, all_volatile: bool) -> None:
+        """Refuse what cannot be held as it was asked for; nothing of it is ordered yet."""
+        copies = self.replication.copies
+        if copies < wanted:
+            raise Refused(*not_enough(copies, wanted))
+        if self.is_full or self.room_bytes < len(call.batch):
+            self.is_full = True  # for small ones too, until the shell has seen room again: no size slips past
+            message = "the store has reached its enqueue limit; consume, or start the manager with a larger map_bytes"
+            raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
+        if all_volatile and self.shared.volatile_bytes + len(call.batch) > self.volatile_bytes_max:
+            limit = self.volatile_bytes_max
+            message = f"{limit} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
+            raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
 
     def wanted_copies(self, call: EnqueueCall) -> int:
         """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1)."""

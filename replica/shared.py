@@ -123,6 +123,8 @@ class Shared:
 
     def forget_bodies(self, freed: list[int]) -> None:
         """Let go of bodies whose messages are all gone."""
+        if self.volatile_missing:
+            self.volatile_missing.difference_update(freed)
         if not self.volatile_bodies:
             return
         for log_index in freed:

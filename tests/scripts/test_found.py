@@ -261,3 +261,19 @@ def test_p12_a_member_that_changed_while_it_connected_says_so() -> None:
     assert pair.is_paired
     x.send(pair.a)
     pair.heal()
+
+
+def test_a_batch_that_is_stored_is_never_refused_for_want_of_room() -> None:
+    """1. A stores op1, its answer is lost, and A's store fills up. 2. The client repeats op1. Room was looked at before
+    the repetition was known: STORAGE_FULL says "certainly not applied" of a message that both members hold.
+    """
+    pair, x = paired()
+    op = x.send(pair.a)
+    pair.settle(200)
+    assert op.done is not None
+    op.done = None
+    pair.a.core.orders.is_full = True
+    x.submit(op, pair.a)
+    pair.settle(200)
+    assert op.done is not None
+    assert op.done.duplicate
