@@ -1,15 +1,20 @@
-"""Decides the verdict on a lost link where an authority of class A exists; it never claims, and never runs anything.
+"""The contract between a manager and whatever decides who lives: one event in, one answer out; it never runs anything.
 
-The contract is that of pair-protocol.md 4.3: one event in, one verdict out, dropped by the caller if the link
-generation has moved on meanwhile. Behind an authority of class A the verdict only says who may ask; the claim decides.
+Values only, plus the one rule that every caller of a classifier must keep: an answer counts for the event and the link
+generation that it was given for, and for nothing else (pair-protocol.md 4.3). What a verdict may do then is decided by
+`failover.gate`; who asks, and when, by `replica`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Protocol
 
 from failover.marks import DataMark, Role
+
+SCHEMA_VERSION = 1
+"""Of the JSON that a command is given. Raised when a field changes its meaning; new fields do not raise it."""
 
 
 class Verdict(Enum):
@@ -22,32 +27,191 @@ class Verdict(Enum):
     PEER_ALIVE = 24
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLoss:
-    """The link to the peer was lost in one domain; what this member knew at that moment."""
+class EventKind(StrEnum):
+    """Why a classifier is asked."""
 
-    event_id: str
-    link_generation: int  # a verdict on an older generation is dropped
-    domain: str
-    member: str
-    peer: str
+    PEER_LOST = "PEER_LOST"
+    PEER_SLOW = "PEER_SLOW"  # connected and beating, but its disk does not come along
+    COLD_START_ALONE = "COLD_START_ALONE"  # never connected since this process started
+    HANDOFF_IN_DOUBT = "HANDOFF_IN_DOUBT"  # ceded, and the peer is gone before it said that it serves
+    AUTHORITY_LOST = "AUTHORITY_LOST"  # the peer is lost and the authority cannot be asked either
+    LOCAL_FAULT = "LOCAL_FAULT"  # disk, checksum or stall of this member
+    DIVERGENCE = "DIVERGENCE"  # two histories that both served; the answer is journalled, never acted upon
+    PREFLIGHT = "PREFLIGHT"  # a rehearsal; the answer is never acted upon
+
+
+class Evidence(StrEnum):
+    """What a verdict rests on, beyond opinion."""
+
+    NONE = "none"
+    PEER_OUTDATED = "peer_outdated"  # the peer has durably marked its copy STALE
+    LEASE = "lease"
+    PEER_POWERED_OFF = "peer_powered_off"
+    OPERATOR = "operator"
+
+
+class SafetyClass(StrEnum):
+    """How sure it is that no second member can acknowledge anything. Ordered: A is the safest."""
+
+    A = "A"
+    B = "B"
+    C = "C"
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFacts:
+    """One domain as the asking member knows it; of the peer, what it last said."""
+
+    name: str
     role: Role  # held when the link was lost, before PROBE (P9)
     data: DataMark
     epoch: int
-    last_index: int  # durable here
+    last_index: int  # ordered here
+    durable_index: int
     commit_index: int  # known to be on every copy that must have it
-    peer_index: int  # highest that the peer acknowledged; 0 when this member was not master
-    silent_ms: int
-    link_reset_and_refused: bool
+    peer_index: int  # highest that the peer is known to hold durably; 0 = unknown
+    peer_role: str = ""  # names as in Role and DataMark; "" = it never said
+    peer_data: str = ""
+    peer_epoch: int = 0
+    in_sync_set: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One question. The same loss asked again is a new attempt of the same event id."""
+
+    event_id: str
+    kind: EventKind
+    link_generation: int  # an answer to an older generation is dropped
+    pair: str
+    member: str
+    peer: str
+    domains: tuple[DomainFacts, ...]
+    attempt: int = 1
+    decide_by_ms: int = 5_000  # time left for this call
+    cause: str = ""  # how the connection ended, or what is wrong, as the log says it
+    heard_ago_ms: int = 0  # since this member heard the peer
+    heard_us_ago_ms: int = 0  # since the peer said that it heard this member
+    refused: bool = False  # nobody listens at the peer's port
+    peer_left: bool = False  # it said that it goes away in good order
+    peer_address: str = ""  # peer port
+    peer_endpoint: str = ""  # client port
+    authority: str = "none"  # witness, etcd, none
+    authority_reachable: bool = False
+    uptime_ms: int = 0
+    write_stall_ms: int = 0
+    room_bytes: int = 0
+    clients: int = 0
+    recent: tuple[str, ...] = ()  # last changes of role and verdicts, newest last
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this member was master of what the event is about; all its domains have one role."""
+        return all(part.role in (Role.MASTER, Role.MASTER_SUSPENDED, Role.CEDING) for part in self.domains)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of asking. `verdict` None = no answer, `reason` says why; it changes nothing."""
+
+    event_id: str
+    link_generation: int
+    verdict: Verdict | None
+    reason: str = ""
+    evidence: Evidence = Evidence.NONE
+    token: str = ""
+    valid_for_ms: int = 0  # 0 = as long as the link generation lasts
+    retry_ms: int = 0  # with WAIT: when to ask again; 0 = the caller's choice
+    duration_ms: int = 0
+    by: str = ""  # name of the classifier
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the manager made of an answer; told to the classifier and written to the journal."""
+
+    event_id: str
+    effect: str  # "claimed", "served", "suspended", "stepped down", "dropped", "observed", ...
+    why: str = ""
+
+
+class Classifier(Protocol):
+    """Decides who lives. Called by one caller at a time; a call may be cancelled at its time limit."""
+
+    @property
+    def name(self) -> str:
+        """As it stands in the configuration, status and logs."""
+        ...
+
+    @property
+    def safety(self) -> SafetyClass:
+        """What a promotion by this classifier alone, without an authority, is worth."""
+        ...
+
+    async def classify(self, event: Event) -> Answer:
+        """One answer for this event. Raises nothing: what goes wrong is an Answer without a verdict."""
+        ...
+
+    async def preflight(self) -> list[str]:
+        """What would keep it from answering, one sentence each; empty = ready."""
+        ...
+
+    async def report(self, outcome: Outcome) -> None:
+        """What became of an answer. Best effort; never awaited by anything that serves clients."""
+        ...
+
+
+def by_authority(event: Event) -> Verdict:
+    """The verdict where an authority exists: both may ask at once, its compare-and-set lets one of them through.
+
+    20 for a master, 21 for a member with a good copy, else wait.
+    """
+    if event.is_master:
+        return Verdict.CONTINUE_AS_MASTER
+    if all(part.role in (Role.REPLICA, Role.PROBE) and part.data.is_good for part in event.domains):
+        return Verdict.ASSUME_MASTERSHIP
+    return Verdict.WAIT
+
+
+@dataclass(slots=True)
 class AuthorityClassifier:
-    """Both sides may ask the register at once; its compare-and-set lets one of them through."""
+    """Shipped: `witness` and `etcd`. Answers from the event alone, at once; the claim is what decides."""
 
-    def classify(self, event: LinkLoss) -> Verdict:
-        """20 for a master, 21 for a member with a good copy, else wait."""
-        if event.role in (Role.MASTER, Role.MASTER_SUSPENDED):
-            return Verdict.CONTINUE_AS_MASTER
-        if event.role in (Role.REPLICA, Role.PROBE) and event.data.is_good:
-            return Verdict.ASSUME_MASTERSHIP
-        return Verdict.WAIT
+    name: str = "witness"
+    safety: SafetyClass = field(default=SafetyClass.A)
+
+    async def classify(self, event: Event) -> Answer:
+        """See by_authority."""
+        return self.now(event)
+
+    def now(self, event: Event) -> Answer:
+        """The same without waiting: a takeover does not go through the loop for it."""
+        verdict = by_authority(event)
+        return Answer(event.event_id, event.link_generation, verdict, "the register decides", by=self.name)
+
+    async def preflight(self) -> list[str]:
+        """The authority's reachability is the manager's to tell."""
+        return []
+
+    async def report(self, outcome: Outcome) -> None:
+        """Nothing to learn."""
+
+
+@dataclass(slots=True)
+class Suspend:
+    """Shipped: `suspend`, the default when nothing is configured. Nobody is promoted without an operator."""
+
+    name: str = "suspend"
+    safety: SafetyClass = field(default=SafetyClass.A)
+
+    async def classify(self, event: Event) -> Answer:
+        """Always WAIT."""
+        reason = "no classifier is configured: an operator must say who lives (tandemq pair decide)"
+        return Answer(event.event_id, event.link_generation, Verdict.WAIT, reason, by=self.name)
+
+    async def preflight(self) -> list[str]:
+        """Always ready."""
+        return []
+
+    async def report(self, outcome: Outcome) -> None:
+        """Nothing to learn."""

@@ -126,6 +126,20 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
         await _check_names(context, pair=request.pair, domain=request.domain)
         return pb.GetRegisterResponse(register=to_message(self._store.get(request.pair, request.domain)))
 
+    async def ListRegisters(  # noqa: N802 (the contract's name)
+        self,
+        request: pb.ListRegistersRequest,  # noqa: ARG002
+        context: _Context,
+    ) -> pb.ListRegistersResponse:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not there yet")
+
+    async def ForceRegister(  # noqa: N802 (the contract's name)
+        self,
+        request: pb.ForceRegisterRequest,  # noqa: ARG002
+        context: _Context,
+    ) -> pb.ForceRegisterResponse:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not there yet")
+
     async def CompareAndSet(  # noqa: N802 (the contract's name)
         self, request: pb.CompareAndSetRequest, context: _Context
     ) -> pb.CompareAndSetResponse:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from failover.classifier import DomainFacts, EventKind
     from failover.register import Register
     from replica.calls import Consumer, Waiter
     from replica.log import Entry
@@ -154,6 +155,43 @@ class Deliver(NamedTuple):
     done: LeaseDone
 
 
+class AskVerdict(NamedTuple):
+    """Ask the classifier about this domain; answered by `on_verdict`. The shell asks once for all domains that lost one
+    link in one role, and drops the answer when the link generation has moved on.
+    """
+
+    kind: EventKind
+    link_generation: int
+    facts: DomainFacts
+    cause: str
+
+
+class Salvage(NamedTuple):
+    """Copy records to a salvage file before the transaction that takes them away commits; precedes that Persist."""
+
+    first: int
+    last: int
+    acknowledged_up_to: int
+    """Records up to here were acknowledged by this member; beyond it nobody knows."""
+    why: str
+
+
+class Note(NamedTuple):
+    """Something an operator should be able to read later: for the event log, `pair why`, and whoever watches."""
+
+    kind: int
+    """PairEventKind."""
+    text: str
+    """One sentence, without the member's and the domain's name."""
+    facts: Mapping[str, str] | None = None
+
+
+class Fail(NamedTuple):
+    """This process must not go on (verdict 22): end it; a restart begins at PROBE and a state transfer."""
+
+    why: str
+
+
 class RoleChanged(NamedTuple):
     """For log, metrics and watchers."""
 
@@ -163,5 +201,18 @@ class RoleChanged(NamedTuple):
 
 
 Effect = (
-    Persist | Send | GetRegister | SetRegister | StartTransfer | StopTransfer | Rebuild | Reply | Deliver | RoleChanged
+    Persist
+    | Send
+    | GetRegister
+    | SetRegister
+    | StartTransfer
+    | StopTransfer
+    | Rebuild
+    | Reply
+    | Deliver
+    | RoleChanged
+    | AskVerdict
+    | Salvage
+    | Note
+    | Fail
 )

@@ -20,12 +20,16 @@ from typing import TYPE_CHECKING
 from failover.authority import CasDone, CasRefused
 from failover.register import Register
 from replica.effects import (
+    AskVerdict,
     Deliver,
+    Fail,
     GetRegister,
+    Note,
     Persist,
     Rebuild,
     Reply,
     RoleChanged,
+    Salvage,
     Send,
     SetRegister,
     StartTransfer,
@@ -68,6 +72,10 @@ class DomainClock:
         return monotonic_ms() + self._offset_ms
 
 
+class FailedInstance(RuntimeError):
+    """This process must end: the verdict was that the other member lives (exit 22)."""
+
+
 class Group:
     """The batch that the next commit takes, and whom to tell."""
 
@@ -77,6 +85,8 @@ class Group:
         """Domain: (generation, last log index)."""
         self.tokens: list[tuple[int, object]] = []
         self.done: list[asyncio.Future[None]] = []
+        self.salvage: list[tuple[Domain, Salvage]] = []
+        """What this batch takes away, to be copied first."""
         self.empty = True
         self.bytes = 0
 
@@ -122,6 +132,10 @@ class Node:
         self.on_transfer: Callable[[Domain, StartTransfer], None] = lambda _domain, _start: None
         self.on_stale: Callable[[Domain], None] = lambda _domain: None
         self.on_beat: Callable[[HeartbeatFrame], None] = lambda _frame: None
+        self.on_ask: Callable[[Domain, AskVerdict], None] = lambda _domain, _ask: None
+        self.on_note: Callable[[Domain, Note], None] = lambda _domain, _note: None
+        self.on_salvage: Callable[[Domain, Salvage], None] = lambda _domain, _salvage: None
+        """Called in the writer's thread, before the transaction that takes the records away."""
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.write_began_ms = 0
         self.commits = 0
@@ -203,6 +217,16 @@ class Node:
                 self.on_transfer(domain, effect)
             case StopTransfer():
                 pass  # sender and receiver compare the transfer's number at each frame
+            case AskVerdict():
+                self.on_ask(domain, effect)
+            case Salvage():
+                self.group.salvage.append((domain, effect))
+            case Note():
+                log.info("domain %s: %s", domain.shared.name, effect.text)
+                self.on_note(domain, effect)
+            case Fail(why):
+                if not self.failed.done():
+                    self.failed.set_result(FailedInstance(why))
             case RoleChanged():
                 log.info(
                     "domain %s: %s, epoch %d: %s",
@@ -272,6 +296,8 @@ class Node:
             self._tell(group)
 
     async def _commit(self, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+        for domain, salvage in group.salvage:
+            await loop.run_in_executor(self._writer_pool, self.on_salvage, domain, salvage)
         while True:
             try:
                 await loop.run_in_executor(self._writer_pool, self.store.commit, group.batch)

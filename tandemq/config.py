@@ -26,6 +26,8 @@ PEER_OFFSET, HTTP_OFFSET, MEMBER_STRIDE, WITNESS_OFFSET = 1, 2, 10, 20
 
 FILE_NAME = "tandemq.toml"
 SYSTEM_FILE = Path("/etc/tandemq") / FILE_NAME
+CLASSIFIERS = ("witness", "etcd", "command", "alt-path", "peer-outdate", "combine", "operator", "suspend")
+MODES = ("enforce", "observe", "off")
 PROFILES = ("safe",)  # `classic`, the defaults of the first design, is not there yet
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -98,6 +100,40 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     park_ms: int = 5000  # how long a call without a deadline waits for a master
 
 
+class Failover(msgspec.Struct, frozen=True, kw_only=True):
+    """Who decides who lives, and how a handoff is done; times in milliseconds."""
+
+    classifier: str = ""  # "" = the authority if there is one, else suspend; see CLASSIFIERS, or an entry point's name
+    mode: str = "enforce"  # observe: run and journal it, act on the authority's verdict; off: never run it
+    command: tuple[str, ...] = ()  # argv of classifier `command`; no shell
+    call_ms: int = 5000  # one call; then its process group is ended
+    attempts: int = 3
+    total_ms: int = 30_000  # all attempts for one event
+    accept_unproven: bool = False  # let classifiers of class B and C promote without an authority
+    flap_changes: int = (
+        3  # automatic changes of role without an authority in flap_window_ms; then an operator is needed
+    )
+    flap_window_ms: int = 600_000
+    slow_peer_ms: int = 10_000  # connected and not a step further: the peer counts as slow
+    stall_ms: int = 10_000  # a write of this member that takes longer is a local fault
+    cold_start_ms: int = 60_000  # without an authority: alone since the start for so long is a question
+    hold_ms: int = 2000  # how long a handoff may drain
+    hand_over_at_stop: bool = True
+    verify_hours: int = 24  # between two comparisons of the copies; 0 = never by itself
+    members: tuple[str, ...] = ()  # of classifier `combine`
+    rule: str = "all"  # of `combine`: all, any, veto, or how many must agree
+    probe_address: str = ""  # of `alt-path`: the peer by another network
+    probe_targets: tuple[str, ...] = ()  # of `alt-path`: host:port that answer while this member is not cut off
+    outdate_endpoint: str = ""  # of `peer-outdate`: the peer's client port by another network
+
+
+class Etcd(msgspec.Struct, frozen=True, kw_only=True):
+    """The register in etcd instead of a witness."""
+
+    endpoints: tuple[str, ...] = ()  # host:port
+    prefix: str = "/tandemq/"
+
+
 class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a manager is told at start; nothing in it changes while it runs."""
 
@@ -117,6 +153,13 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     insecure_network: bool = False
     timers: Timers = Timers()
     limits: Limits = Limits()
+    failover: Failover = Failover()
+    etcd: Etcd = Etcd()
+
+    @property
+    def authority(self) -> str:
+        """Who keeps the register: witness, etcd, or none (the members themselves, by verdict)."""
+        return "etcd" if self.etcd.endpoints else "witness" if self.witness else "none"
 
     @property
     def paired(self) -> bool:
@@ -135,7 +178,7 @@ class Key(NamedTuple):
     kind: Any
 
 
-_NESTED: dict[str, type[msgspec.Struct]] = {"timers": Timers, "limits": Limits}
+_NESTED: dict[str, type[msgspec.Struct]] = {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd}
 _KINDS = {field.name: field.type for field in msgspec.structs.fields(ManagerConfig)}
 _ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *_NESTED)
 SECTIONS: dict[str, dict[str, Key]] = {
@@ -220,7 +263,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         for variable, text in environ.items():
             if variable.startswith(prefix):
                 key = variable.removeprefix(prefix).lower()
-                many = key in keys and keys[key].field == "domains"
+                many = key in keys and keys[key].kind == tuple[str, ...]
                 value = text.split(",") if many else text
                 _take(values, section, key, value, f"environment variable {variable}", strict=False)
     return values
@@ -261,6 +304,7 @@ def check(config: ManagerConfig, source: str = "configuration") -> None:
         if domain == "local" or not NAME.fullmatch(domain):
             refuse("manager.domains", domain, "use A-Z a-z 0-9 . _ -; local is taken by every member's own domain")
     _check_pair(config, source)
+    _check_failover(config, source)
     _check_listening(config, source)
     timers, limits = config.timers, config.limits
     if not 0 < timers.heartbeat_ms < timers.suspect_ms < timers.lost_ms:
@@ -296,14 +340,55 @@ def _check_pair(config: ManagerConfig, source: str) -> None:
         raise ConfigError(
             f"{source}: peer.member = {config.peer_member!r} is this member's own name; the members need different ones"
         )
-    if not config.witness:
+    if config.witness and config.etcd.endpoints:
         raise ConfigError(
-            f"{source}: witness.address is missing; without a third voice neither member of pair {config.pair!r} could "
-            "tell a dead peer from a cut cable, so none would ever take over. Start one with `tandemq witness` and "
-            "name it in section [witness]"
+            f"{source}: witness.address and etcd.endpoints are both given; one register decides, so name one of them"
         )
-    for key, value in (*list(peer.items())[1:], ("witness.address", config.witness)):
+    addresses = [*list(peer.items())[1:]]
+    addresses += [("witness.address", config.witness)] if config.witness else []
+    addresses += [("etcd.endpoints", each) for each in config.etcd.endpoints]
+    for key, value in addresses:
         parse_address(value, f"{source}: {key}")
+
+
+def _check_failover(config: ManagerConfig, source: str) -> None:
+    failover = config.failover
+
+    def refuse(key: str, value: object, advice: str) -> None:
+        raise ConfigError(f"{source}: failover.{key} = {value!r}: {advice}")
+
+    if failover.mode not in MODES:
+        refuse("mode", failover.mode, f"choose one of {', '.join(MODES)}")
+    if failover.classifier == "command" and not failover.command:
+        refuse("command", list(failover.command), 'give the command as a list, for example ["/usr/bin/decide"]')
+    if failover.classifier in ("witness", "etcd") and failover.classifier != config.authority:
+        refuse("classifier", failover.classifier, f"the authority here is {config.authority}; configure it, or remove")
+    if failover.classifier == "combine" and len(failover.members) < 2:
+        refuse("members", list(failover.members), "name at least two classifiers to combine")
+    if failover.rule not in ("all", "any", "veto") and not failover.rule.isdecimal():
+        refuse("rule", failover.rule, "write all, any, veto, or how many must agree")
+    needed = {"alt-path": ("probe_address",), "peer-outdate": ("outdate_endpoint",)}
+    for name in needed.get(failover.classifier, ()):
+        if not getattr(failover, name):
+            refuse(
+                name, "", f"classifier {failover.classifier} needs it: an address on another network than the pair's"
+            )
+    _check_failover_numbers(config, source)
+
+
+def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
+    failover = config.failover
+    for key in ("probe_address", "outdate_endpoint"):
+        if getattr(failover, key):
+            parse_address(getattr(failover, key), f"{source}: failover.{key}")
+    for address in failover.probe_targets:
+        parse_address(address, f"{source}: failover.probe_targets")
+    for name in ("call_ms", "attempts", "total_ms", "slow_peer_ms", "stall_ms", "cold_start_ms", "hold_ms"):
+        if getattr(failover, name) <= 0:
+            raise ConfigError(f"{source}: failover.{name} = {getattr(failover, name)!r}: must be positive")
+    for name in ("flap_changes", "flap_window_ms", "verify_hours"):
+        if getattr(failover, name) < 0:
+            raise ConfigError(f"{source}: failover.{name} = {getattr(failover, name)!r}: must not be negative")
 
 
 def _check_listening(config: ManagerConfig, source: str) -> None:

@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtandemq/v1/pair_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tandemq/v1/common.proto\"\xfe\x02\n\x0c\x44omainStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1e\n\x04role\x18\x02 \x01(\x0e\x32\x10.tandemq.v1.Role\x12)\n\ndata_state\x18\x03 \x01(\x0e\x32\x15.tandemq.v1.DataState\x12)\n\nlink_state\x18\x04 \x01(\x0e\x32\x15.tandemq.v1.LinkState\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x11\n\tlog_index\x18\x06 \x01(\x04\x12\x15\n\rdurable_index\x18\x07 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x08 \x01(\x04\x12\x15\n\rapplied_index\x18\t \x01(\x04\x12\x0e\n\x06\x64igest\x18\n \x01(\t\x12\x14\n\x0cstate_digest\x18\x0b \x01(\t\x12\x13\n\x0bin_sync_set\x18\x0c \x03(\t\x12\x0e\n\x06master\x18\r \x01(\t\x12\x14\n\x0cpeer_backlog\x18\x0e \x01(\x04\x12\x0e\n\x06parked\x18\x0f \x01(\x04\x12\x13\n\x0blast_change\x18\x10 \x01(\t\"\xa1\x02\n\x0cMemberStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\r\x12\x13\n\x0binstance_id\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\x04\x12)\n\x07\x64omains\x18\x06 \x03(\x0b\x32\x18.tandemq.v1.DomainStatus\x12\x16\n\x0epeer_connected\x18\x07 \x01(\x08\x12\x31\n\x0epeer_heard_ago\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11witness_connected\x18\t \x01(\x08\x12)\n\x06uptime\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\"\x16\n\x14GetPairStatusRequest\"\x92\x01\n\x15GetPairStatusResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12(\n\x06member\x18\x02 \x01(\x0b\x32\x18.tandemq.v1.MemberStatus\x12\x0c\n\x04peer\x18\x03 \x01(\t\x12\x15\n\rpeer_endpoint\x18\x04 \x01(\t\"E\n\x16WatchPairStatusRequest\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"L\n\x17WatchPairStatusResponse\x12\x31\n\x06status\x18\x01 \x01(\x0b\x32!.tandemq.v1.GetPairStatusResponse2\xc1\x01\n\x0bPairService\x12T\n\rGetPairStatus\x12 .tandemq.v1.GetPairStatusRequest\x1a!.tandemq.v1.GetPairStatusResponse\x12\\\n\x0fWatchPairStatus\x12\".tandemq.v1.WatchPairStatusRequest\x1a#.tandemq.v1.WatchPairStatusResponse0\x01\x42V\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtandemq/v1/pair_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\"\xc2\x04\n\x0c\x44omainStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x1e\n\x04role\x18\x02 \x01(\x0e\x32\x10.tandemq.v1.Role\x12)\n\ndata_state\x18\x03 \x01(\x0e\x32\x15.tandemq.v1.DataState\x12)\n\nlink_state\x18\x04 \x01(\x0e\x32\x15.tandemq.v1.LinkState\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x11\n\tlog_index\x18\x06 \x01(\x04\x12\x15\n\rdurable_index\x18\x07 \x01(\x04\x12\x14\n\x0c\x63ommit_index\x18\x08 \x01(\x04\x12\x15\n\rapplied_index\x18\t \x01(\x04\x12\x0e\n\x06\x64igest\x18\n \x01(\t\x12\x14\n\x0cstate_digest\x18\x0b \x01(\t\x12\x13\n\x0bin_sync_set\x18\x0c \x03(\t\x12\x0e\n\x06master\x18\r \x01(\t\x12\x14\n\x0cpeer_backlog\x18\x0e \x01(\x04\x12\x0e\n\x06parked\x18\x0f \x01(\x04\x12\x13\n\x0blast_change\x18\x10 \x01(\t\x12\x1a\n\x12peer_backlog_bytes\x18\x11 \x01(\x04\x12+\n\x08peer_lag\x18\x12 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x14\n\x0cif_peer_dies\x18\x13 \x01(\t\x12\x0e\n\x06\x61\x64vice\x18\x14 \x01(\t\x12\x0f\n\x07handoff\x18\x15 \x01(\t\x12\x12\n\nunrecorded\x18\x16 \x01(\x08\x12\x12\n\nsolo_since\x18\x17 \x01(\x04\x12\x1a\n\x12peer_durable_index\x18\x18 \x01(\x04\"\xda\x03\n\x0cMemberStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x65ndpoint\x18\x02 \x01(\t\x12\x0b\n\x03pid\x18\x03 \x01(\r\x12\x13\n\x0binstance_id\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\x04\x12)\n\x07\x64omains\x18\x06 \x03(\x0b\x32\x18.tandemq.v1.DomainStatus\x12\x16\n\x0epeer_connected\x18\x07 \x01(\x08\x12\x31\n\x0epeer_heard_ago\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x19\n\x11witness_connected\x18\t \x01(\x08\x12)\n\x06uptime\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tauthority\x18\x0b \x01(\t\x12\x12\n\nclassifier\x18\x0c \x01(\t\x12\x17\n\x0f\x63lassifier_mode\x18\r \x01(\t\x12-\n\x0csafety_class\x18\x0e \x01(\x0e\x32\x17.tandemq.v1.SafetyClass\x12\x19\n\x11\x61utomation_paused\x18\x0f \x01(\x08\x12\x13\n\x0bmaintenance\x18\x10 \x01(\x08\x12\x18\n\x10waiting_event_id\x18\x11 \x01(\t\"\x16\n\x14GetPairStatusRequest\"\x92\x01\n\x15GetPairStatusResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12(\n\x06member\x18\x02 \x01(\x0b\x32\x18.tandemq.v1.MemberStatus\x12\x0c\n\x04peer\x18\x03 \x01(\t\x12\x15\n\rpeer_endpoint\x18\x04 \x01(\t\"E\n\x16WatchPairStatusRequest\x12+\n\x08interval\x18\x01 \x01(\x0b\x32\x19.google.protobuf.Duration\"L\n\x17WatchPairStatusResponse\x12\x31\n\x06status\x18\x01 \x01(\x0b\x32!.tandemq.v1.GetPairStatusResponse\"\xaa\x02\n\tPairEvent\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x0e\n\x06\x64omain\x18\x04 \x01(\t\x12\'\n\x04kind\x18\x05 \x01(\x0e\x32\x19.tandemq.v1.PairEventKind\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\x1e\n\x04role\x18\x07 \x01(\x0e\x32\x10.tandemq.v1.Role\x12\x0c\n\x04text\x18\x08 \x01(\t\x12/\n\x05\x66\x61\x63ts\x18\t \x03(\x0b\x32 .tandemq.v1.PairEvent.FactsEntry\x1a,\n\nFactsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"G\n\x11ListEventsRequest\x12\x13\n\x0b\x66rom_number\x18\x01 \x01(\x04\x12\r\n\x05limit\x18\x02 \x01(\r\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\"P\n\x12ListEventsResponse\x12%\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x15.tandemq.v1.PairEvent\x12\x13\n\x0bnext_number\x18\x02 \x01(\x04\"9\n\x12WatchEventsRequest\x12\x13\n\x0b\x66rom_number\x18\x01 \x01(\x04\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\";\n\x13WatchEventsResponse\x12$\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x15.tandemq.v1.PairEvent\"v\n\x0eHandoffRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\n\n\x02to\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\'\n\x04hold\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xb0\x01\n\x0fHandoffResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\x0f\n\x07reasons\x18\x02 \x03(\t\x12\x0e\n\x06master\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x13\n\x0b\x66inal_index\x18\x05 \x01(\x04\x12(\n\x05pause\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nhandoff_id\x18\x07 \x01(\t\x12\x0c\n\x04text\x18\x08 \x01(\t\"d\n\x14\x46orceFailoverRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x19\n\x11\x61\x63\x63\x65pt_loss_after\x18\x02 \x01(\x04\x12\x11\n\tconfirmed\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"o\n\x15\x46orceFailoverResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x17\n\x0fpeer_last_index\x18\x04 \x01(\x04\x12\x0c\n\x04text\x18\x05 \x01(\t\"R\n\rDecideRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x10\n\x08\x65vent_id\x18\x02 \x01(\t\x12\x0f\n\x07verdict\x18\x03 \x01(\r\x12\x0e\n\x06reason\x18\x04 \x01(\t\">\n\x0e\x44\x65\x63ideResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x10\n\x08\x65vent_id\x18\x03 \x01(\t\"6\n\x14SetAutomationRequest\x12\x0e\n\x06paused\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\'\n\x15SetAutomationResponse\x12\x0e\n\x06paused\x18\x01 \x01(\x08\"3\n\x15SetMaintenanceRequest\x12\n\n\x02on\x18\x01 \x01(\x08\x12\x0e\n\x06reason\x18\x02 \x01(\t\"2\n\x16SetMaintenanceResponse\x12\n\n\x02on\x18\x01 \x01(\x08\x12\x0c\n\x04text\x18\x02 \x01(\t\"=\n\rResyncRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0c\n\x04\x66ull\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\",\n\x0eResyncResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\x0c\n\x04text\x18\x02 \x01(\t\"6\n\rVerifyRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x15\n\rrange_records\x18\x02 \x01(\r\"\x8e\x01\n\x0eVerifyResponse\x12\x13\n\x0b\x66irst_index\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x0f\n\x07records\x18\x03 \x01(\x04\x12\r\n\x05\x65qual\x18\x04 \x01(\x08\x12\x12\n\ndifference\x18\x05 \x01(\t\x12\x0c\n\x04last\x18\x06 \x01(\x08\x12\x11\n\tend_index\x18\x07 \x01(\x04\"R\n\x0eOutdateRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x11\n\tby_member\x18\x02 \x01(\t\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06reason\x18\x04 \x01(\t\"p\n\x0fOutdateResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x1e\n\x04role\x18\x03 \x01(\x0e\x32\x10.tandemq.v1.Role\x12\x12\n\nlast_index\x18\x04 \x01(\x04\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\">\n\x0eResolveRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0c\n\x04keep\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\">\n\x0fResolveResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07salvage\x18\x03 \x01(\t\"\x14\n\x12ListSalvageRequest\"=\n\x13ListSalvageResponse\x12&\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x17.tandemq.v1.SalvageFile\"\xc7\x01\n\x0bSalvageFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x13\n\x0b\x66irst_index\x18\x03 \x01(\x04\x12\x12\n\nlast_index\x18\x04 \x01(\x04\x12\x12\n\noperations\x18\x05 \x01(\x04\x12\x14\n\x0c\x61\x63knowledged\x18\x06 \x01(\x04\x12\r\n\x05\x62ytes\x18\x07 \x01(\x04\x12(\n\x04time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\t \x01(\t\"\"\n\x12ReadSalvageRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\xe1\x01\n\x13ReadSalvageResponse\x12\x11\n\tlog_index\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x11\n\toperation\x18\x03 \x01(\t\x12\x14\n\x0c\x61\x63knowledged\x18\x04 \x01(\x08\x12\r\n\x05queue\x18\x05 \x01(\t\x12\x11\n\tclient_id\x18\x06 \x01(\x0c\x12\x16\n\x0e\x66irst_sequence\x18\x07 \x01(\x04\x12\x12\n\nrequest_id\x18\x08 \x01(\x0c\x12\r\n\x05\x62\x61tch\x18\t \x01(\x0c\x12\x13\n\x0b\x66irst_index\x18\n \x01(\x04\x12\r\n\x05\x63ount\x18\x0b \x01(\r*g\n\x0bSafetyClass\x12\x1c\n\x18SAFETY_CLASS_UNSPECIFIED\x10\x00\x12\x12\n\x0eSAFETY_CLASS_A\x10\x01\x12\x12\n\x0eSAFETY_CLASS_B\x10\x02\x12\x12\n\x0eSAFETY_CLASS_C\x10\x03*\xd0\x02\n\rPairEventKind\x12\x1f\n\x1bPAIR_EVENT_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14PAIR_EVENT_KIND_ROLE\x10\x01\x12\x18\n\x14PAIR_EVENT_KIND_LINK\x10\x02\x12\x1b\n\x17PAIR_EVENT_KIND_VERDICT\x10\x03\x12\x1d\n\x19PAIR_EVENT_KIND_AUTHORITY\x10\x04\x12\x1c\n\x18PAIR_EVENT_KIND_TRANSFER\x10\x05\x12\x1b\n\x17PAIR_EVENT_KIND_HANDOFF\x10\x06\x12\x1e\n\x1aPAIR_EVENT_KIND_DIVERGENCE\x10\x07\x12\x1c\n\x18PAIR_EVENT_KIND_OPERATOR\x10\x08\x12\x19\n\x15PAIR_EVENT_KIND_FAULT\x10\t\x12\x1a\n\x16PAIR_EVENT_KIND_VERIFY\x10\n2\x98\t\n\x0bPairService\x12T\n\rGetPairStatus\x12 .tandemq.v1.GetPairStatusRequest\x1a!.tandemq.v1.GetPairStatusResponse\x12\\\n\x0fWatchPairStatus\x12\".tandemq.v1.WatchPairStatusRequest\x1a#.tandemq.v1.WatchPairStatusResponse0\x01\x12K\n\nListEvents\x12\x1d.tandemq.v1.ListEventsRequest\x1a\x1e.tandemq.v1.ListEventsResponse\x12P\n\x0bWatchEvents\x12\x1e.tandemq.v1.WatchEventsRequest\x1a\x1f.tandemq.v1.WatchEventsResponse0\x01\x12\x42\n\x07Handoff\x12\x1a.tandemq.v1.HandoffRequest\x1a\x1b.tandemq.v1.HandoffResponse\x12T\n\rForceFailover\x12 .tandemq.v1.ForceFailoverRequest\x1a!.tandemq.v1.ForceFailoverResponse\x12?\n\x06\x44\x65\x63ide\x12\x19.tandemq.v1.DecideRequest\x1a\x1a.tandemq.v1.DecideResponse\x12T\n\rSetAutomation\x12 .tandemq.v1.SetAutomationRequest\x1a!.tandemq.v1.SetAutomationResponse\x12W\n\x0eSetMaintenance\x12!.tandemq.v1.SetMaintenanceRequest\x1a\".tandemq.v1.SetMaintenanceResponse\x12?\n\x06Resync\x12\x19.tandemq.v1.ResyncRequest\x1a\x1a.tandemq.v1.ResyncResponse\x12\x41\n\x06Verify\x12\x19.tandemq.v1.VerifyRequest\x1a\x1a.tandemq.v1.VerifyResponse0\x01\x12\x42\n\x07Outdate\x12\x1a.tandemq.v1.OutdateRequest\x1a\x1b.tandemq.v1.OutdateResponse\x12\x42\n\x07Resolve\x12\x1a.tandemq.v1.ResolveRequest\x1a\x1b.tandemq.v1.ResolveResponse\x12N\n\x0bListSalvage\x12\x1e.tandemq.v1.ListSalvageRequest\x1a\x1f.tandemq.v1.ListSalvageResponse\x12P\n\x0bReadSalvage\x12\x1e.tandemq.v1.ReadSalvageRequest\x1a\x1f.tandemq.v1.ReadSalvageResponse0\x01\x42V\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,18 +35,82 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.v1.pair_service_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
-  _globals['_DOMAINSTATUS']._serialized_start=103
-  _globals['_DOMAINSTATUS']._serialized_end=485
-  _globals['_MEMBERSTATUS']._serialized_start=488
-  _globals['_MEMBERSTATUS']._serialized_end=777
-  _globals['_GETPAIRSTATUSREQUEST']._serialized_start=779
-  _globals['_GETPAIRSTATUSREQUEST']._serialized_end=801
-  _globals['_GETPAIRSTATUSRESPONSE']._serialized_start=804
-  _globals['_GETPAIRSTATUSRESPONSE']._serialized_end=950
-  _globals['_WATCHPAIRSTATUSREQUEST']._serialized_start=952
-  _globals['_WATCHPAIRSTATUSREQUEST']._serialized_end=1021
-  _globals['_WATCHPAIRSTATUSRESPONSE']._serialized_start=1023
-  _globals['_WATCHPAIRSTATUSRESPONSE']._serialized_end=1099
-  _globals['_PAIRSERVICE']._serialized_start=1102
-  _globals['_PAIRSERVICE']._serialized_end=1295
+  _globals['_PAIREVENT_FACTSENTRY']._loaded_options = None
+  _globals['_PAIREVENT_FACTSENTRY']._serialized_options = b'8\001'
+  _globals['_SAFETYCLASS']._serialized_start=4142
+  _globals['_SAFETYCLASS']._serialized_end=4245
+  _globals['_PAIREVENTKIND']._serialized_start=4248
+  _globals['_PAIREVENTKIND']._serialized_end=4584
+  _globals['_DOMAINSTATUS']._serialized_start=136
+  _globals['_DOMAINSTATUS']._serialized_end=714
+  _globals['_MEMBERSTATUS']._serialized_start=717
+  _globals['_MEMBERSTATUS']._serialized_end=1191
+  _globals['_GETPAIRSTATUSREQUEST']._serialized_start=1193
+  _globals['_GETPAIRSTATUSREQUEST']._serialized_end=1215
+  _globals['_GETPAIRSTATUSRESPONSE']._serialized_start=1218
+  _globals['_GETPAIRSTATUSRESPONSE']._serialized_end=1364
+  _globals['_WATCHPAIRSTATUSREQUEST']._serialized_start=1366
+  _globals['_WATCHPAIRSTATUSREQUEST']._serialized_end=1435
+  _globals['_WATCHPAIRSTATUSRESPONSE']._serialized_start=1437
+  _globals['_WATCHPAIRSTATUSRESPONSE']._serialized_end=1513
+  _globals['_PAIREVENT']._serialized_start=1516
+  _globals['_PAIREVENT']._serialized_end=1814
+  _globals['_PAIREVENT_FACTSENTRY']._serialized_start=1770
+  _globals['_PAIREVENT_FACTSENTRY']._serialized_end=1814
+  _globals['_LISTEVENTSREQUEST']._serialized_start=1816
+  _globals['_LISTEVENTSREQUEST']._serialized_end=1887
+  _globals['_LISTEVENTSRESPONSE']._serialized_start=1889
+  _globals['_LISTEVENTSRESPONSE']._serialized_end=1969
+  _globals['_WATCHEVENTSREQUEST']._serialized_start=1971
+  _globals['_WATCHEVENTSREQUEST']._serialized_end=2028
+  _globals['_WATCHEVENTSRESPONSE']._serialized_start=2030
+  _globals['_WATCHEVENTSRESPONSE']._serialized_end=2089
+  _globals['_HANDOFFREQUEST']._serialized_start=2091
+  _globals['_HANDOFFREQUEST']._serialized_end=2209
+  _globals['_HANDOFFRESPONSE']._serialized_start=2212
+  _globals['_HANDOFFRESPONSE']._serialized_end=2388
+  _globals['_FORCEFAILOVERREQUEST']._serialized_start=2390
+  _globals['_FORCEFAILOVERREQUEST']._serialized_end=2490
+  _globals['_FORCEFAILOVERRESPONSE']._serialized_start=2492
+  _globals['_FORCEFAILOVERRESPONSE']._serialized_end=2603
+  _globals['_DECIDEREQUEST']._serialized_start=2605
+  _globals['_DECIDEREQUEST']._serialized_end=2687
+  _globals['_DECIDERESPONSE']._serialized_start=2689
+  _globals['_DECIDERESPONSE']._serialized_end=2751
+  _globals['_SETAUTOMATIONREQUEST']._serialized_start=2753
+  _globals['_SETAUTOMATIONREQUEST']._serialized_end=2807
+  _globals['_SETAUTOMATIONRESPONSE']._serialized_start=2809
+  _globals['_SETAUTOMATIONRESPONSE']._serialized_end=2848
+  _globals['_SETMAINTENANCEREQUEST']._serialized_start=2850
+  _globals['_SETMAINTENANCEREQUEST']._serialized_end=2901
+  _globals['_SETMAINTENANCERESPONSE']._serialized_start=2903
+  _globals['_SETMAINTENANCERESPONSE']._serialized_end=2953
+  _globals['_RESYNCREQUEST']._serialized_start=2955
+  _globals['_RESYNCREQUEST']._serialized_end=3016
+  _globals['_RESYNCRESPONSE']._serialized_start=3018
+  _globals['_RESYNCRESPONSE']._serialized_end=3062
+  _globals['_VERIFYREQUEST']._serialized_start=3064
+  _globals['_VERIFYREQUEST']._serialized_end=3118
+  _globals['_VERIFYRESPONSE']._serialized_start=3121
+  _globals['_VERIFYRESPONSE']._serialized_end=3263
+  _globals['_OUTDATEREQUEST']._serialized_start=3265
+  _globals['_OUTDATEREQUEST']._serialized_end=3347
+  _globals['_OUTDATERESPONSE']._serialized_start=3349
+  _globals['_OUTDATERESPONSE']._serialized_end=3461
+  _globals['_RESOLVEREQUEST']._serialized_start=3463
+  _globals['_RESOLVEREQUEST']._serialized_end=3525
+  _globals['_RESOLVERESPONSE']._serialized_start=3527
+  _globals['_RESOLVERESPONSE']._serialized_end=3589
+  _globals['_LISTSALVAGEREQUEST']._serialized_start=3591
+  _globals['_LISTSALVAGEREQUEST']._serialized_end=3611
+  _globals['_LISTSALVAGERESPONSE']._serialized_start=3613
+  _globals['_LISTSALVAGERESPONSE']._serialized_end=3674
+  _globals['_SALVAGEFILE']._serialized_start=3677
+  _globals['_SALVAGEFILE']._serialized_end=3876
+  _globals['_READSALVAGEREQUEST']._serialized_start=3878
+  _globals['_READSALVAGEREQUEST']._serialized_end=3912
+  _globals['_READSALVAGERESPONSE']._serialized_start=3915
+  _globals['_READSALVAGERESPONSE']._serialized_end=4140
+  _globals['_PAIRSERVICE']._serialized_start=4587
+  _globals['_PAIRSERVICE']._serialized_end=5763
 # @@protoc_insertion_point(module_scope)

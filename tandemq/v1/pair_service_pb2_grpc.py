@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class PairServiceStub(object):
-    """Describes the pair. Answered by the member that is asked, never forwarded, so that split views are visible.
+    """Describes the pair and takes the operator's word. Answered by the member that is asked, never forwarded, so that split views are visible and an order is carried out where it was given.
     """
 
     def __init__(self, channel):
@@ -45,10 +45,75 @@ class PairServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_pair__service__pb2.WatchPairStatusRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.WatchPairStatusResponse.FromString,
                 _registered_method=True)
+        self.ListEvents = channel.unary_unary(
+                '/tandemq.v1.PairService/ListEvents',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.ListEventsRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ListEventsResponse.FromString,
+                _registered_method=True)
+        self.WatchEvents = channel.unary_stream(
+                '/tandemq.v1.PairService/WatchEvents',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.WatchEventsRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.WatchEventsResponse.FromString,
+                _registered_method=True)
+        self.Handoff = channel.unary_unary(
+                '/tandemq.v1.PairService/Handoff',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.HandoffRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.HandoffResponse.FromString,
+                _registered_method=True)
+        self.ForceFailover = channel.unary_unary(
+                '/tandemq.v1.PairService/ForceFailover',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.ForceFailoverRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ForceFailoverResponse.FromString,
+                _registered_method=True)
+        self.Decide = channel.unary_unary(
+                '/tandemq.v1.PairService/Decide',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.DecideRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.DecideResponse.FromString,
+                _registered_method=True)
+        self.SetAutomation = channel.unary_unary(
+                '/tandemq.v1.PairService/SetAutomation',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.SetAutomationRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.SetAutomationResponse.FromString,
+                _registered_method=True)
+        self.SetMaintenance = channel.unary_unary(
+                '/tandemq.v1.PairService/SetMaintenance',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.SetMaintenanceRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.SetMaintenanceResponse.FromString,
+                _registered_method=True)
+        self.Resync = channel.unary_unary(
+                '/tandemq.v1.PairService/Resync',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.ResyncRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ResyncResponse.FromString,
+                _registered_method=True)
+        self.Verify = channel.unary_stream(
+                '/tandemq.v1.PairService/Verify',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.VerifyRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.VerifyResponse.FromString,
+                _registered_method=True)
+        self.Outdate = channel.unary_unary(
+                '/tandemq.v1.PairService/Outdate',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.OutdateRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.OutdateResponse.FromString,
+                _registered_method=True)
+        self.Resolve = channel.unary_unary(
+                '/tandemq.v1.PairService/Resolve',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.ResolveRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ResolveResponse.FromString,
+                _registered_method=True)
+        self.ListSalvage = channel.unary_unary(
+                '/tandemq.v1.PairService/ListSalvage',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.ListSalvageRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ListSalvageResponse.FromString,
+                _registered_method=True)
+        self.ReadSalvage = channel.unary_stream(
+                '/tandemq.v1.PairService/ReadSalvage',
+                request_serializer=tandemq_dot_v1_dot_pair__service__pb2.ReadSalvageRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ReadSalvageResponse.FromString,
+                _registered_method=True)
 
 
 class PairServiceServicer(object):
-    """Describes the pair. Answered by the member that is asked, never forwarded, so that split views are visible.
+    """Describes the pair and takes the operator's word. Answered by the member that is asked, never forwarded, so that split views are visible and an order is carried out where it was given.
     """
 
     def GetPairStatus(self, request, context):
@@ -60,6 +125,97 @@ class PairServiceServicer(object):
 
     def WatchPairStatus(self, request, context):
         """The same again at each change, and at the interval asked for.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEvents(self, request, context):
+        """What happened at this member, oldest first; survives restarts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchEvents(self, request, context):
+        """The events from a number on, then each new one as it happens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Handoff(self, request, context):
+        """Moves the mastership to the other member; asked of either one (R132-R136).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForceFailover(self, request, context):
+        """Makes this member master by an operator's word, naming what may be lost.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Decide(self, request, context):
+        """An operator's verdict on a lost peer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetAutomation(self, request, context):
+        """Whether this member may change roles by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetMaintenance(self, request, context):
+        """Takes this member's copy out of the pair without stopping the process, or back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Resync(self, request, context):
+        """Has the replica take the master's state anew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Verify(self, request, context):
+        """Compares the stored records of both members by digests of ranges; one answer a range.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Outdate(self, request, context):
+        """Marks this member's copy STALE, durably, so that it cannot be promoted; asked over a second path when the link is cut.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Resolve(self, request, context):
+        """Ends DIVERGED by naming the member whose history stands; the other one's goes to salvage.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSalvage(self, request, context):
+        """Salvage files at this member.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadSalvage(self, request, context):
+        """The operations in a salvage file.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,6 +234,71 @@ def add_PairServiceServicer_to_server(servicer, server):
                     request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.WatchPairStatusRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_pair__service__pb2.WatchPairStatusResponse.SerializeToString,
             ),
+            'ListEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEvents,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ListEventsRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.ListEventsResponse.SerializeToString,
+            ),
+            'WatchEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchEvents,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.WatchEventsRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.WatchEventsResponse.SerializeToString,
+            ),
+            'Handoff': grpc.unary_unary_rpc_method_handler(
+                    servicer.Handoff,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.HandoffRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.HandoffResponse.SerializeToString,
+            ),
+            'ForceFailover': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForceFailover,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ForceFailoverRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.ForceFailoverResponse.SerializeToString,
+            ),
+            'Decide': grpc.unary_unary_rpc_method_handler(
+                    servicer.Decide,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.DecideRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.DecideResponse.SerializeToString,
+            ),
+            'SetAutomation': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetAutomation,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.SetAutomationRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.SetAutomationResponse.SerializeToString,
+            ),
+            'SetMaintenance': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetMaintenance,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.SetMaintenanceRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.SetMaintenanceResponse.SerializeToString,
+            ),
+            'Resync': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resync,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ResyncRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.ResyncResponse.SerializeToString,
+            ),
+            'Verify': grpc.unary_stream_rpc_method_handler(
+                    servicer.Verify,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.VerifyRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.VerifyResponse.SerializeToString,
+            ),
+            'Outdate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Outdate,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.OutdateRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.OutdateResponse.SerializeToString,
+            ),
+            'Resolve': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resolve,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ResolveRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.ResolveResponse.SerializeToString,
+            ),
+            'ListSalvage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSalvage,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ListSalvageRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.ListSalvageResponse.SerializeToString,
+            ),
+            'ReadSalvage': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadSalvage,
+                    request_deserializer=tandemq_dot_v1_dot_pair__service__pb2.ReadSalvageRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_pair__service__pb2.ReadSalvageResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'tandemq.v1.PairService', rpc_method_handlers)
@@ -87,7 +308,7 @@ def add_PairServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PairService(object):
-    """Describes the pair. Answered by the member that is asked, never forwarded, so that split views are visible.
+    """Describes the pair and takes the operator's word. Answered by the member that is asked, never forwarded, so that split views are visible and an order is carried out where it was given.
     """
 
     @staticmethod
@@ -134,6 +355,357 @@ class PairService(object):
             '/tandemq.v1.PairService/WatchPairStatus',
             tandemq_dot_v1_dot_pair__service__pb2.WatchPairStatusRequest.SerializeToString,
             tandemq_dot_v1_dot_pair__service__pb2.WatchPairStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/ListEvents',
+            tandemq_dot_v1_dot_pair__service__pb2.ListEventsRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.ListEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tandemq.v1.PairService/WatchEvents',
+            tandemq_dot_v1_dot_pair__service__pb2.WatchEventsRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.WatchEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Handoff(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/Handoff',
+            tandemq_dot_v1_dot_pair__service__pb2.HandoffRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.HandoffResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForceFailover(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/ForceFailover',
+            tandemq_dot_v1_dot_pair__service__pb2.ForceFailoverRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.ForceFailoverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Decide(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/Decide',
+            tandemq_dot_v1_dot_pair__service__pb2.DecideRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.DecideResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetAutomation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/SetAutomation',
+            tandemq_dot_v1_dot_pair__service__pb2.SetAutomationRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.SetAutomationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetMaintenance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/SetMaintenance',
+            tandemq_dot_v1_dot_pair__service__pb2.SetMaintenanceRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.SetMaintenanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resync(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/Resync',
+            tandemq_dot_v1_dot_pair__service__pb2.ResyncRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.ResyncResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Verify(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tandemq.v1.PairService/Verify',
+            tandemq_dot_v1_dot_pair__service__pb2.VerifyRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.VerifyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Outdate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/Outdate',
+            tandemq_dot_v1_dot_pair__service__pb2.OutdateRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.OutdateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resolve(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/Resolve',
+            tandemq_dot_v1_dot_pair__service__pb2.ResolveRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.ResolveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSalvage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.PairService/ListSalvage',
+            tandemq_dot_v1_dot_pair__service__pb2.ListSalvageRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.ListSalvageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadSalvage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tandemq.v1.PairService/ReadSalvage',
+            tandemq_dot_v1_dot_pair__service__pb2.ReadSalvageRequest.SerializeToString,
+            tandemq_dot_v1_dot_pair__service__pb2.ReadSalvageResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,8 +57,216 @@ _PairServiceWatchPairStatusType = typing_extensions.TypeVar(
     ],
 )
 
-class PairServiceStub(typing.Generic[_PairServiceGetPairStatusType, _PairServiceWatchPairStatusType]):
-    """Describes the pair. Answered by the member that is asked, never forwarded, so that split views are visible."""
+_PairServiceListEventsType = typing_extensions.TypeVar(
+    '_PairServiceListEventsType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListEventsRequest,
+        tandemq.v1.pair_service_pb2.ListEventsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListEventsRequest,
+        tandemq.v1.pair_service_pb2.ListEventsResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListEventsRequest,
+        tandemq.v1.pair_service_pb2.ListEventsResponse,
+    ],
+)
+
+_PairServiceWatchEventsType = typing_extensions.TypeVar(
+    '_PairServiceWatchEventsType',
+    grpc.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.WatchEventsRequest,
+        tandemq.v1.pair_service_pb2.WatchEventsResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.WatchEventsRequest,
+        tandemq.v1.pair_service_pb2.WatchEventsResponse,
+    ],
+    default=grpc.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.WatchEventsRequest,
+        tandemq.v1.pair_service_pb2.WatchEventsResponse,
+    ],
+)
+
+_PairServiceHandoffType = typing_extensions.TypeVar(
+    '_PairServiceHandoffType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.HandoffRequest,
+        tandemq.v1.pair_service_pb2.HandoffResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.HandoffRequest,
+        tandemq.v1.pair_service_pb2.HandoffResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.HandoffRequest,
+        tandemq.v1.pair_service_pb2.HandoffResponse,
+    ],
+)
+
+_PairServiceForceFailoverType = typing_extensions.TypeVar(
+    '_PairServiceForceFailoverType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ForceFailoverRequest,
+        tandemq.v1.pair_service_pb2.ForceFailoverResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ForceFailoverRequest,
+        tandemq.v1.pair_service_pb2.ForceFailoverResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ForceFailoverRequest,
+        tandemq.v1.pair_service_pb2.ForceFailoverResponse,
+    ],
+)
+
+_PairServiceDecideType = typing_extensions.TypeVar(
+    '_PairServiceDecideType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.DecideRequest,
+        tandemq.v1.pair_service_pb2.DecideResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.DecideRequest,
+        tandemq.v1.pair_service_pb2.DecideResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.DecideRequest,
+        tandemq.v1.pair_service_pb2.DecideResponse,
+    ],
+)
+
+_PairServiceSetAutomationType = typing_extensions.TypeVar(
+    '_PairServiceSetAutomationType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetAutomationRequest,
+        tandemq.v1.pair_service_pb2.SetAutomationResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetAutomationRequest,
+        tandemq.v1.pair_service_pb2.SetAutomationResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetAutomationRequest,
+        tandemq.v1.pair_service_pb2.SetAutomationResponse,
+    ],
+)
+
+_PairServiceSetMaintenanceType = typing_extensions.TypeVar(
+    '_PairServiceSetMaintenanceType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetMaintenanceRequest,
+        tandemq.v1.pair_service_pb2.SetMaintenanceResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetMaintenanceRequest,
+        tandemq.v1.pair_service_pb2.SetMaintenanceResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetMaintenanceRequest,
+        tandemq.v1.pair_service_pb2.SetMaintenanceResponse,
+    ],
+)
+
+_PairServiceResyncType = typing_extensions.TypeVar(
+    '_PairServiceResyncType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResyncRequest,
+        tandemq.v1.pair_service_pb2.ResyncResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResyncRequest,
+        tandemq.v1.pair_service_pb2.ResyncResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResyncRequest,
+        tandemq.v1.pair_service_pb2.ResyncResponse,
+    ],
+)
+
+_PairServiceVerifyType = typing_extensions.TypeVar(
+    '_PairServiceVerifyType',
+    grpc.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.VerifyRequest,
+        tandemq.v1.pair_service_pb2.VerifyResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.VerifyRequest,
+        tandemq.v1.pair_service_pb2.VerifyResponse,
+    ],
+    default=grpc.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.VerifyRequest,
+        tandemq.v1.pair_service_pb2.VerifyResponse,
+    ],
+)
+
+_PairServiceOutdateType = typing_extensions.TypeVar(
+    '_PairServiceOutdateType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.OutdateRequest,
+        tandemq.v1.pair_service_pb2.OutdateResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.OutdateRequest,
+        tandemq.v1.pair_service_pb2.OutdateResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.OutdateRequest,
+        tandemq.v1.pair_service_pb2.OutdateResponse,
+    ],
+)
+
+_PairServiceResolveType = typing_extensions.TypeVar(
+    '_PairServiceResolveType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResolveRequest,
+        tandemq.v1.pair_service_pb2.ResolveResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResolveRequest,
+        tandemq.v1.pair_service_pb2.ResolveResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResolveRequest,
+        tandemq.v1.pair_service_pb2.ResolveResponse,
+    ],
+)
+
+_PairServiceListSalvageType = typing_extensions.TypeVar(
+    '_PairServiceListSalvageType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListSalvageRequest,
+        tandemq.v1.pair_service_pb2.ListSalvageResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListSalvageRequest,
+        tandemq.v1.pair_service_pb2.ListSalvageResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListSalvageRequest,
+        tandemq.v1.pair_service_pb2.ListSalvageResponse,
+    ],
+)
+
+_PairServiceReadSalvageType = typing_extensions.TypeVar(
+    '_PairServiceReadSalvageType',
+    grpc.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.ReadSalvageRequest,
+        tandemq.v1.pair_service_pb2.ReadSalvageResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.ReadSalvageRequest,
+        tandemq.v1.pair_service_pb2.ReadSalvageResponse,
+    ],
+    default=grpc.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.ReadSalvageRequest,
+        tandemq.v1.pair_service_pb2.ReadSalvageResponse,
+    ],
+)
+
+class PairServiceStub(typing.Generic[_PairServiceGetPairStatusType, _PairServiceWatchPairStatusType, _PairServiceListEventsType, _PairServiceWatchEventsType, _PairServiceHandoffType, _PairServiceForceFailoverType, _PairServiceDecideType, _PairServiceSetAutomationType, _PairServiceSetMaintenanceType, _PairServiceResyncType, _PairServiceVerifyType, _PairServiceOutdateType, _PairServiceResolveType, _PairServiceListSalvageType, _PairServiceReadSalvageType]):
+    """Describes the pair and takes the operator's word. Answered by the member that is asked, never forwarded, so that split views are visible and an order is carried out where it was given."""
 
     @typing.overload
     def __init__(self: PairServiceStub[
@@ -69,6 +277,58 @@ class PairServiceStub(typing.Generic[_PairServiceGetPairStatusType, _PairService
         grpc.UnaryStreamMultiCallable[
             tandemq.v1.pair_service_pb2.WatchPairStatusRequest,
             tandemq.v1.pair_service_pb2.WatchPairStatusResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ListEventsRequest,
+            tandemq.v1.pair_service_pb2.ListEventsResponse,
+        ],
+        grpc.UnaryStreamMultiCallable[
+            tandemq.v1.pair_service_pb2.WatchEventsRequest,
+            tandemq.v1.pair_service_pb2.WatchEventsResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.HandoffRequest,
+            tandemq.v1.pair_service_pb2.HandoffResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ForceFailoverRequest,
+            tandemq.v1.pair_service_pb2.ForceFailoverResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.DecideRequest,
+            tandemq.v1.pair_service_pb2.DecideResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.SetAutomationRequest,
+            tandemq.v1.pair_service_pb2.SetAutomationResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.SetMaintenanceRequest,
+            tandemq.v1.pair_service_pb2.SetMaintenanceResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ResyncRequest,
+            tandemq.v1.pair_service_pb2.ResyncResponse,
+        ],
+        grpc.UnaryStreamMultiCallable[
+            tandemq.v1.pair_service_pb2.VerifyRequest,
+            tandemq.v1.pair_service_pb2.VerifyResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.OutdateRequest,
+            tandemq.v1.pair_service_pb2.OutdateResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ResolveRequest,
+            tandemq.v1.pair_service_pb2.ResolveResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ListSalvageRequest,
+            tandemq.v1.pair_service_pb2.ListSalvageResponse,
+        ],
+        grpc.UnaryStreamMultiCallable[
+            tandemq.v1.pair_service_pb2.ReadSalvageRequest,
+            tandemq.v1.pair_service_pb2.ReadSalvageResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -82,6 +342,58 @@ class PairServiceStub(typing.Generic[_PairServiceGetPairStatusType, _PairService
             tandemq.v1.pair_service_pb2.WatchPairStatusRequest,
             tandemq.v1.pair_service_pb2.WatchPairStatusResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ListEventsRequest,
+            tandemq.v1.pair_service_pb2.ListEventsResponse,
+        ],
+        grpc.aio.UnaryStreamMultiCallable[
+            tandemq.v1.pair_service_pb2.WatchEventsRequest,
+            tandemq.v1.pair_service_pb2.WatchEventsResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.HandoffRequest,
+            tandemq.v1.pair_service_pb2.HandoffResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ForceFailoverRequest,
+            tandemq.v1.pair_service_pb2.ForceFailoverResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.DecideRequest,
+            tandemq.v1.pair_service_pb2.DecideResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.SetAutomationRequest,
+            tandemq.v1.pair_service_pb2.SetAutomationResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.SetMaintenanceRequest,
+            tandemq.v1.pair_service_pb2.SetMaintenanceResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ResyncRequest,
+            tandemq.v1.pair_service_pb2.ResyncResponse,
+        ],
+        grpc.aio.UnaryStreamMultiCallable[
+            tandemq.v1.pair_service_pb2.VerifyRequest,
+            tandemq.v1.pair_service_pb2.VerifyResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.OutdateRequest,
+            tandemq.v1.pair_service_pb2.OutdateResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ResolveRequest,
+            tandemq.v1.pair_service_pb2.ResolveResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.pair_service_pb2.ListSalvageRequest,
+            tandemq.v1.pair_service_pb2.ListSalvageResponse,
+        ],
+        grpc.aio.UnaryStreamMultiCallable[
+            tandemq.v1.pair_service_pb2.ReadSalvageRequest,
+            tandemq.v1.pair_service_pb2.ReadSalvageResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     GetPairStatus: _PairServiceGetPairStatusType
@@ -89,6 +401,45 @@ class PairServiceStub(typing.Generic[_PairServiceGetPairStatusType, _PairService
 
     WatchPairStatus: _PairServiceWatchPairStatusType
     """The same again at each change, and at the interval asked for."""
+
+    ListEvents: _PairServiceListEventsType
+    """What happened at this member, oldest first; survives restarts."""
+
+    WatchEvents: _PairServiceWatchEventsType
+    """The events from a number on, then each new one as it happens."""
+
+    Handoff: _PairServiceHandoffType
+    """Moves the mastership to the other member; asked of either one (R132-R136)."""
+
+    ForceFailover: _PairServiceForceFailoverType
+    """Makes this member master by an operator's word, naming what may be lost."""
+
+    Decide: _PairServiceDecideType
+    """An operator's verdict on a lost peer."""
+
+    SetAutomation: _PairServiceSetAutomationType
+    """Whether this member may change roles by itself."""
+
+    SetMaintenance: _PairServiceSetMaintenanceType
+    """Takes this member's copy out of the pair without stopping the process, or back."""
+
+    Resync: _PairServiceResyncType
+    """Has the replica take the master's state anew."""
+
+    Verify: _PairServiceVerifyType
+    """Compares the stored records of both members by digests of ranges; one answer a range."""
+
+    Outdate: _PairServiceOutdateType
+    """Marks this member's copy STALE, durably, so that it cannot be promoted; asked over a second path when the link is cut."""
+
+    Resolve: _PairServiceResolveType
+    """Ends DIVERGED by naming the member whose history stands; the other one's goes to salvage."""
+
+    ListSalvage: _PairServiceListSalvageType
+    """Salvage files at this member."""
+
+    ReadSalvage: _PairServiceReadSalvageType
+    """The operations in a salvage file."""
 
 PairServiceAsyncStub: typing_extensions.TypeAlias = PairServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -99,10 +450,62 @@ PairServiceAsyncStub: typing_extensions.TypeAlias = PairServiceStub[
         tandemq.v1.pair_service_pb2.WatchPairStatusRequest,
         tandemq.v1.pair_service_pb2.WatchPairStatusResponse,
     ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListEventsRequest,
+        tandemq.v1.pair_service_pb2.ListEventsResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.WatchEventsRequest,
+        tandemq.v1.pair_service_pb2.WatchEventsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.HandoffRequest,
+        tandemq.v1.pair_service_pb2.HandoffResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ForceFailoverRequest,
+        tandemq.v1.pair_service_pb2.ForceFailoverResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.DecideRequest,
+        tandemq.v1.pair_service_pb2.DecideResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetAutomationRequest,
+        tandemq.v1.pair_service_pb2.SetAutomationResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.SetMaintenanceRequest,
+        tandemq.v1.pair_service_pb2.SetMaintenanceResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResyncRequest,
+        tandemq.v1.pair_service_pb2.ResyncResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.VerifyRequest,
+        tandemq.v1.pair_service_pb2.VerifyResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.OutdateRequest,
+        tandemq.v1.pair_service_pb2.OutdateResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ResolveRequest,
+        tandemq.v1.pair_service_pb2.ResolveResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.pair_service_pb2.ListSalvageRequest,
+        tandemq.v1.pair_service_pb2.ListSalvageResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.pair_service_pb2.ReadSalvageRequest,
+        tandemq.v1.pair_service_pb2.ReadSalvageResponse,
+    ],
 ]
 
 class PairServiceServicer(metaclass=abc.ABCMeta):
-    """Describes the pair. Answered by the member that is asked, never forwarded, so that split views are visible."""
+    """Describes the pair and takes the operator's word. Answered by the member that is asked, never forwarded, so that split views are visible and an order is carried out where it was given."""
 
     @abc.abstractmethod
     def GetPairStatus(
@@ -119,5 +522,109 @@ class PairServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[tandemq.v1.pair_service_pb2.WatchPairStatusResponse], collections.abc.AsyncIterator[tandemq.v1.pair_service_pb2.WatchPairStatusResponse]]:
         """The same again at each change, and at the interval asked for."""
+
+    @abc.abstractmethod
+    def ListEvents(
+        self,
+        request: tandemq.v1.pair_service_pb2.ListEventsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.ListEventsResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.ListEventsResponse]]:
+        """What happened at this member, oldest first; survives restarts."""
+
+    @abc.abstractmethod
+    def WatchEvents(
+        self,
+        request: tandemq.v1.pair_service_pb2.WatchEventsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tandemq.v1.pair_service_pb2.WatchEventsResponse], collections.abc.AsyncIterator[tandemq.v1.pair_service_pb2.WatchEventsResponse]]:
+        """The events from a number on, then each new one as it happens."""
+
+    @abc.abstractmethod
+    def Handoff(
+        self,
+        request: tandemq.v1.pair_service_pb2.HandoffRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.HandoffResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.HandoffResponse]]:
+        """Moves the mastership to the other member; asked of either one (R132-R136)."""
+
+    @abc.abstractmethod
+    def ForceFailover(
+        self,
+        request: tandemq.v1.pair_service_pb2.ForceFailoverRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.ForceFailoverResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.ForceFailoverResponse]]:
+        """Makes this member master by an operator's word, naming what may be lost."""
+
+    @abc.abstractmethod
+    def Decide(
+        self,
+        request: tandemq.v1.pair_service_pb2.DecideRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.DecideResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.DecideResponse]]:
+        """An operator's verdict on a lost peer."""
+
+    @abc.abstractmethod
+    def SetAutomation(
+        self,
+        request: tandemq.v1.pair_service_pb2.SetAutomationRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.SetAutomationResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.SetAutomationResponse]]:
+        """Whether this member may change roles by itself."""
+
+    @abc.abstractmethod
+    def SetMaintenance(
+        self,
+        request: tandemq.v1.pair_service_pb2.SetMaintenanceRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.SetMaintenanceResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.SetMaintenanceResponse]]:
+        """Takes this member's copy out of the pair without stopping the process, or back."""
+
+    @abc.abstractmethod
+    def Resync(
+        self,
+        request: tandemq.v1.pair_service_pb2.ResyncRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.ResyncResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.ResyncResponse]]:
+        """Has the replica take the master's state anew."""
+
+    @abc.abstractmethod
+    def Verify(
+        self,
+        request: tandemq.v1.pair_service_pb2.VerifyRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tandemq.v1.pair_service_pb2.VerifyResponse], collections.abc.AsyncIterator[tandemq.v1.pair_service_pb2.VerifyResponse]]:
+        """Compares the stored records of both members by digests of ranges; one answer a range."""
+
+    @abc.abstractmethod
+    def Outdate(
+        self,
+        request: tandemq.v1.pair_service_pb2.OutdateRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.OutdateResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.OutdateResponse]]:
+        """Marks this member's copy STALE, durably, so that it cannot be promoted; asked over a second path when the link is cut."""
+
+    @abc.abstractmethod
+    def Resolve(
+        self,
+        request: tandemq.v1.pair_service_pb2.ResolveRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.ResolveResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.ResolveResponse]]:
+        """Ends DIVERGED by naming the member whose history stands; the other one's goes to salvage."""
+
+    @abc.abstractmethod
+    def ListSalvage(
+        self,
+        request: tandemq.v1.pair_service_pb2.ListSalvageRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.pair_service_pb2.ListSalvageResponse, collections.abc.Awaitable[tandemq.v1.pair_service_pb2.ListSalvageResponse]]:
+        """Salvage files at this member."""
+
+    @abc.abstractmethod
+    def ReadSalvage(
+        self,
+        request: tandemq.v1.pair_service_pb2.ReadSalvageRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tandemq.v1.pair_service_pb2.ReadSalvageResponse], collections.abc.AsyncIterator[tandemq.v1.pair_service_pb2.ReadSalvageResponse]]:
+        """The operations in a salvage file."""
 
 def add_PairServiceServicer_to_server(servicer: PairServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -30,6 +30,11 @@ class MessageCode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MESSAGE_CODE_OP: _ClassVar[MessageCode]
     MESSAGE_CODE_OP_ACK: _ClassVar[MessageCode]
     MESSAGE_CODE_HEARTBEAT: _ClassVar[MessageCode]
+    MESSAGE_CODE_HANDOFF_REQ: _ClassVar[MessageCode]
+    MESSAGE_CODE_HANDOFF_PROPOSE: _ClassVar[MessageCode]
+    MESSAGE_CODE_HANDOFF_READY: _ClassVar[MessageCode]
+    MESSAGE_CODE_HANDOFF_NACK: _ClassVar[MessageCode]
+    MESSAGE_CODE_HANDOFF_ACK: _ClassVar[MessageCode]
 MESSAGE_CODE_UNSPECIFIED: MessageCode
 MESSAGE_CODE_OPEN_REQ: MessageCode
 MESSAGE_CODE_CLOSE_REQ: MessageCode
@@ -50,6 +55,11 @@ MESSAGE_CODE_SYNC_END: MessageCode
 MESSAGE_CODE_OP: MessageCode
 MESSAGE_CODE_OP_ACK: MessageCode
 MESSAGE_CODE_HEARTBEAT: MessageCode
+MESSAGE_CODE_HANDOFF_REQ: MessageCode
+MESSAGE_CODE_HANDOFF_PROPOSE: MessageCode
+MESSAGE_CODE_HANDOFF_READY: MessageCode
+MESSAGE_CODE_HANDOFF_NACK: MessageCode
+MESSAGE_CODE_HANDOFF_ACK: MessageCode
 
 class EpochBoundary(_message.Message):
     __slots__ = ("epoch", "first_index")
@@ -80,7 +90,7 @@ class Hello(_message.Message):
     def __init__(self, pair: _Optional[str] = ..., member: _Optional[str] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., endpoint: _Optional[str] = ..., domains: _Optional[_Iterable[_Union[DomainHello, _Mapping]]] = ...) -> None: ...
 
 class DomainHello(_message.Message):
-    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor")
+    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor", "owner", "register", "solo_since", "leaving")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +102,10 @@ class DomainHello(_message.Message):
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     VOLATILE_FLOOR_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    SOLO_SINCE_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     domain: int
     name: str
     role: _common_pb2.Role
@@ -103,7 +117,11 @@ class DomainHello(_message.Message):
     digest: bytes
     history: _containers.RepeatedCompositeFieldContainer[EpochBoundary]
     volatile_floor: int
-    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ..., volatile_floor: _Optional[int] = ...) -> None: ...
+    owner: str
+    register: bytes
+    solo_since: int
+    leaving: bool
+    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ..., volatile_floor: _Optional[int] = ..., owner: _Optional[str] = ..., register: _Optional[bytes] = ..., solo_since: _Optional[int] = ..., leaving: bool = ...) -> None: ...
 
 class DigestQuery(_message.Message):
     __slots__ = ("index",)
@@ -237,6 +255,86 @@ class VolatileBody(_message.Message):
     body: bytes
     def __init__(self, index: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
 
+class HandoffRequest(_message.Message):
+    __slots__ = ("id", "reason", "dry_run")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    reason: str
+    dry_run: bool
+    def __init__(self, id: _Optional[bytes] = ..., reason: _Optional[str] = ..., dry_run: bool = ...) -> None: ...
+
+class HandoffPropose(_message.Message):
+    __slots__ = ("id", "last_index", "deadline_ms", "dry_run", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    last_index: int
+    deadline_ms: int
+    dry_run: bool
+    reason: str
+    def __init__(self, id: _Optional[bytes] = ..., last_index: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., dry_run: bool = ..., reason: _Optional[str] = ...) -> None: ...
+
+class HandoffReady(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    def __init__(self, id: _Optional[bytes] = ...) -> None: ...
+
+class HandoffNack(_message.Message):
+    __slots__ = ("id", "reasons", "retry_after_ms")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    retry_after_ms: int
+    def __init__(self, id: _Optional[bytes] = ..., reasons: _Optional[_Iterable[str]] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+
+class HandoffAck(_message.Message):
+    __slots__ = ("id", "final_index", "final_digest", "ceded_epoch")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    FINAL_INDEX_FIELD_NUMBER: _ClassVar[int]
+    FINAL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CEDED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    id: bytes
+    final_index: int
+    final_digest: bytes
+    ceded_epoch: int
+    def __init__(self, id: _Optional[bytes] = ..., final_index: _Optional[int] = ..., final_digest: _Optional[bytes] = ..., ceded_epoch: _Optional[int] = ...) -> None: ...
+
+class VerifyQuery(_message.Message):
+    __slots__ = ("verify_id", "first_index", "last_index")
+    VERIFY_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    verify_id: int
+    first_index: int
+    last_index: int
+    def __init__(self, verify_id: _Optional[int] = ..., first_index: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
+
+class VerifyReply(_message.Message):
+    __slots__ = ("verify_id", "first_index", "last_index", "records", "digest", "kept_from", "damaged")
+    VERIFY_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FROM_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
+    verify_id: int
+    first_index: int
+    last_index: int
+    records: int
+    digest: bytes
+    kept_from: int
+    damaged: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, verify_id: _Optional[int] = ..., first_index: _Optional[int] = ..., last_index: _Optional[int] = ..., records: _Optional[int] = ..., digest: _Optional[bytes] = ..., kept_from: _Optional[int] = ..., damaged: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class PeerError(_message.Message):
     __slots__ = ("code", "error")
     CODE_FIELD_NUMBER: _ClassVar[int]
@@ -246,7 +344,7 @@ class PeerError(_message.Message):
     def __init__(self, code: _Optional[_Union[MessageCode, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("domain", "epoch", "hello", "digest_query", "digest_reply", "sync_begin", "sync_end", "open_ack", "op", "op_ack", "hold", "hold_reject", "fetch_body", "error")
+    __slots__ = ("domain", "epoch", "hello", "digest_query", "digest_reply", "sync_begin", "sync_end", "open_ack", "op", "op_ack", "hold", "hold_reject", "fetch_body", "error", "handoff_request", "handoff_propose", "handoff_ready", "handoff_nack", "handoff_ack", "verify_query", "verify_reply")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -261,6 +359,13 @@ class PeerFrame(_message.Message):
     HOLD_REJECT_FIELD_NUMBER: _ClassVar[int]
     FETCH_BODY_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_PROPOSE_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_READY_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_NACK_FIELD_NUMBER: _ClassVar[int]
+    HANDOFF_ACK_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_QUERY_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_REPLY_FIELD_NUMBER: _ClassVar[int]
     domain: int
     epoch: int
     hello: Hello
@@ -275,21 +380,32 @@ class PeerFrame(_message.Message):
     hold_reject: HoldReject
     fetch_body: FetchBody
     error: PeerError
-    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., digest_query: _Optional[_Union[DigestQuery, _Mapping]] = ..., digest_reply: _Optional[_Union[DigestReply, _Mapping]] = ..., sync_begin: _Optional[_Union[SyncBegin, _Mapping]] = ..., sync_end: _Optional[_Union[SyncEnd, _Mapping]] = ..., open_ack: _Optional[_Union[OpenAck, _Mapping]] = ..., op: _Optional[_Union[Op, _Mapping]] = ..., op_ack: _Optional[_Union[OpAck, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., hold_reject: _Optional[_Union[HoldReject, _Mapping]] = ..., fetch_body: _Optional[_Union[FetchBody, _Mapping]] = ..., error: _Optional[_Union[PeerError, _Mapping]] = ...) -> None: ...
+    handoff_request: HandoffRequest
+    handoff_propose: HandoffPropose
+    handoff_ready: HandoffReady
+    handoff_nack: HandoffNack
+    handoff_ack: HandoffAck
+    verify_query: VerifyQuery
+    verify_reply: VerifyReply
+    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., digest_query: _Optional[_Union[DigestQuery, _Mapping]] = ..., digest_reply: _Optional[_Union[DigestReply, _Mapping]] = ..., sync_begin: _Optional[_Union[SyncBegin, _Mapping]] = ..., sync_end: _Optional[_Union[SyncEnd, _Mapping]] = ..., open_ack: _Optional[_Union[OpenAck, _Mapping]] = ..., op: _Optional[_Union[Op, _Mapping]] = ..., op_ack: _Optional[_Union[OpAck, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., hold_reject: _Optional[_Union[HoldReject, _Mapping]] = ..., fetch_body: _Optional[_Union[FetchBody, _Mapping]] = ..., error: _Optional[_Union[PeerError, _Mapping]] = ..., handoff_request: _Optional[_Union[HandoffRequest, _Mapping]] = ..., handoff_propose: _Optional[_Union[HandoffPropose, _Mapping]] = ..., handoff_ready: _Optional[_Union[HandoffReady, _Mapping]] = ..., handoff_nack: _Optional[_Union[HandoffNack, _Mapping]] = ..., handoff_ack: _Optional[_Union[HandoffAck, _Mapping]] = ..., verify_query: _Optional[_Union[VerifyQuery, _Mapping]] = ..., verify_reply: _Optional[_Union[VerifyReply, _Mapping]] = ...) -> None: ...
 
 class HeartbeatFrame(_message.Message):
-    __slots__ = ("member", "number", "heard_ago_ms", "domains", "write_stall_ms")
+    __slots__ = ("member", "number", "heard_ago_ms", "domains", "write_stall_ms", "room_bytes", "full")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     HEARD_AGO_MS_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
     WRITE_STALL_MS_FIELD_NUMBER: _ClassVar[int]
+    ROOM_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
     member: str
     number: int
     heard_ago_ms: int
     domains: _containers.RepeatedCompositeFieldContainer[DomainHeartbeat]
     write_stall_ms: int
-    def __init__(self, member: _Optional[str] = ..., number: _Optional[int] = ..., heard_ago_ms: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainHeartbeat, _Mapping]]] = ..., write_stall_ms: _Optional[int] = ...) -> None: ...
+    room_bytes: int
+    full: bool
+    def __init__(self, member: _Optional[str] = ..., number: _Optional[int] = ..., heard_ago_ms: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainHeartbeat, _Mapping]]] = ..., write_stall_ms: _Optional[int] = ..., room_bytes: _Optional[int] = ..., full: bool = ...) -> None: ...
 
 class DomainHeartbeat(_message.Message):
     __slots__ = ("domain", "epoch", "role", "durable_index", "commit_index")

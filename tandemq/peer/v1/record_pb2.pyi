@@ -166,11 +166,15 @@ class QueueOp(_message.Message):
     def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ...) -> None: ...
 
 class RoleOp(_message.Message):
-    __slots__ = ("owner", "in_sync_set", "reason")
+    __slots__ = ("owner", "in_sync_set", "reason", "forced", "unrecorded")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     IN_SYNC_SET_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    FORCED_FIELD_NUMBER: _ClassVar[int]
+    UNRECORDED_FIELD_NUMBER: _ClassVar[int]
     owner: str
     in_sync_set: _containers.RepeatedScalarFieldContainer[str]
     reason: str
-    def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    forced: bool
+    unrecorded: bool
+    def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., forced: bool = ..., unrecorded: bool = ...) -> None: ...

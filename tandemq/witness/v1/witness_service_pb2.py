@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tandemq/witness/v1/witness_service.proto\x12\x12tandemq.witness.v1\"\xa7\x01\n\x08Register\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\x13\n\x0bin_sync_set\x18\x04 \x03(\t\x12\x15\n\rcommitted_set\x18\x05 \x03(\t\x12\x30\n\x05state\x18\x06 \x01(\x0e\x32!.tandemq.witness.v1.RegisterState\x12\r\n\x05nonce\x18\x07 \x01(\x0c\"2\n\x12GetRegisterRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"E\n\x13GetRegisterResponse\x12.\n\x08register\x18\x01 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\"\xa3\x01\n\x14\x43ompareAndSetRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12.\n\x08\x65xpected\x18\x03 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\x12-\n\x07\x64\x65sired\x18\x04 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\x12\x0e\n\x06member\x18\x05 \x01(\t\"f\n\x15\x43ompareAndSetResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12.\n\x08register\x18\x02 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\x12\x0f\n\x07refusal\x18\x03 \x01(\t\"4\n\x14WatchRegisterRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"G\n\x15WatchRegisterResponse\x12.\n\x08register\x18\x01 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register*i\n\rRegisterState\x12\x1e\n\x1aREGISTER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16REGISTER_STATE_CLAIMED\x10\x01\x12\x1c\n\x18REGISTER_STATE_COMMITTED\x10\x02\x32\xbe\x02\n\x0eWitnessService\x12^\n\x0bGetRegister\x12&.tandemq.witness.v1.GetRegisterRequest\x1a\'.tandemq.witness.v1.GetRegisterResponse\x12\x64\n\rCompareAndSet\x12(.tandemq.witness.v1.CompareAndSetRequest\x1a).tandemq.witness.v1.CompareAndSetResponse\x12\x66\n\rWatchRegister\x12(.tandemq.witness.v1.WatchRegisterRequest\x1a).tandemq.witness.v1.WatchRegisterResponse0\x01\x42n\n\x15io.tandemq.witness.v1P\x01Z>github.com/tandemq/tandemq/gen/go/tandemq/witness/v1;witnessv1\xaa\x02\x12Tandemq.Witness.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(tandemq/witness/v1/witness_service.proto\x12\x12tandemq.witness.v1\"\xa7\x01\n\x08Register\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0e\n\x06holder\x18\x03 \x01(\t\x12\x13\n\x0bin_sync_set\x18\x04 \x03(\t\x12\x15\n\rcommitted_set\x18\x05 \x03(\t\x12\x30\n\x05state\x18\x06 \x01(\x0e\x32!.tandemq.witness.v1.RegisterState\x12\r\n\x05nonce\x18\x07 \x01(\x0c\"2\n\x12GetRegisterRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"E\n\x13GetRegisterResponse\x12.\n\x08register\x18\x01 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\"\xa3\x01\n\x14\x43ompareAndSetRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12.\n\x08\x65xpected\x18\x03 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\x12-\n\x07\x64\x65sired\x18\x04 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\x12\x0e\n\x06member\x18\x05 \x01(\t\"f\n\x15\x43ompareAndSetResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12.\n\x08register\x18\x02 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\x12\x0f\n\x07refusal\x18\x03 \x01(\t\"4\n\x14WatchRegisterRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"G\n\x15WatchRegisterResponse\x12.\n\x08register\x18\x01 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\"$\n\x14ListRegistersRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\"z\n\x15ListRegistersResponse\x12\x34\n\tregisters\x18\x01 \x03(\x0b\x32!.tandemq.witness.v1.NamedRegister\x12\x1a\n\x12register_count_max\x18\x02 \x01(\x04\x12\x0f\n\x07version\x18\x03 \x01(\t\"]\n\rNamedRegister\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12.\n\x08register\x18\x03 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\"}\n\x14\x46orceRegisterRequest\x12\x0c\n\x04pair\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x03 \x01(\x04\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06holder\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\"f\n\x15\x46orceRegisterResponse\x12\x0c\n\x04\x64one\x18\x01 \x01(\x08\x12.\n\x08register\x18\x02 \x01(\x0b\x32\x1c.tandemq.witness.v1.Register\x12\x0f\n\x07refusal\x18\x03 \x01(\t*i\n\rRegisterState\x12\x1e\n\x1aREGISTER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16REGISTER_STATE_CLAIMED\x10\x01\x12\x1c\n\x18REGISTER_STATE_COMMITTED\x10\x02\x32\x8a\x04\n\x0eWitnessService\x12^\n\x0bGetRegister\x12&.tandemq.witness.v1.GetRegisterRequest\x1a\'.tandemq.witness.v1.GetRegisterResponse\x12\x64\n\rCompareAndSet\x12(.tandemq.witness.v1.CompareAndSetRequest\x1a).tandemq.witness.v1.CompareAndSetResponse\x12\x66\n\rWatchRegister\x12(.tandemq.witness.v1.WatchRegisterRequest\x1a).tandemq.witness.v1.WatchRegisterResponse0\x01\x12\x64\n\rListRegisters\x12(.tandemq.witness.v1.ListRegistersRequest\x1a).tandemq.witness.v1.ListRegistersResponse\x12\x64\n\rForceRegister\x12(.tandemq.witness.v1.ForceRegisterRequest\x1a).tandemq.witness.v1.ForceRegisterResponseBn\n\x15io.tandemq.witness.v1P\x01Z>github.com/tandemq/tandemq/gen/go/tandemq/witness/v1;witnessv1\xaa\x02\x12Tandemq.Witness.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,8 +32,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.witness.v1.witness_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\025io.tandemq.witness.v1P\001Z>github.com/tandemq/tandemq/gen/go/tandemq/witness/v1;witnessv1\252\002\022Tandemq.Witness.V1'
-  _globals['_REGISTERSTATE']._serialized_start=754
-  _globals['_REGISTERSTATE']._serialized_end=859
+  _globals['_REGISTERSTATE']._serialized_start=1242
+  _globals['_REGISTERSTATE']._serialized_end=1347
   _globals['_REGISTER']._serialized_start=65
   _globals['_REGISTER']._serialized_end=232
   _globals['_GETREGISTERREQUEST']._serialized_start=234
@@ -48,6 +48,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHREGISTERREQUEST']._serialized_end=679
   _globals['_WATCHREGISTERRESPONSE']._serialized_start=681
   _globals['_WATCHREGISTERRESPONSE']._serialized_end=752
-  _globals['_WITNESSSERVICE']._serialized_start=862
-  _globals['_WITNESSSERVICE']._serialized_end=1180
+  _globals['_LISTREGISTERSREQUEST']._serialized_start=754
+  _globals['_LISTREGISTERSREQUEST']._serialized_end=790
+  _globals['_LISTREGISTERSRESPONSE']._serialized_start=792
+  _globals['_LISTREGISTERSRESPONSE']._serialized_end=914
+  _globals['_NAMEDREGISTER']._serialized_start=916
+  _globals['_NAMEDREGISTER']._serialized_end=1009
+  _globals['_FORCEREGISTERREQUEST']._serialized_start=1011
+  _globals['_FORCEREGISTERREQUEST']._serialized_end=1136
+  _globals['_FORCEREGISTERRESPONSE']._serialized_start=1138
+  _globals['_FORCEREGISTERRESPONSE']._serialized_end=1240
+  _globals['_WITNESSSERVICE']._serialized_start=1350
+  _globals['_WITNESSSERVICE']._serialized_end=1872
 # @@protoc_insertion_point(module_scope)

@@ -85,3 +85,55 @@ class WatchRegisterResponse(_message.Message):
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     register: Register
     def __init__(self, register: _Optional[_Union[Register, _Mapping]] = ...) -> None: ...
+
+class ListRegistersRequest(_message.Message):
+    __slots__ = ("pair",)
+    PAIR_FIELD_NUMBER: _ClassVar[int]
+    pair: str
+    def __init__(self, pair: _Optional[str] = ...) -> None: ...
+
+class ListRegistersResponse(_message.Message):
+    __slots__ = ("registers", "register_count_max", "version")
+    REGISTERS_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_COUNT_MAX_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    registers: _containers.RepeatedCompositeFieldContainer[NamedRegister]
+    register_count_max: int
+    version: str
+    def __init__(self, registers: _Optional[_Iterable[_Union[NamedRegister, _Mapping]]] = ..., register_count_max: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
+
+class NamedRegister(_message.Message):
+    __slots__ = ("pair", "domain", "register")
+    PAIR_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    pair: str
+    domain: str
+    register: Register
+    def __init__(self, pair: _Optional[str] = ..., domain: _Optional[str] = ..., register: _Optional[_Union[Register, _Mapping]] = ...) -> None: ...
+
+class ForceRegisterRequest(_message.Message):
+    __slots__ = ("pair", "domain", "expected_version", "epoch", "holder", "reason")
+    PAIR_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HOLDER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    pair: str
+    domain: str
+    expected_version: int
+    epoch: int
+    holder: str
+    reason: str
+    def __init__(self, pair: _Optional[str] = ..., domain: _Optional[str] = ..., expected_version: _Optional[int] = ..., epoch: _Optional[int] = ..., holder: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ForceRegisterResponse(_message.Message):
+    __slots__ = ("done", "register", "refusal")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    done: bool
+    register: Register
+    refusal: str
+    def __init__(self, done: bool = ..., register: _Optional[_Union[Register, _Mapping]] = ..., refusal: _Optional[str] = ...) -> None: ...

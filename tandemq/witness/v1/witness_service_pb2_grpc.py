@@ -50,6 +50,16 @@ class WitnessServiceStub(object):
                 request_serializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.WatchRegisterRequest.SerializeToString,
                 response_deserializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.WatchRegisterResponse.FromString,
                 _registered_method=True)
+        self.ListRegisters = channel.unary_unary(
+                '/tandemq.witness.v1.WitnessService/ListRegisters',
+                request_serializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ListRegistersRequest.SerializeToString,
+                response_deserializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ListRegistersResponse.FromString,
+                _registered_method=True)
+        self.ForceRegister = channel.unary_unary(
+                '/tandemq.witness.v1.WitnessService/ForceRegister',
+                request_serializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ForceRegisterRequest.SerializeToString,
+                response_deserializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ForceRegisterResponse.FromString,
+                _registered_method=True)
 
 
 class WitnessServiceServicer(object):
@@ -77,6 +87,20 @@ class WitnessServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRegisters(self, request, context):
+        """Every register, or those of one pair.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForceRegister(self, request, context):
+        """Replaces a register by an operator's word, whatever the rules of CompareAndSet say; the epoch must rise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WitnessServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -94,6 +118,16 @@ def add_WitnessServiceServicer_to_server(servicer, server):
                     servicer.WatchRegister,
                     request_deserializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.WatchRegisterRequest.FromString,
                     response_serializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.WatchRegisterResponse.SerializeToString,
+            ),
+            'ListRegisters': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRegisters,
+                    request_deserializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ListRegistersRequest.FromString,
+                    response_serializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ListRegistersResponse.SerializeToString,
+            ),
+            'ForceRegister': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForceRegister,
+                    request_deserializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ForceRegisterRequest.FromString,
+                    response_serializer=tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ForceRegisterResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -178,6 +212,60 @@ class WitnessService(object):
             '/tandemq.witness.v1.WitnessService/WatchRegister',
             tandemq_dot_witness_dot_v1_dot_witness__service__pb2.WatchRegisterRequest.SerializeToString,
             tandemq_dot_witness_dot_v1_dot_witness__service__pb2.WatchRegisterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRegisters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.witness.v1.WitnessService/ListRegisters',
+            tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ListRegistersRequest.SerializeToString,
+            tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ListRegistersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForceRegister(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.witness.v1.WitnessService/ForceRegister',
+            tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ForceRegisterRequest.SerializeToString,
+            tandemq_dot_witness_dot_v1_dot_witness__service__pb2.ForceRegisterResponse.FromString,
             options,
             channel_credentials,
             insecure,

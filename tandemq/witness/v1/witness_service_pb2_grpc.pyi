@@ -73,7 +73,39 @@ _WitnessServiceWatchRegisterType = typing_extensions.TypeVar(
     ],
 )
 
-class WitnessServiceStub(typing.Generic[_WitnessServiceGetRegisterType, _WitnessServiceCompareAndSetType, _WitnessServiceWatchRegisterType]):
+_WitnessServiceListRegistersType = typing_extensions.TypeVar(
+    '_WitnessServiceListRegistersType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ListRegistersRequest,
+        tandemq.witness.v1.witness_service_pb2.ListRegistersResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ListRegistersRequest,
+        tandemq.witness.v1.witness_service_pb2.ListRegistersResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ListRegistersRequest,
+        tandemq.witness.v1.witness_service_pb2.ListRegistersResponse,
+    ],
+)
+
+_WitnessServiceForceRegisterType = typing_extensions.TypeVar(
+    '_WitnessServiceForceRegisterType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterRequest,
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterRequest,
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterRequest,
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse,
+    ],
+)
+
+class WitnessServiceStub(typing.Generic[_WitnessServiceGetRegisterType, _WitnessServiceCompareAndSetType, _WitnessServiceWatchRegisterType, _WitnessServiceListRegistersType, _WitnessServiceForceRegisterType]):
     """Keeps registers. Refusals are answers, not errors: a call that ends in an error is UNKNOWN and may still land."""
 
     @typing.overload
@@ -89,6 +121,14 @@ class WitnessServiceStub(typing.Generic[_WitnessServiceGetRegisterType, _Witness
         grpc.UnaryStreamMultiCallable[
             tandemq.witness.v1.witness_service_pb2.WatchRegisterRequest,
             tandemq.witness.v1.witness_service_pb2.WatchRegisterResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.witness.v1.witness_service_pb2.ListRegistersRequest,
+            tandemq.witness.v1.witness_service_pb2.ListRegistersResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.witness.v1.witness_service_pb2.ForceRegisterRequest,
+            tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -106,6 +146,14 @@ class WitnessServiceStub(typing.Generic[_WitnessServiceGetRegisterType, _Witness
             tandemq.witness.v1.witness_service_pb2.WatchRegisterRequest,
             tandemq.witness.v1.witness_service_pb2.WatchRegisterResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.witness.v1.witness_service_pb2.ListRegistersRequest,
+            tandemq.witness.v1.witness_service_pb2.ListRegistersResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.witness.v1.witness_service_pb2.ForceRegisterRequest,
+            tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     GetRegister: _WitnessServiceGetRegisterType
@@ -116,6 +164,12 @@ class WitnessServiceStub(typing.Generic[_WitnessServiceGetRegisterType, _Witness
 
     WatchRegister: _WitnessServiceWatchRegisterType
     """The register now and at each change."""
+
+    ListRegisters: _WitnessServiceListRegistersType
+    """Every register, or those of one pair."""
+
+    ForceRegister: _WitnessServiceForceRegisterType
+    """Replaces a register by an operator's word, whatever the rules of CompareAndSet say; the epoch must rise."""
 
 WitnessServiceAsyncStub: typing_extensions.TypeAlias = WitnessServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -129,6 +183,14 @@ WitnessServiceAsyncStub: typing_extensions.TypeAlias = WitnessServiceStub[
     grpc.aio.UnaryStreamMultiCallable[
         tandemq.witness.v1.witness_service_pb2.WatchRegisterRequest,
         tandemq.witness.v1.witness_service_pb2.WatchRegisterResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ListRegistersRequest,
+        tandemq.witness.v1.witness_service_pb2.ListRegistersResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterRequest,
+        tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse,
     ],
 ]
 
@@ -158,5 +220,21 @@ class WitnessServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[tandemq.witness.v1.witness_service_pb2.WatchRegisterResponse], collections.abc.AsyncIterator[tandemq.witness.v1.witness_service_pb2.WatchRegisterResponse]]:
         """The register now and at each change."""
+
+    @abc.abstractmethod
+    def ListRegisters(
+        self,
+        request: tandemq.witness.v1.witness_service_pb2.ListRegistersRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.witness.v1.witness_service_pb2.ListRegistersResponse, collections.abc.Awaitable[tandemq.witness.v1.witness_service_pb2.ListRegistersResponse]]:
+        """Every register, or those of one pair."""
+
+    @abc.abstractmethod
+    def ForceRegister(
+        self,
+        request: tandemq.witness.v1.witness_service_pb2.ForceRegisterRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse, collections.abc.Awaitable[tandemq.witness.v1.witness_service_pb2.ForceRegisterResponse]]:
+        """Replaces a register by an operator's word, whatever the rules of CompareAndSet say; the epoch must rise."""
 
 def add_WitnessServiceServicer_to_server(servicer: WitnessServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -7,7 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tandemq.config import ConfigError, ManagerConfig, find_file, load, member_ports, to_toml, witness_port
+from tandemq.config import (
+    ConfigError,
+    Etcd,
+    Failover,
+    ManagerConfig,
+    find_file,
+    load,
+    member_ports,
+    to_toml,
+    witness_port,
+)
 
 PAIRED = ManagerConfig(
     member="a",
@@ -66,7 +76,16 @@ def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, complaint
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"witness": ""}, r"witness\.address is missing; without a third voice.*tandemq witness"),
+        ({"etcd": Etcd(endpoints=("127.0.0.1:2379",))}, r"witness\.address and etcd\.endpoints are both given"),
+        ({"failover": Failover(mode="try")}, r"failover\.mode = 'try': choose one of enforce, observe, off"),
+        ({"failover": Failover(classifier="command")}, r"failover\.command = \[\]: give the command as a list"),
+        ({"failover": Failover(classifier="etcd")}, r"failover\.classifier = 'etcd': the authority here is witness"),
+        ({"failover": Failover(classifier="combine")}, r"failover\.members = \[\]: name at least two"),
+        ({"failover": Failover(rule="most")}, r"failover\.rule = 'most'"),
+        ({"failover": Failover(classifier="alt-path")}, r"failover\.probe_address = '': classifier alt-path needs it"),
+        ({"failover": Failover(probe_targets=("gateway",))}, r"failover\.probe_targets = 'gateway': write host:port"),
+        ({"failover": Failover(call_ms=0)}, r"failover\.call_ms = 0: must be positive"),
+        ({"failover": Failover(verify_hours=-1)}, r"failover\.verify_hours = -1: must not be negative"),
         ({"peer_address": ""}, r"peer\.address is missing"),
         ({"peer_member": "a"}, r"peer\.member = 'a' is this member's own name"),
         ({"pair": ""}, r"peer\.member = 'b' belongs to a pair, but manager\.pair is empty"),

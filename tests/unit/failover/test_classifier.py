@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import product
 
 import pytest
 
-from failover.classifier import AuthorityClassifier, LinkLoss, Verdict
+from failover.classifier import AuthorityClassifier, DomainFacts, Event, EventKind, Suspend, Verdict
 from failover.marks import DataMark, Role
 
 
-def event(role: Role, data: DataMark) -> LinkLoss:
-    return LinkLoss(
-        event_id="e",
-        link_generation=1,
-        domain="main",
-        member="a",
-        peer="b",
-        role=role,
-        data=data,
-        epoch=1,
-        last_index=5,
-        commit_index=4,
-        peer_index=4,
-        silent_ms=1_500,
-        link_reset_and_refused=False,
+def event(*parts: tuple[Role, DataMark]) -> Event:
+    domains = tuple(
+        DomainFacts(
+            name=f"d{number}",
+            role=role,
+            data=data,
+            epoch=1,
+            last_index=5,
+            durable_index=5,
+            commit_index=4,
+            peer_index=4,
+        )
+        for number, (role, data) in enumerate(parts)
     )
+    return Event("e", EventKind.PEER_LOST, 1, "orders", "a", "b", domains)
 
 
 @pytest.mark.parametrize(("role", "data"), list(product(Role, DataMark)))
 def test_a_verdict_for_every_role_and_mark(role: Role, data: DataMark) -> None:
-    if role in (Role.MASTER, Role.MASTER_SUSPENDED):
+    if role in (Role.MASTER, Role.MASTER_SUSPENDED, Role.CEDING):
         expected = 20
     elif role in (Role.REPLICA, Role.PROBE) and data in (DataMark.IN_SYNC, DataMark.SOLE):
         expected = 21
     else:
         expected = 23
-    assert AuthorityClassifier().classify(event(role, data)).value == expected
+    answer = AuthorityClassifier().now(event((role, data)))
+    assert answer.verdict is not None
+    assert answer.verdict.value == expected
+    assert (answer.event_id, answer.link_generation, answer.by) == ("e", 1, "witness")
+
+
+def test_one_bad_copy_among_the_domains_waits() -> None:
+    parts = ((Role.PROBE, DataMark.IN_SYNC), (Role.PROBE, DataMark.STALE))
+    assert AuthorityClassifier().now(event(*parts)).verdict is Verdict.WAIT
+
+
+def test_without_a_classifier_everybody_waits_and_the_reason_says_what_to_do() -> None:
+    answer = asyncio.run(Suspend().classify(event((Role.MASTER, DataMark.IN_SYNC))))
+    assert answer.verdict is Verdict.WAIT
+    assert "tandemq pair decide" in answer.reason
 
 
 def test_the_values_are_the_exit_codes_of_the_contract() -> None:
