@@ -217,6 +217,21 @@ class Node:
                 self.on_transfer(domain, effect)
             case StopTransfer():
                 pass  # sender and receiver compare the transfer's number at each frame
+            case RoleChanged():
+                log.info(
+                    "domain %s: %s, epoch %d: %s",
+                    domain.shared.name,
+                    domain.shared.role.name,
+                    effect.epoch,
+                    effect.reason,
+                )
+                self.on_role(domain, effect)
+            case _:
+                self._report(domain, effect)
+
+    def _report(self, domain: Domain, effect: Effect) -> None:
+        """What goes to those who watch or judge: nothing of it changes what is stored or sent."""
+        match effect:
             case AskVerdict():
                 self.on_ask(domain, effect)
             case Salvage():
@@ -227,15 +242,6 @@ class Node:
             case Fail(why):
                 if not self.failed.done():
                     self.failed.set_result(FailedInstance(why))
-            case RoleChanged():
-                log.info(
-                    "domain %s: %s, epoch %d: %s",
-                    domain.shared.name,
-                    domain.shared.role.name,
-                    effect.epoch,
-                    effect.reason,
-                )
-                self.on_role(domain, effect)
 
     async def _get_register(self, domain: Domain) -> None:
         assert self.authority is not None
