@@ -72,7 +72,7 @@ class DomainClock:
         return monotonic_ms() + self._offset_ms
 
 
-class FailedInstance(RuntimeError):
+class FailedInstanceError(RuntimeError):
     """This process must end: the verdict was that the other member lives (exit 22)."""
 
 
@@ -241,7 +241,7 @@ class Node:
                 self.on_note(domain, effect)
             case Fail(why):
                 if not self.failed.done():
-                    self.failed.set_result(FailedInstance(why))
+                    self.failed.set_result(FailedInstanceError(why))
 
     async def _get_register(self, domain: Domain) -> None:
         assert self.authority is not None
