@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv demo test lint fmt types pytest bench soak interop wheel-check proto proto-check proto-lint proto-release clean
+.PHONY: help venv etcd demo test lint fmt types pytest bench soak interop wheel-check proto proto-check proto-lint proto-release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,13 +32,16 @@ $(STAMP): pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet -c requirements.lock -e '.[dev,uvloop]'
 	@touch $@
 
+etcd: ## see that etcd is there for the tests; as root on Debian, install it
+	@tools/install_etcd.sh
+
 demo: $(STAMP) ## start a pair and a witness, kill the master under load, account for every message
 	@mkdir -p build/demo
 	$(BIN)/tandemq demo
 
 test: $(STAMP) lint types proto-check proto-lint pytest ## everything that must hold before a commit (under 15 minutes)
 
-pytest: $(STAMP)
+pytest: $(STAMP) etcd
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not long'
 
 lint: $(STAMP) ## ruff: rules and format

@@ -8,6 +8,7 @@ refused.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -15,7 +16,7 @@ from typing import Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from failover.register import Register, check_form, check_set
+from failover.register import Register, check_force, check_form, check_set, forced
 from failover.wire import CLIENT_OPTIONS, BadRegisterError, from_message, to_message
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
@@ -69,6 +70,13 @@ class Authority(Protocol):
 
     async def compare_and_set(self, domain: str, expected: Register, desired: Register) -> CasOutcome:
         """Makes `desired` the register if it is exactly `expected`. One attempt; the caller decides what is next."""
+        ...
+
+    async def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
+        """An operator's word: `holder` alone may claim next, above `epoch`, whatever the register said before.
+
+        Refused unless the register is at `expected_version` and `epoch` is higher than its own. One attempt.
+        """
         ...
 
     def watch(self, domain: str) -> AsyncIterator[Register]:
@@ -145,6 +153,22 @@ class WitnessAuthority:
             )  # a claim must not rest on it
         return CasDone(register)
 
+    async def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
+        """See Authority."""
+        request = pb.ForceRegisterRequest(
+            pair=self.pair, domain=domain, expected_version=expected_version, epoch=epoch, holder=holder, reason=reason
+        )
+        try:
+            reply = await self._stub().ForceRegister(request, timeout=self.timeout_s)
+            register = from_message(reply.register)
+        except grpc.aio.AioRpcError as error:
+            self._connected = False
+            return CasUnknown(_error_text(self.target, error))
+        except BadRegisterError as error:
+            return CasUnknown(f"witness {self.target} sent no register: {error}")
+        self._connected = True
+        return CasDone(register) if reply.done else CasRefused(register, reply.refusal)
+
     async def watch(self, domain: str) -> AsyncIterator[Register]:
         """See Authority."""
         request = pb.WatchRegisterRequest(pair=self.pair, domain=domain)
@@ -204,6 +228,16 @@ class MemoryRegisters:
         self.wake()
         return CasDone(desired)
 
+    def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
+        """The same answer as a witness would give."""
+        current = self.get(domain)
+        if (why := check_force(current, expected_version, epoch, holder, reason)) is not None:
+            return CasRefused(current, why)
+        desired = forced(current, epoch=epoch, holder=holder, nonce=os.urandom(16))
+        self._registers[domain] = desired
+        self.wake()
+        return CasDone(desired)
+
     def wake(self) -> None:
         """Lets every watch look again."""
         for changed in self.watches:
@@ -258,6 +292,12 @@ class MemoryAuthority:
             self.late.append((domain, expected, desired))
             return CasUnknown("made late")
         return self.registers.set(domain, expected, desired)
+
+    async def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
+        """See Authority."""
+        if self._unreachable:
+            return CasUnknown("made unreachable")
+        return self.registers.force(domain, expected_version, epoch, holder, reason)
 
     def land_late(self) -> list[CasOutcome]:
         """Lets every lost set arrive, oldest first; what the registers answered to nobody."""

@@ -3,7 +3,7 @@
 A register says, for one domain of one pair, who may be master and which members hold everything that was
 acknowledged. Members build the next record with `claim`, `commit` and `add_member`; the witness lets it in only if
 `check_set` has no objection. There is no fourth step: a member leaves the set by a claim without it, in a new epoch
-(pair-protocol.md 4.2).
+(pair-protocol.md 4.2). An operator's word is the one exception: `forced`, let in by `check_force`.
 
     COMMITTED --claim--> CLAIMED --commit--> COMMITTED --add_member--> COMMITTED
                           |   ^
@@ -93,6 +93,33 @@ def add_member(current: Register, *, member_added: str, nonce: bytes) -> Registe
     assert member_added not in current.in_sync_set
     members = current.in_sync_set | {member_added}
     return replace(current, version=current.version + 1, in_sync_set=members, committed_set=members, nonce=nonce)
+
+
+def forced(current: Register, *, epoch: int, holder: str, nonce: bytes) -> Register:
+    """The record by which an operator names the one member that may claim next, whatever was known of copies (P5)."""
+    alone = frozenset({holder})
+    return Register(
+        version=current.version + 1,
+        epoch=epoch,
+        holder=holder,
+        in_sync_set=alone,
+        committed_set=alone,
+        state=RegisterState.CLAIMED,
+        nonce=nonce,
+    )
+
+
+def check_force(current: Register, expected_version: int, epoch: int, holder: str, reason: str) -> str | None:
+    """Why an operator's record may not replace `current`, or None. Instead of `check_set`, whose rules it breaks."""
+    if current.version != expected_version:
+        return f"the register is at version {current.version}, the operator has seen {expected_version}"
+    if not current.epoch < epoch <= EPOCH_MAX:
+        return f"epoch {epoch} does not lie in {current.epoch + 1}..{EPOCH_MAX}"
+    if not holder:
+        return "no holder is named"
+    if not reason.strip():
+        return "no reason is given"
+    return None
 
 
 def check_set(current: Register, expected: Register, desired: Register) -> str | None:

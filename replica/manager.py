@@ -16,7 +16,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
 
-from failover.authority import WitnessAuthority
+from failover import authorities
 from failover.detector import Detector, Light
 from failover.marks import Role
 from replica import incarnation
@@ -45,6 +45,7 @@ from tandemq.v1 import queue_service_pb2
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from failover.authority import Authority
     from replica.effects import RoleChanged
     from storage.store import Store
     from tandemq.config import ManagerConfig
@@ -88,7 +89,7 @@ class Manager:
         self._node: Node | None = None
         self._members: Members | None = None
         self._link: Link | None = None
-        self._authority: WitnessAuthority | None = None
+        self._authority: Authority | None = None
         self._servers: list[grpc.aio.Server] = []
         self._http: HttpServer | None = None
         self._health: health.aio.HealthServicer | None = None
@@ -119,7 +120,7 @@ class Manager:
         self._store = store
         store.reader_check()
         if config.pair:
-            self._authority = WitnessAuthority(config.witness, config.pair, config.member)
+            self._authority = authorities.make(config)
         node = Node(store, self._authority, self._limits(MAIN))
         self._node = node
         node.start()
@@ -163,7 +164,7 @@ class Manager:
             batch_bytes_max=self.config.limits.max_batch_bytes,
         )
 
-    async def _prove_start(self, node: Node, authority: WitnessAuthority) -> None:
+    async def _prove_start(self, node: Node, authority: Authority) -> None:
         """No claim before the witness has seen this start: a directory that was put back must not win (see
         incarnation).
         """

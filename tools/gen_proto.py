@@ -29,7 +29,7 @@ GENERATORS = (
     "setuptools==80.9.0",
 )
 # One generated package per folder; anything else under tandemq/ is written by hand and not ours to touch.
-PACKAGES = ("tandemq/v1", "tandemq/peer/v1", "tandemq/witness/v1")
+PACKAGES = ("tandemq/v1", "tandemq/peer/v1", "tandemq/witness/v1", "tandemq/etcd/v1")
 GENERATED_SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 INIT_TEXT = '"""Generated from proto/ by `make proto`; do not edit."""\n'
 

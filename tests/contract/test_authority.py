@@ -1,4 +1,4 @@
-"""What every authority promises, over the shipped double and over a real witness with a real disk and real gRPC."""
+"""What every authority promises, over the shipped double, a real witness and a real etcd, with real disks and gRPC."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -25,7 +25,6 @@ from failover.authority import (
     CasRefused,
     CasUnknown,
     MemoryAuthority,
-    MemoryRegisters,
     Unreachable,
     WitnessAuthority,
 )
@@ -42,53 +41,13 @@ from failover.witness_store import (
 )
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
+from tests.support.authorities import A, B, World, etcd_world, memory_world, witness_world
 
-A, B = "a", "b"
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 10.0  # bound of every wait; reached only by a failure
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """Two members before one authority, which the test can take away and give back."""
-
-    a: Authority
-    b: Authority
-    cut: Callable[[], Awaitable[None]]
-    heal: Callable[[], Awaitable[None]]
-
-
-async def memory_world(_folder: Path) -> AsyncIterator[World]:
-    registers = MemoryRegisters()
-    a, b = MemoryAuthority(registers, A), MemoryAuthority(registers, B)
-
-    async def set_unreachable(unreachable: bool) -> None:
-        for authority in (a, b):
-            authority.unreachable = unreachable
-
-    yield World(a, b, lambda: set_unreachable(True), lambda: set_unreachable(False))
-
-
-async def witness_world(folder: Path) -> AsyncIterator[World]:
-    servers = [WitnessServer("127.0.0.1:0", folder)]
-    port = await servers[0].start()
-    a, b = (WitnessAuthority(f"127.0.0.1:{port}", "pair", name) for name in (A, B))
-
-    async def cut() -> None:
-        await servers.pop().stop()
-
-    async def heal() -> None:
-        servers.append(WitnessServer(f"127.0.0.1:{port}", folder))
-        await servers[0].start()
-
-    yield World(a, b, cut, heal)
-    for authority in (a, b):
-        await authority.close()
-    for server in servers:
-        await server.stop()
-
-
-@pytest.fixture(params=[memory_world, witness_world], ids=["memory", "witness"])
+@pytest.fixture(params=[memory_world, witness_world, etcd_world], ids=["memory", "witness", "etcd"])
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     async for each in request.param(tmp_path):
         yield each

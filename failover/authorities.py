@@ -1,0 +1,18 @@
+"""Makes the keeper of the register that a configuration names; it never calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.authority import Authority, WitnessAuthority
+from failover.etcd import EtcdAuthority
+
+if TYPE_CHECKING:
+    from tandemq.config import ManagerConfig
+
+
+def make(config: ManagerConfig) -> Authority:
+    """The authority of a paired manager. A further kind is one more case here and an `Authority` of its own."""
+    if config.authority == "etcd":
+        return EtcdAuthority(config.etcd.endpoints, config.etcd.prefix, config.pair, config.member)
+    return WitnessAuthority(config.witness, config.pair, config.member)

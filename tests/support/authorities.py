@@ -1,0 +1,64 @@
+"""Two members before one authority of each shipped kind, which a test can take away and give back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from failover.authority import Authority, MemoryAuthority, MemoryRegisters, WitnessAuthority
+from failover.etcd import EtcdAuthority
+from failover.witness import WitnessServer
+from tests.support.etcd import EtcdServer
+
+A, B = "a", "b"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Two members before one authority, which the test can take away and give back."""
+
+    a: Authority
+    b: Authority
+    cut: Callable[[], Awaitable[None]]
+    heal: Callable[[], Awaitable[None]]
+
+
+async def memory_world(_folder: Path) -> AsyncIterator[World]:
+    registers = MemoryRegisters()
+    a, b = MemoryAuthority(registers, A), MemoryAuthority(registers, B)
+
+    async def set_unreachable(unreachable: bool) -> None:
+        for authority in (a, b):
+            authority.unreachable = unreachable
+
+    yield World(a, b, lambda: set_unreachable(True), lambda: set_unreachable(False))
+
+
+async def witness_world(folder: Path) -> AsyncIterator[World]:
+    servers = [WitnessServer("127.0.0.1:0", folder)]
+    port = await servers[0].start()
+    a, b = (WitnessAuthority(f"127.0.0.1:{port}", "pair", name) for name in (A, B))
+
+    async def cut() -> None:
+        await servers.pop().stop()
+
+    async def heal() -> None:
+        servers.append(WitnessServer(f"127.0.0.1:{port}", folder))
+        await servers[0].start()
+
+    yield World(a, b, cut, heal)
+    for authority in (a, b):
+        await authority.close()
+    for server in servers:
+        await server.stop()
+
+
+async def etcd_world(folder: Path) -> AsyncIterator[World]:
+    server = EtcdServer(folder)
+    await server.start()
+    a, b = (EtcdAuthority([server.endpoint], "/tandemq/", "pair", name) for name in (A, B))
+    yield World(a, b, server.kill, server.start)
+    for authority in (a, b):
+        await authority.close()
+    await server.kill()
