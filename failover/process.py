@@ -1,0 +1,226 @@
+"""Runs one process group to its end within a time limit and keeps what it wrote, bounded; it never reads a meaning.
+
+Blocks its thread. It waits for the process it started, not for the pipes: a child that inherits them cannot hold it up.
+Whatever is left of the group when that process has ended is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import IO
+
+KEPT_BYTES_MAX = 64 << 10  # of each stream
+READ_BYTES = 64 << 10  # what a pipe holds
+TERM_GRACE_S = 1.0  # from SIGTERM to SIGKILL
+KILL_GRACE_S = 1.0  # from SIGKILL to giving up on a process that the kernel does not let go
+POLL_S = 0.01  # where the kernel cannot wake us at a process's end
+FLOOD_PAUSE_S = 0.001  # for each read beyond what is kept: a flood must not take a core from the manager
+
+
+class Ended(Enum):
+    """How a run ended. Only EXIT has an exit code that means something."""
+
+    EXIT = 1
+    LIMIT = 2
+    CANCELLED = 3
+    NOT_STARTED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a run."""
+
+    ended: Ended
+    code: int = 0  # as subprocess gives it: negative = died of that signal
+    why: str = ""  # unless EXIT
+    stdout: bytes = b""
+    stderr: bytes = b""
+    stdout_cut: bool = False
+    stdin_bytes: int = 0  # that the process took
+
+
+@dataclass(slots=True)
+class _Stream:
+    kept: bytearray = field(default_factory=bytearray)
+    cut: bool = False
+
+    def take(self, data: bytes) -> None:
+        room = KEPT_BYTES_MAX - len(self.kept)
+        self.kept += data[:room]
+        if len(data) > room:
+            self.cut = True
+            time.sleep(FLOOD_PAUSE_S)
+
+
+class Process:
+    """One run. `run` may be called once; `kill` at any time, from any thread."""
+
+    def __init__(self, argv: Sequence[str], stdin: bytes, limit_s: float) -> None:
+        self.argv = tuple(argv)
+        self._stdin = memoryview(stdin)
+        self._limit_s = limit_s
+        self._lock = threading.Lock()
+        self._group: int | None = None  # while its leader is not reaped: the number cannot be anybody else's
+        self._cancelled = False
+        self._out, self._err = _Stream(), _Stream()
+        self._sent = 0
+
+    def why_not_startable(self) -> str | None:
+        """What would keep it from starting, as far as looking at the file can tell."""
+        if not self.argv or not self.argv[0]:
+            return "the command is empty"
+        if shutil.which(self.argv[0]) is None:
+            there = os.path.exists(self.argv[0])  # noqa: PTH110  # a path with a NUL byte is an answer here, no error
+            return f"{self.argv[0]}: {'not executable; chmod +x it' if there else 'not found; give its whole path'}"
+        return None
+
+    def run(self) -> Ran:
+        """Starts it, feeds it, and returns when its first process has ended, or within the limit and its graces."""
+        limit = time.monotonic() + self._limit_s
+        try:
+            process = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # a group of its own, and no terminal to ask questions on
+            )
+        except (OSError, ValueError, IndexError) as error:  # ValueError: a NUL byte; IndexError: no argument at all
+            why = self.why_not_startable() or str(error) or "it cannot be started"
+            return Ran(Ended.NOT_STARTED, why=f"not started: {why}")
+        with self._lock:
+            self._group = process.pid
+            if self._cancelled:
+                _signal_group(process.pid, signal.SIGKILL)
+        with ExitStack() as opened:
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                assert pipe is not None
+                os.set_blocking(pipe.fileno(), False)
+                opened.callback(_close, pipe)
+            told, gone = self._watch(process, limit, opened)
+            for pipe, stream in ((process.stdout, self._out), (process.stderr, self._err)):
+                if pipe is not None and gone:
+                    _drain(pipe, stream)
+        return self._ended(process, told=told, gone=gone)
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group, if any of it can still be there."""
+        with self._lock:
+            self._cancelled = True
+            if self._group is not None:
+                _signal_group(self._group, signal.SIGKILL)
+
+    def _watch(self, process: subprocess.Popen[bytes], limit: float, opened: ExitStack) -> tuple[bool, bool]:
+        """Whether it was told to end, and whether it ended."""
+        selector = opened.enter_context(selectors.DefaultSelector())
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        selector.register(process.stdout, selectors.EVENT_READ, self._out)
+        selector.register(process.stderr, selectors.EVENT_READ, self._err)
+        wakes = False
+        with suppress(AttributeError, OSError):  # not on this system, or not allowed in this container
+            exits = os.pidfd_open(process.pid)
+            opened.callback(os.close, exits)
+            selector.register(exits, selectors.EVENT_READ)
+            wakes = True
+        # What happens at each deadline; after the last one nothing is left to try.
+        steps: list[tuple[float, int]] = [
+            (limit, signal.SIGTERM),
+            (limit + TERM_GRACE_S, signal.SIGKILL),
+            (limit + TERM_GRACE_S + KILL_GRACE_S, 0),
+        ]
+        told = False
+        while not _has_ended(process.pid):
+            left_s = steps[0][0] - time.monotonic()
+            if left_s <= 0:
+                number = steps.pop(0)[1]
+                if not number:
+                    return told, False
+                told = True
+                _signal_group(process.pid, number)
+                continue
+            for key, _ in selector.select(left_s if wakes else min(left_s, POLL_S)):
+                if key.fileobj is process.stdin:
+                    self._feed(selector, process.stdin)
+                elif isinstance(key.data, _Stream):
+                    _read(selector, key.fd, key.data)
+        return told, True
+
+    def _feed(self, selector: selectors.BaseSelector, pipe: IO[bytes]) -> None:
+        try:
+            self._sent += os.write(pipe.fileno(), self._stdin[self._sent :]) if self._sent < len(self._stdin) else 0
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # it does not want to read: its right, the exit code counts
+            self._stdin = self._stdin[: self._sent]
+        if self._sent == len(self._stdin):
+            selector.unregister(pipe)
+            _close(pipe)
+
+    def _ended(self, process: subprocess.Popen[bytes], *, told: bool, gone: bool) -> Ran:
+        with self._lock:
+            cancelled = self._cancelled
+            _signal_group(process.pid, signal.SIGKILL)  # what it left behind
+            self._group = None
+            if gone:
+                process.wait()
+        output = (bytes(self._out.kept), bytes(self._err.kept), self._out.cut, self._sent)
+        if cancelled:
+            return Ran(Ended.CANCELLED, 0, "cancelled: nobody waits for the answer any more", *output)
+        if not gone:
+            return Ran(Ended.LIMIT, 0, f"no end within {self._limit_s:g} s, and SIGKILL did not end it", *output)
+        if told:
+            return Ran(Ended.LIMIT, 0, f"no end within {self._limit_s:g} s", *output)
+        return Ran(Ended.EXIT, process.returncode, "", *output)
+
+
+def _has_ended(pid: int) -> bool:
+    """Without reaping it: until then its number stays taken, and a signal to the group cannot hit a stranger."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _signal_group(group: int, number: int) -> None:
+    # PermissionError: a group of zombies on some systems, or a process that changed its user
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _read(selector: selectors.BaseSelector, fd: int, stream: _Stream) -> None:
+    try:
+        data = os.read(fd, READ_BYTES)
+    except BlockingIOError:
+        return
+    if data:
+        stream.take(data)
+    else:
+        selector.unregister(fd)
+
+
+def _drain(pipe: IO[bytes], stream: _Stream) -> None:
+    """What it wrote before it ended is in the pipe; a child that goes on writing is not waited for."""
+    while not stream.cut:
+        try:
+            data = os.read(pipe.fileno(), READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            return
+        stream.take(data)
+
+
+def _close(pipe: IO[bytes]) -> None:
+    with suppress(BrokenPipeError):
+        pipe.close()
