@@ -77,6 +77,8 @@ class Link:
         self.hello = hello
         self.heartbeat_s = heartbeat_s
         self.session: Session | None = None
+        self.on_change: Callable[[str], None] = lambda _text: None
+        """Told in a sentence when a connection begins or ends."""
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
         self.last_refusal = ""
@@ -195,12 +197,14 @@ class Link:
         self.refused = False
         self.last_refusal = ""
         log.info("connected to %s, incarnation %d", hello.member, hello.incarnation)
+        self.on_change(f"connected to {hello.member}, start {hello.incarnation} of it")
         try:
             await session.run(hello)
         finally:
             self.session = None
             self._over.set()
             log.info("connection to %s is over: %s", hello.member, session.why)
+            self.on_change(f"the connection to {hello.member} is over: {session.why}")
 
 
 class PeerServicer(PeerServiceServicer):

@@ -22,6 +22,7 @@ from failover.marks import Role
 from replica import incarnation
 from replica.calls import EnqueueCall
 from replica.domain import Domain
+from replica.events import EventLog
 from replica.http import HttpServer
 from replica.link import Link, PeerInfo, PeerServicer
 from replica.machine import Limits, columns_of
@@ -29,9 +30,12 @@ from replica.maintenance import Maintenance
 from replica.members import LOCAL, MAIN, MESSAGE_BYTES_MAX, Members, domain_number
 from replica.metrics import Metrics
 from replica.node import Node, monotonic_ms
+from replica.operator import Operator
 from replica.orders import ENQUEUE_STORE_SHARE
 from replica.recovery import open_shared, recover
 from replica.service_admin import AdminHandlers
+from replica.service_events import EventHandlers
+from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers, fingerprint
 from replica.service_status import StatusHandlers
 from replica.session import PROTOCOL_MAX, PROTOCOL_MIN
@@ -43,6 +47,7 @@ from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_ser
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from failover.authority import Authority
@@ -90,6 +95,7 @@ class Manager:
         self._members: Members | None = None
         self._link: Link | None = None
         self._authority: Authority | None = None
+        self._operator: Operator | None = None
         self._servers: list[grpc.aio.Server] = []
         self._http: HttpServer | None = None
         self._health: health.aio.HealthServicer | None = None
@@ -139,12 +145,16 @@ class Manager:
             members.is_late = lambda: self.detector.is_late(monotonic_ms())
         self._members = members
         await self._open_domains(node, members)
+        self._operator = operator = Operator(EventLog(directory, config.member), members)
+        node.spawn(operator.events.run())
         node.on_role = self._on_role
+        node.on_note = operator.on_note
         if config.pair:
             peer = PeerInfo(config.peer_member, config.peer_address)
             self._link = Link(node, config.member, peer, self._hello, heartbeat_s=config.timers.heartbeat_ms / 1000)
             node.on_stale = lambda _domain: self._send_hello()
             node.on_beat = self._on_beat
+            self._link.on_change = operator.on_link
         await self._serve(members)
         self._start_domains(node)
         if self._link is not None:
@@ -212,6 +222,8 @@ class Manager:
     async def stop(self) -> None:
         """Stop serving, write what is pending, free ports and directory. A clean stop leaves nothing to repair."""
         self._closed.set()
+        if self._operator is not None:
+            self._operator.note(PairEventKind.PAIR_EVENT_KIND_ROLE, "stops in good order")
         await self._release()
 
     async def _release(self) -> None:
@@ -223,11 +235,13 @@ class Manager:
             await self._node.stop()
         if self._members is not None:
             await self._members.close()
+        if self._operator is not None:
+            await self._operator.events.close()
         if self._authority is not None:
             await self._authority.close()
         if self._store is not None:
             self._store.close()
-        self._servers, self._http, self._node, self._store = [], None, None, None
+        self._servers, self._http, self._node, self._store, self._operator = [], None, None, None, None
 
     async def wait_closed(self) -> None:
         """Until `stop` is called, or the manager cannot go on: then the reason is raised."""
@@ -242,6 +256,8 @@ class Manager:
     async def _watch_failure(self, node: Node) -> None:
         await asyncio.wait({node.failed})
         log.error("this manager stops: %r", node.failed.result())
+        assert self._operator is not None
+        self._operator.note(PairEventKind.PAIR_EVENT_KIND_FAULT, f"this manager stops: {node.failed.result()}")
 
     # -- ports -----------------------------------------------------------------------------------------------------
 
@@ -249,7 +265,9 @@ class Manager:
         config = self.config
         status = StatusHandlers(members, instance_id=self._instance, incarnation=self._incarnation, facts=self._facts)
         clients = grpc.aio.server(options=SERVER_OPTIONS)
-        handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), *status.handlers()]
+        assert self._operator is not None
+        pair = pair_handler(status.methods(), EventHandlers(self._operator.events, members.by_name).methods())
+        handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), status.manager_handler(), pair]
         clients.add_generic_rpc_handlers(handlers)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
@@ -339,8 +357,10 @@ class Manager:
         if self._link is not None and self._link.session is not None:
             self._link.session.send_hello(self._hello())
 
-    def _on_role(self, domain: Domain, _change: RoleChanged) -> None:
+    def _on_role(self, domain: Domain, change: RoleChanged) -> None:
         assert self._members is not None
+        assert self._operator is not None
+        self._operator.on_role(domain, change)
         assert self._node is not None
         if self._link is not None and self._link.peer.endpoint:
             self._members.peer_endpoint = self._link.peer.endpoint

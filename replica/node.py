@@ -38,6 +38,7 @@ from replica.effects import (
 from replica.recovery import rebuild
 from storage.errors import CorruptRecord, StorageError, StoreFull
 from storage.store import Append, WriteBatch
+from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -253,7 +254,7 @@ class Node:
         assert self.authority is not None
         result = await self.authority.compare_and_set(domain.shared.name, effect.expected, effect.desired)
         outcome, register = outcome_of(result)
-        log.info("domain %s: register %s: %s", domain.shared.name, purpose, outcome)
+        self._report(domain, _note_of_set(purpose, outcome, effect.desired, getattr(result, "why", "")))
         domain.on_set_result(purpose, outcome, register, monotonic_ms())
         self.dispatch(domain)
 
@@ -343,6 +344,15 @@ class Node:
 def register_of(found: object) -> Register | None:
     """The register, or None when it cannot be read."""
     return found if isinstance(found, Register) else None
+
+
+def _note_of_set(purpose: str, outcome: str, desired: Register, why: str) -> Note:
+    """What an operator reads about a compare-and-set."""
+    step = {"claiming": "claim", "committing": "commit"}.get(purpose.partition(":")[0], "addition of the peer")
+    members = ", ".join(sorted(desired.in_sync_set))
+    text = f"register: {step} of epoch {desired.epoch} by {desired.holder}, in sync {{{members}}}: {outcome}"
+    facts = {"step": step, "outcome": outcome, "epoch": str(desired.epoch), "holder": desired.holder, "why": why}
+    return Note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, f"{text} ({why})" if why else text, facts)
 
 
 def outcome_of(result: object) -> tuple[str, Register | None]:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.members import Members
+    from replica.service_pair import Method
 
-PAIR_SERVICE = "tandemq.v1.PairService"
 MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
 DIGEST_RECORDS_MAX = 100_000
 """Above this many live records a status leaves the state digest out: it walks over all of the state."""
@@ -44,20 +44,18 @@ class StatusHandlers:
         self.started_ms = monotonic_ms()
         self._digests: dict[str, tuple[int, int, str]] = {}
 
-    def handlers(self) -> list[grpc.GenericRpcHandler]:
-        """For the server; requests and replies are bytes."""
-        return [
-            grpc.method_handlers_generic_handler(
-                PAIR_SERVICE,
-                {
-                    "GetPairStatus": grpc.unary_unary_rpc_method_handler(self.get_status),
-                    "WatchPairStatus": grpc.unary_stream_rpc_method_handler(self.watch),
-                },
-            ),
-            grpc.method_handlers_generic_handler(
-                MANAGER_SERVICE, {"GetManager": grpc.unary_unary_rpc_method_handler(self.get_manager)}
-            ),
-        ]
+    def methods(self) -> dict[str, Method]:
+        """Its part of PairService; requests and replies are bytes."""
+        return {
+            "GetPairStatus": grpc.unary_unary_rpc_method_handler(self.get_status),
+            "WatchPairStatus": grpc.unary_stream_rpc_method_handler(self.watch),
+        }
+
+    def manager_handler(self) -> grpc.GenericRpcHandler:
+        """ManagerAdminService."""
+        return grpc.method_handlers_generic_handler(
+            MANAGER_SERVICE, {"GetManager": grpc.unary_unary_rpc_method_handler(self.get_manager)}
+        )
 
     def status(self) -> pb.GetPairStatusResponse:
         """This member's view now."""

@@ -1,0 +1,102 @@
+"""What an operator of a real pair sees and orders: events and status over kills and restarts, and wrong orders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from chaos.cluster import Cluster
+from tandemq.v1 import common_pb2
+from tandemq.v1 import pair_service_pb2 as pb
+from tests.integration.support import CALL_S, gone, raw_to, refused, roles, stopped_at_end, until
+
+pytestmark = pytest.mark.process
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+ROLE, LINK, AUTHORITY = pb.PAIR_EVENT_KIND_ROLE, pb.PAIR_EVENT_KIND_LINK, pb.PAIR_EVENT_KIND_AUTHORITY
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with stopped_at_end(Cluster(tmp_path)) as cluster:
+        await cluster.start()
+        yield cluster
+
+
+class Watch:
+    """A WatchEvents stream that is read all the time."""
+
+    def __init__(self, member: Any, from_number: int = 0) -> None:
+        self.events: list[pb.PairEvent] = []
+        self.call = member.pair.WatchEvents(pb.WatchEventsRequest(from_number=from_number))
+        self.task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        async for response in self.call:
+            self.events.append(response.event)
+
+    async def until(self, what: str, **wanted: object) -> pb.PairEvent:
+        async def found() -> pb.PairEvent | None:
+            for event in self.events:
+                if all(getattr(event, name) == value for name, value in wanted.items()):
+                    return event
+            return None
+
+        return await until(found, f"{what}: {[e.text for e in self.events]}")
+
+    async def close(self) -> None:
+        self.call.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+async def listed(member: Any, **fields: Any) -> list[pb.PairEvent]:
+    return list((await member.pair.ListEvents(pb.ListEventsRequest(**fields), timeout=CALL_S)).events)
+
+
+async def test_a_watcher_sees_every_change_of_role_and_the_history_outlives_the_process(pair: Cluster) -> None:
+    master, replica = await roles(pair)
+    async with raw_to(pair.endpoint(master), pair.endpoint(replica)) as [at_master, at_replica]:
+        watch = Watch(at_replica, from_number=1)
+        await watch.until("follows", domain="main", kind=ROLE, role=common_pb2.ROLE_REPLICA)
+        before = await listed(at_master, limit=10_000)
+        await gone(pair, master)
+        taken = await watch.until("takes over", domain="main", kind=ROLE, role=common_pb2.ROLE_MASTER)
+        assert taken.epoch == 2
+        assert (taken.facts["from"], taken.facts["to"]) == ("PROBE", "MASTER")
+        seen = [event.number for event in watch.events]
+        assert seen == list(range(1, len(seen) + 1)), "none is missing, none is twice"
+        kinds = [event.kind for event in watch.events]
+        assert kinds.index(LINK) >= 0
+        assert AUTHORITY in kinds
+        await watch.close()
+
+        await pair.restart(master)
+        after = await until(lambda: _more(at_master, before), "the old master's history goes on")
+        assert after[: len(before)] == before
+        assert [event.number for event in after] == list(range(1, len(after) + 1))
+
+
+async def _more(member: Any, before: list[pb.PairEvent]) -> list[pb.PairEvent]:
+    try:
+        found = await listed(member, limit=10_000)
+    except grpc.aio.AioRpcError:
+        return []
+    return found if len(found) > len(before) and found[-1].role == common_pb2.ROLE_REPLICA else []
+
+
+async def test_wrong_questions_are_refused_by_name(pair: Cluster) -> None:
+    async with raw_to(pair.endpoint("a")) as [member]:
+        with refused("BAD_NAME", INVALID, "no domain is called 'nope'", "main"):
+            await listed(member, domain="nope")
+        with refused("BAD_REQUEST", INVALID, "10000"):
+            await listed(member, limit=10_001)
+        with refused("BAD_NAME", INVALID, "no domain is called"):
+            async for _ in member.pair.WatchEvents(pb.WatchEventsRequest(domain="nope"), timeout=CALL_S):
+                pass
+        with refused("BAD_REQUEST", INVALID, "ListEventsRequest"):
+            await member.bytes_call("/tandemq.v1.PairService/ListEvents", b"\xff\xff\xff")
