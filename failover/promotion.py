@@ -1,33 +1,19 @@
 """Decides whether a member without a role in a domain waits, follows or claims; it never asks the register itself.
 
 For a member in PROBE, and for a master that lost its peer. The register's compare-and-set lets at most one claim
-through whatever is decided here; this table sees to it that a member which lacks acknowledged data never asks, and that
-of two connected members one asks and the other does not (P8). Rules in the order in which they are tried:
+through whatever is decided here; the table sees to it that a member which lacks acknowledged data never asks, and that
+of two connected members one asks and the other does not (P8).
 
-    register     connected  further facts                           who                            decision
-    -----------  ---------  --------------------------------------  -----------------------------  ------------
-    any          yes        the peer says MASTER                    this one                       FOLLOW
-    unreadable   any        -                                       both                           WAIT
-    any          yes        the peer's HELLO is not here yet        this one                       WAIT
-    blank        no         -                                       both                           WAIT, operator
-    blank        yes        both EMPTY                              lower name / the other         CLAIM {self} / WAIT
-    blank        yes        one or both good, best copy is known    the best copy / the other      CLAIM {self} / WAIT
-    blank        yes        anything else                           both                           WAIT, operator
-    known        yes        both eligible                           the holder named / the other   CLAIM {both} / WAIT
-    known        yes        one eligible                            it / the other                 CLAIM {self} / WAIT
-    known        yes        none eligible                           both                           WAIT
-    known        no         not lost yet; or a young claim          this one                       WAIT
-    known        no         lost and eligible / not eligible        this one                       CLAIM {self} / WAIT
-
-blank: the register vouches for nobody. eligible: a good data mark and member of the committed set (P5). Best copy: the
-highest epoch; in the same epoch SOLE before IN_SYNC, then the lower name.
+`TABLE` is the rule itself: facts become a few words (`words_of`), and the first row whose words all fit decides. The
+table in docs/PROTOCOL.md is rendered from it. Eligible: a good data mark and member of the committed set (P5). Best
+copy: the highest epoch; in the same epoch SOLE before IN_SYNC, then the lower name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from failover.marks import DataMark
 from failover.register import Register
@@ -63,6 +49,7 @@ class Why(StrEnum):
     NONE_ELIGIBLE = "no connected member is known to hold everything that was acknowledged: an operator must choose"
     NOT_LOST_YET = "the peer is silent but not lost"
     YOUNG_CLAIM = "the peer has just claimed: leave it the time to commit"
+    NO_VERDICT = "the peer is lost; nobody has said yet which member lives"
     PEER_LOST = "the peer is lost and this member holds everything that was acknowledged"
     NOT_ELIGIBLE = "this member may lack acknowledged operations: wait for the peer or an operator"
 
@@ -78,9 +65,10 @@ class Facts:
     peer_role_master: bool  # meaningless unless connected
     peer_data: DataMark | None  # None = no HELLO yet
     register: Register | None  # None = unreadable
-    peer_lost: bool  # a verdict is allowed: the lost timer has passed, or the link was reset and the reconnect refused
+    peer_lost: bool  # the lost timer has passed, or the link was reset and the reconnect refused
     epoch: int = 0  # own durable one; with peer_epoch it tells two good copies apart when the register is blank
     peer_epoch: int = 0
+    verdict_lets: bool = True  # the ruling on this loss lets this member go on alone (failover.gate)
     young_claim: bool = False  # the register is a claim of the peer that was first seen less than YOUNG_CLAIM_MS ago
 
     def __post_init__(self) -> None:
@@ -112,21 +100,83 @@ class Claim:
 Decision: TypeAlias = Wait | Follow | Claim
 
 
+class Then(StrEnum):
+    """What a row says."""
+
+    WAIT = "WAIT"
+    FOLLOW = "FOLLOW"
+    CLAIM_SELF = "CLAIM {self}"
+    CLAIM_BOTH = "CLAIM {both}"
+
+
+class Row(NamedTuple):
+    """One rule: fits when each of its words is the one that the facts give; a word not named may be any."""
+
+    when: dict[str, str]
+    then: Then
+    why: Why
+
+
+TABLE: tuple[Row, ...] = (
+    Row({"peer": "master"}, Then.FOLLOW, Why.PEER_IS_MASTER),
+    Row({"register": "unreadable"}, Then.WAIT, Why.REGISTER_UNREADABLE),
+    Row({"peer": "no HELLO yet"}, Then.WAIT, Why.PEER_UNKNOWN),
+    # The register vouches for nobody: new, wiped, or a first claim that was never committed (ruling 4).
+    Row({"register": "blank", "peer": "away"}, Then.WAIT, Why.BLANK_ALONE),
+    Row({"register": "blank", "copies": "both empty", "lower name": "self"}, Then.CLAIM_SELF, Why.FORMATION),
+    Row({"register": "blank", "copies": "both empty", "lower name": "peer"}, Then.WAIT, Why.FORMATION_OTHER),
+    Row({"register": "blank", "copies": "own is best"}, Then.CLAIM_SELF, Why.BLANK_BEST_COPY),
+    Row({"register": "blank", "copies": "peer's is best"}, Then.WAIT, Why.BLANK_OTHER_COPY),
+    Row({"register": "blank"}, Then.WAIT, Why.BLANK_UNCLEAR),
+    # Both are connected. P8: one rule read from one place; "longer log" ran epochs up, "newer HELLO" left both waiting.
+    Row(
+        {"peer": "here", "eligible": "both", "named": "self"}, Then.CLAIM_BOTH, Why.NAMED_HOLDER
+    ),  # P9: the set is kept
+    Row({"peer": "here", "eligible": "both", "named": "peer"}, Then.WAIT, Why.NAMED_OTHER),
+    Row({"peer": "here", "eligible": "self"}, Then.CLAIM_SELF, Why.OTHER_NOT_ELIGIBLE),  # P9: the peer is added later
+    Row({"peer": "here", "eligible": "peer"}, Then.WAIT, Why.ONLY_PEER_ELIGIBLE),
+    Row({"peer": "here", "eligible": "none"}, Then.WAIT, Why.NONE_ELIGIBLE),
+    # Alone.
+    Row({"eligible": "peer"}, Then.WAIT, Why.NOT_ELIGIBLE),
+    Row({"eligible": "none"}, Then.WAIT, Why.NOT_ELIGIBLE),
+    Row({"lost": "no"}, Then.WAIT, Why.NOT_LOST_YET),
+    Row({"verdict": "wait"}, Then.WAIT, Why.NO_VERDICT),
+    Row({"young claim": "yes"}, Then.WAIT, Why.YOUNG_CLAIM),
+    Row({}, Then.CLAIM_SELF, Why.PEER_LOST),
+)
+
+
+def words_of(facts: Facts) -> dict[str, str]:
+    """The facts as the table reads them."""
+    register = facts.register
+    return {
+        "peer": _peer_word(facts),
+        "register": "unreadable" if register is None else "blank" if register.vouches_for_nobody else "known",
+        "copies": _copies_word(facts),
+        "lower name": "self" if facts.member < facts.peer else "peer",
+        "eligible": _eligible_word(facts),
+        "named": _named_word(facts),
+        "lost": "yes" if facts.peer_lost else "no",
+        "verdict": "claim" if facts.verdict_lets else "wait",
+        "young claim": "yes" if register and facts.young_claim and register.holder == facts.peer else "no",
+    }
+
+
+def row_of(facts: Facts) -> Row:
+    """The first row that fits. Total: the last one always does."""
+    words = words_of(facts)
+    return next(row for row in TABLE if all(words[name] == word for name, word in row.when.items()))
+
+
 def decide(facts: Facts) -> Decision:
-    """The table of this module. Total: every combination of facts has exactly one answer."""
-    if facts.peer_connected and facts.peer_role_master:
-        return Follow(Why.PEER_IS_MASTER)
-    if facts.register is None:
-        return Wait(Why.REGISTER_UNREADABLE)
-    if facts.peer_connected:
-        if facts.peer_data is None:
-            return Wait(Why.PEER_UNKNOWN)
-        if facts.register.vouches_for_nobody:
-            return _decide_blank(facts, facts.peer_data)
-        return _decide_together(facts, facts.register, facts.peer_data)
-    if facts.register.vouches_for_nobody:
-        return Wait(Why.BLANK_ALONE)
-    return _decide_alone(facts, facts.register)
+    """What the table says."""
+    row = row_of(facts)
+    if row.then is Then.FOLLOW:
+        return Follow(row.why)
+    if row.then is Then.WAIT:
+        return Wait(row.why)
+    members = {facts.member} if row.then is Then.CLAIM_SELF else {facts.member, facts.peer}
+    return Claim(frozenset(members), row.why)
 
 
 def next_epoch(register: Register | None, own_epoch: int, promised_epoch: int, peer_epoch: int) -> int:
@@ -150,56 +200,56 @@ def retry_delay_ms(attempt: int, jitter: float, *, role_was_master: bool, bias_m
     return step_ms + int(step_ms * jitter) + (0 if role_was_master else bias_ms)
 
 
-def _is_eligible(member: str, data: DataMark, register: Register) -> bool:
+def _peer_word(facts: Facts) -> str:
+    if not facts.peer_connected:
+        return "away"
+    if facts.peer_role_master:
+        return "master"
+    return "no HELLO yet" if facts.peer_data is None else "here"
+
+
+def _eligible_word(facts: Facts) -> str:
+    own = _is_eligible(facts.member, facts.data, facts.register)
+    other = facts.peer_connected and _is_eligible(facts.peer, facts.peer_data, facts.register)
+    if facts.peer_connected and facts.register is not None:
+        # An epoch above the register's is unrecorded: begun by a handoff or an operator's word while the authority was
+        # away. Whoever does not know it may lack what was acknowledged in it.
+        peer_is_good = facts.peer_data is not None and facts.peer_data.is_good
+        own = own and not (peer_is_good and facts.peer_epoch > max(facts.register.epoch, facts.epoch))
+        other = other and not (facts.data.is_good and facts.epoch > max(facts.register.epoch, facts.peer_epoch))
+    return {(True, True): "both", (True, False): "self", (False, True): "peer"}.get((own, other), "none")
+
+
+def _is_eligible(member: str, data: DataMark | None, register: Register | None) -> bool:
     # P5: both halves. A mark alone is what a member believed when it last ran; the set alone says nothing of its disk.
-    return data.is_good and member in register.eligible_set
+    return register is not None and data is not None and data.is_good and member in register.eligible_set
 
 
-def _decide_blank(facts: Facts, peer_data: DataMark) -> Decision:
-    alone = frozenset({facts.member})
-    if facts.data is DataMark.EMPTY and peer_data is DataMark.EMPTY:  # ruling 4
-        if facts.member < facts.peer:
-            return Claim(alone, Why.FORMATION)
-        return Wait(Why.FORMATION_OTHER)
-    if DataMark.DAMAGED in (facts.data, peer_data):
-        return Wait(Why.BLANK_UNCLEAR)  # what is damaged may be the only copy of something, and can be salvaged
+def _named_word(facts: Facts) -> str:
+    # Should the register name a stranger, the lower name goes first.
+    known = (facts.member, facts.peer)
+    holder = facts.register.holder if facts.register else ""
+    return "self" if (holder if holder in known else min(known)) == facts.member else "peer"
+
+
+def _copies_word(facts: Facts) -> str:
+    """Which copy is best, where nothing but the copies can tell."""
+    if facts.peer_data is None:
+        return "unclear"
+    if facts.data is DataMark.EMPTY and facts.peer_data is DataMark.EMPTY:
+        return "both empty"
+    if DataMark.DAMAGED in (facts.data, facts.peer_data):
+        return "unclear"  # what is damaged may be the only copy of something, and can be salvaged
     # A member that served alone left the other behind with a mark IN_SYNC that is out of date, and only the register
     # knew. Its epoch is higher then: a removal takes a new one.
     own = (facts.epoch, facts.data is DataMark.SOLE)
-    other = (facts.peer_epoch, peer_data is DataMark.SOLE)
-    if facts.data.is_good and peer_data.is_good:
+    other = (facts.peer_epoch, facts.peer_data is DataMark.SOLE)
+    if facts.data.is_good and facts.peer_data.is_good:
         if own == other and facts.data is DataMark.SOLE:
-            return Wait(Why.BLANK_UNCLEAR)  # two owners of one epoch
-        own_is_best = own > other or (own == other and facts.member < facts.peer)
-    elif facts.data.is_good and facts.epoch >= facts.peer_epoch:
-        own_is_best = True
-    elif peer_data.is_good and facts.peer_epoch >= facts.epoch:
-        own_is_best = False
-    else:
-        return Wait(Why.BLANK_UNCLEAR)
-    return Claim(alone, Why.BLANK_BEST_COPY) if own_is_best else Wait(Why.BLANK_OTHER_COPY)
-
-
-def _decide_together(facts: Facts, register: Register, peer_data: DataMark) -> Decision:
-    own = _is_eligible(facts.member, facts.data, register)
-    other = _is_eligible(facts.peer, peer_data, register)
-    if own and other:
-        # P8: one rule read from one place; "longer log" ran epochs up, "newer HELLO" left both waiting. Should the
-        # register name a stranger, the lower name goes first.
-        named = register.holder if register.holder in (facts.member, facts.peer) else min(facts.member, facts.peer)
-        if named == facts.member:
-            return Claim(frozenset({facts.member, facts.peer}), Why.NAMED_HOLDER)  # P9: the set is kept
-        return Wait(Why.NAMED_OTHER)
-    if own:
-        return Claim(frozenset({facts.member}), Why.OTHER_NOT_ELIGIBLE)  # P9: itself; the peer is added once it has all
-    return Wait(Why.ONLY_PEER_ELIGIBLE if other else Why.NONE_ELIGIBLE)
-
-
-def _decide_alone(facts: Facts, register: Register) -> Decision:
-    if not _is_eligible(facts.member, facts.data, register):
-        return Wait(Why.NOT_ELIGIBLE)
-    if not facts.peer_lost:
-        return Wait(Why.NOT_LOST_YET)
-    if facts.young_claim and register.holder == facts.peer:
-        return Wait(Why.YOUNG_CLAIM)
-    return Claim(frozenset({facts.member}), Why.PEER_LOST)
+            return "unclear"  # two owners of one epoch
+        return "own is best" if own > other or (own == other and facts.member < facts.peer) else "peer's is best"
+    if facts.data.is_good and facts.epoch >= facts.peer_epoch:
+        return "own is best"
+    if facts.peer_data.is_good and facts.peer_epoch >= facts.epoch:
+        return "peer's is best"
+    return "unclear"
