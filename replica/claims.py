@@ -24,14 +24,16 @@ class ClaimUnderWay:
     step: str
     members: frozenset[str]
     epoch: int
-    desired: Register
+    desired: Register | None
+    """As it was asked for; None: an unrecorded epoch, which asks nobody."""
     reason: str
+    forced: bool = False
 
 
 class Mastership(Protocol):
     """What becomes of clients' calls when the mastership comes or goes."""
 
-    def on_epoch_begin(self, epoch: int, members: frozenset[str], reason: str) -> int:
+    def on_epoch_begin(self, under_way: ClaimUnderWay) -> int:
         """Append an epoch's first record, with the domain's facts in the same transaction; returns its index."""
         ...
 
@@ -63,6 +65,7 @@ def facts_of(replication: Replication, now_ms: int) -> Facts:
         peer_data=data_of(hello.data_state) if hello is not None else None,
         register=replication.register if replication.readable else None,
         peer_lost=lost_at is not None and now_ms >= lost_at + delay,
+        verdict_lets=replication.ruling(now_ms).lets_claim,
         epoch=shared.state.epoch,
         peer_epoch=hello.epoch if hello is not None else 0,
         young_claim=young_since is not None and now_ms < young_since + YOUNG_CLAIM_MS,

@@ -28,8 +28,11 @@ from tandemq.v1.common_pb2 import Error, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from failover.classifier import Answer, EventKind
+    from failover.gate import Ruling
     from failover.register import Register
     from replica.calls import Call, Consumer
+    from replica.claims import ClaimUnderWay
     from replica.effects import Effect
     from replica.machine import Machine
     from replica.shared import Shared
@@ -83,15 +86,22 @@ class Domain:
 
     # -- Mastership: what replication tells ------------------------------------------------------------------------
 
-    def on_epoch_begin(self, epoch: int, members: frozenset[str], reason: str) -> int:
+    def on_epoch_begin(self, under_way: ClaimUnderWay) -> int:
         """Append the epoch's first record, with the domain's facts in the same transaction."""
         shared = self.shared
         machine = shared.machine
         assert machine is not None
         header = RecordHeader(
             time_ms=max(self.orders.now_ms, machine.time_ms),
-            role=RoleOp(owner=shared.member, in_sync_set=sorted(members), reason=reason),
+            role=RoleOp(
+                owner=shared.member,
+                in_sync_set=sorted(under_way.members),
+                reason=under_way.reason,
+                forced=under_way.forced,
+                unrecorded=under_way.desired is None and bool(shared.peer),
+            ),
         )
+        epoch = under_way.epoch
         entry = shared.log.build(header, b"", epoch, volatile_body=False, held=None)
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         machine.apply(entry.log_index, epoch, header)
@@ -189,6 +199,7 @@ class Domain:
             digest=log.digest,
             history=[EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history],
             volatile_floor=shared.volatile_floor,
+            owner=shared.state.owner,
         )
 
     def on_connected(self) -> None:
@@ -204,9 +215,13 @@ class Domain:
         """The connection is gone."""
         self.replication.on_disconnected(now_ms)
 
-    def on_lost(self, now_ms: int, *, refused: bool) -> None:
+    def on_lost(self, now_ms: int, *, refused: bool, cause: str = "") -> None:
         """The peer counts as lost."""
-        self.replication.on_lost(now_ms, refused=refused)
+        self.replication.on_lost(now_ms, refused=refused, cause=cause)
+
+    def on_verdict(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:
+        """A classifier or an operator has answered."""
+        return self.replication.on_verdict(answer, kind, now_ms)
 
     def on_hello(self, hello: DomainHello, now_ms: int) -> None:
         """Where the peer stands."""

@@ -50,6 +50,8 @@ class SetRegister(NamedTuple):
     expected: Register
     desired: Register
     purpose: str
+    forced: str = ""
+    """Not empty: replace it against the register's rules, by an operator's word; this is the word."""
 
 
 class StartTransfer(NamedTuple):

@@ -43,7 +43,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from failover.authority import Authority
+    from failover.authority import Authority, CasOutcome
     from replica.domain import Domain
     from replica.effects import Effect
     from replica.machine.limits import Limits
@@ -252,11 +252,21 @@ class Node:
 
     async def _set_register(self, domain: Domain, effect: SetRegister, purpose: str) -> None:
         assert self.authority is not None
-        result = await self.authority.compare_and_set(domain.shared.name, effect.expected, effect.desired)
+        if effect.forced:
+            result = await self._force_register(domain.shared.name, effect)
+        else:
+            result = await self.authority.compare_and_set(domain.shared.name, effect.expected, effect.desired)
         outcome, register = outcome_of(result)
         self._report(domain, _note_of_set(purpose, outcome, effect.desired, getattr(result, "why", "")))
         domain.on_set_result(purpose, outcome, register, monotonic_ms())
         self.dispatch(domain)
+
+    async def _force_register(self, domain: str, effect: SetRegister) -> CasOutcome:
+        assert self.authority is not None
+        desired = effect.desired
+        return await self.authority.force(
+            domain, effect.expected.version, desired.epoch, desired.holder, effect.forced
+        )
 
     async def _rebuild(self, domain: Domain, up_to: int) -> None:
         await self.flush()  # the cut or the snapshot that this reads must be on disk

@@ -23,10 +23,11 @@ FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
 # Decide, never act: no module reachable from these, through our own imports, may touch the world.
 PURE = (
     *("replica.machine*", "replica.domain", "replica.replication", "replica.commit", "replica.claims"),
+    *("replica.claiming", "replica.verdicts"),
     *("replica.sync_source", "replica.sync_target"),
     *("replica.orders", "replica.holding", "replica.consumers", "replica.shared", "replica.log", "replica.state"),
     *("replica.effects", "replica.calls", "replica.convert_marks"),
-    *("failover.detector", "failover.register", "failover.promotion"),
+    *("failover.detector", "failover.register", "failover.promotion", "failover.classifier", "failover.gate"),
 )
 WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}
 

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+import failover.gate
 import failover.promotion
 import failover.register
+import replica.claiming
 import replica.machine.plan_enqueue
 import replica.replication
 from failover.marks import DataMark, Role
@@ -71,9 +73,10 @@ def resume_the_epoch(patch: pytest.MonkeyPatch) -> None:
 
 def mark_is_no_condition(patch: pytest.MonkeyPatch) -> None:
     def is_eligible(member: str, _data: DataMark, register: Any) -> bool:
-        return member in register.eligible_set
+        return register is not None and member in register.eligible_set
 
     patch.setattr(failover.promotion, "_is_eligible", is_eligible)
+    patch.setattr(failover.gate, "_misfit", lambda _verdict, _now, **_by: "")  # the gate asks the same
 
 
 def set_is_no_condition(patch: pytest.MonkeyPatch) -> None:
@@ -110,13 +113,13 @@ def answer_by_own_fsync(patch: pytest.MonkeyPatch) -> None:
 def solo_before_the_register(patch: pytest.MonkeyPatch) -> None:
     original = Replication.on_lost
 
-    def on_lost(self: Replication, now_ms: int, *, refused: bool) -> None:
+    def on_lost(self: Replication, now_ms: int, *, refused: bool, cause: str = "") -> None:
         if self.serving:
             self.required = frozenset({self.shared.member})
             self.advance()
             self.lost_at_ms = now_ms
         else:
-            original(self, now_ms, refused=refused)
+            original(self, now_ms, refused=refused, cause=cause)
 
     patch.setattr(Replication, "on_lost", on_lost)
 
@@ -174,7 +177,7 @@ def any_sync_is_taken(patch: pytest.MonkeyPatch) -> None:
 
 
 def own_number_plus_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.replication, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
+    patch.setattr(replica.claiming, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
     # Both the author and the witness would refuse a number that is not new.
     patch.setattr(failover.register, "_check_claim", lambda _current, _desired: None)
     unchecked = failover.register.Register
@@ -183,7 +186,7 @@ def own_number_plus_one(patch: pytest.MonkeyPatch) -> None:
         state = failover.register.RegisterState.CLAIMED
         return unchecked(current.version + 1, epoch, member, members, current.eligible_set, state, nonce)
 
-    patch.setattr(replica.replication, "claim", claim)
+    patch.setattr(replica.claiming, "claim", claim)
 
 
 def register_is_not_read_again(patch: pytest.MonkeyPatch) -> None:

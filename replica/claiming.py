@@ -1,0 +1,204 @@
+"""The way to mastership of one domain: claim in the register, store, commit, serve; never decides whether to take it.
+
+Order (P6; each step waits for the one before it): claim in the register, own epoch and its first record durable here,
+commit in the register, serve. A call that ends without an answer is unknown: back to PROBE, read again, start over
+(P1). An **unrecorded** epoch leaves both calls out: a handoff (P18), or an operator's word, while the register cannot
+be asked; it is recorded by a new epoch as soon as it can be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.marks import DataMark, Link, Role
+from failover.promotion import next_epoch
+from failover.register import Register, RegisterState, claim, commit
+from replica.claims import ClaimUnderWay, nonce_of, pause_after
+from replica.commit import Commit
+from replica.effects import SetRegister
+from replica.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from replica.claims import Mastership
+    from replica.shared import Shared
+    from replica.sync_source import SyncSource
+    from replica.sync_target import SyncTarget
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello
+
+
+class Claiming(Commit):
+    """Claims of one domain at one member, and the mastership that comes of them."""
+
+    def __init__(
+        self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int
+    ) -> None:
+        super().__init__(shared, source, mastership)
+        self.target = target
+        self.bias_ms = bias_ms
+        self.verdicts = Verdicts(shared)
+        self.claim: ClaimUnderWay | None = None
+        self.connected = False
+        self.hello: DomainHello | None = None
+        self.hello_is_new = False
+        """No SYNC was made from it yet."""
+        self.lost_at_ms: int | None = None
+        self.refused = False
+        self.was_master = False
+        self.failures = 0
+        self.not_before_ms = 0
+        self.now_ms = 0
+        self.rejoin_at_ms = 0
+        """A peer that was left behind because it was slow is taken back from then on."""
+        self.sync_when_read = False
+        self.unrecorded = False
+        """The epoch served is not in the register yet."""
+        self.may_claim = True
+        """False until the shell knows that the directory is not an older copy of itself."""
+
+    # -- claim -----------------------------------------------------------------------------------------------------
+
+    def _epoch_above_all(self) -> int:
+        state, hello = self.shared.state, self.hello
+        peer_epoch = max(hello.epoch, hello.promised_epoch) if hello is not None else 0
+        return next_epoch(self.register, state.epoch, state.promised_epoch, peer_epoch)  # P4
+
+    def begin_claim(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
+        """Ask the register for an epoch of ours with exactly these members. `forced`: against its rules."""
+        register = self.register
+        assert register is not None
+        epoch = epoch or self._epoch_above_all()
+        nonce = nonce_of(self.shared, epoch)
+        if forced:
+            state = RegisterState.CLAIMED
+            desired = Register(register.version + 1, epoch, self.shared.member, members, members, state, nonce)
+        else:
+            desired = claim(register, member=self.shared.member, epoch=epoch, members=members, nonce=nonce)
+        self.claim = ClaimUnderWay("claiming", members, epoch, desired, reason, forced=forced)
+        self._stop_serving()
+        self.shared.effects.append(SetRegister(register, desired, f"claiming:{epoch}", forced=reason if forced else ""))
+
+    def begin_unrecorded(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
+        """Take an epoch without the register; what allows that is for the caller to know."""
+        epoch = epoch or self._epoch_above_all()
+        self.claim = ClaimUnderWay("storing", members, epoch, None, reason, forced=forced)
+        self._stop_serving()
+        self._store_epoch(self.claim)
+
+    def _stop_serving(self) -> None:
+        if self.serving:
+            self.serving = False
+            self.mastership.on_not_serving()
+
+    def on_set_result(self, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
+        """A compare-and-set ended: "done", "refused" or "unknown"."""
+        if register is not None:
+            self.register = register
+        if purpose == "add":
+            self._on_add_result(outcome, now_ms)
+            return
+        under_way = self.claim
+        if under_way is None or purpose != f"{under_way.step}:{under_way.epoch}":
+            return  # of a claim that was given up; if it landed, P7 finds it
+        if outcome != "done":
+            self.claim = None
+            self._back_off(now_ms)
+            self.to_probe(f"claim of epoch {under_way.epoch} was {outcome}")
+            self._read_register(now_ms)
+        elif under_way.step == "claiming":
+            under_way.step = "storing"
+            under_way.desired = register if under_way.forced and register is not None else under_way.desired
+            self._store_epoch(under_way)
+        else:
+            self.claim = None
+            self.failures = 0
+            self._serve(under_way.members, under_way.reason)
+
+    def _back_off(self, now_ms: int) -> None:
+        self.failures += 1
+        pause_ms = pause_after(self.failures, self.shared.member, was_master=self.was_master, bias_ms=self.bias_ms)
+        self.not_before_ms = now_ms + pause_ms
+
+    # -- store, commit ---------------------------------------------------------------------------------------------
+
+    def _store_epoch(self, under_way: ClaimUnderWay) -> None:
+        shared, members = self.shared, under_way.members
+        self.target.stop()
+        shared.state.epoch = under_way.epoch
+        shared.state.owner = shared.member
+        shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
+        shared.state.in_sync_set = sorted(members)
+        shared.apply_up_to(shared.log.last_index, tell=False)
+        self.epoch_first = self.mastership.on_epoch_begin(under_way)
+
+    def on_epoch_durable(self, epoch: int) -> None:
+        """The first record of the epoch is durable here."""
+        under_way = self.claim
+        if under_way is None or under_way.step != "storing" or under_way.epoch != epoch:
+            return
+        if under_way.desired is None:
+            self.claim = None
+            self._serve(under_way.members, under_way.reason)
+            self.unrecorded = True
+            return
+        under_way.step = "committing"
+        desired = commit(under_way.desired, nonce=nonce_of(self.shared, epoch))
+        self.shared.effects.append(SetRegister(under_way.desired, desired, f"committing:{epoch}"))
+
+    # -- serve -----------------------------------------------------------------------------------------------------
+
+    def _serve(self, members: frozenset[str], reason: str) -> None:
+        shared = self.shared
+        self.required = members
+        self.alone_up_to = 0
+        self.serving = True
+        self.unrecorded = False
+        self.was_master = True
+        shared.master = shared.member
+        shared.link = Link.HANDSHAKE if self.connected else Link.DOWN
+        shared.become(Role.MASTER, reason)
+        self.lost_at_ms = None if self.connected else self.lost_at_ms
+        self.source.stop()
+        self._begin_sync()
+        self.advance()
+        self.mastership.on_serving()
+
+    def _record(self, register: Register) -> None:
+        """The register answers again: put the epoch that is served into it, by a new one (P7, P18).
+
+        In role MASTER_SUSPENDED, not PROBE: the peer would take a step down for its turn, and undo a handoff.
+        """
+        shared, members = self.shared, self.required
+        if register.epoch >= shared.state.epoch:
+            self.to_probe("the register holds another record than ours")
+            return
+        forced = shared.member not in register.eligible_set and not register.vouches_for_nobody
+        shared.become(Role.MASTER_SUSPENDED, "the register answers again: recording the epoch")
+        if register.vouches_for_nobody:
+            members = frozenset({shared.member})  # nothing there vouches for the peer: it is added as usual
+        self.begin_claim(members, "recorded what was decided without the register", forced=forced)
+
+    def _begin_sync(self) -> None:
+        # P12: one HELLO, one SYNC. The peer's log goes on with what we send; a second SYNC from the same HELLO would
+        # cut what it has acknowledged since. The peer sends a new HELLO when it hears that we stepped down.
+        self.sync_when_read = False
+        if self.connected and self.hello is not None and self.hello_is_new and self.now_ms >= self.rejoin_at_ms:
+            self.hello_is_new = False
+            self.source.begin(self.hello)
+
+    def to_probe(self, reason: str) -> None:
+        """Stop: no effect of ours is visible until the register and the peer have spoken again (P6, P7)."""
+        shared = self.shared
+        was_serving = self.serving
+        self.serving = False
+        self.unrecorded = False
+        self.publishing = False
+        self.sync_when_read = False
+        self.claim = None
+        self.required = frozenset()
+        self.source.stop()
+        self.target.stop()
+        shared.master = ""
+        shared.link = Link.HANDSHAKE if self.connected else Link.DOWN
+        shared.become(Role.PROBE, reason)
+        if was_serving:
+            self.mastership.on_not_serving()

@@ -1,0 +1,164 @@
+"""What was asked about a lost peer, what was answered, and what that lets this member do; it never asks and never
+claims by itself.
+
+An answer counts for one link generation: a connection that comes up takes every earlier answer away. What an answer may
+do is judged anew each time it is looked at, because the authority may have come or gone since.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from failover.classifier import Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
+from failover.gate import MASTERS, Effect, Ruling, Situation, rule
+from failover.marks import Role
+from replica.effects import AskVerdict, Note
+from tandemq.v1.pair_service_pb2 import PairEventKind
+
+if TYPE_CHECKING:
+    from replica.shared import Shared
+
+NOT_ASKED = Ruling(Effect.WAIT, "nobody has been asked yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the configuration says about verdicts."""
+
+    has_authority: bool = True
+    by_authority: bool = True
+    """Nobody needs to be asked: whoever may claim does, and the register decides (classifier `witness` or `etcd`)."""
+    safety: SafetyClass = SafetyClass.A
+    accept_unproven: bool = False
+    cold_start_ms: int = 0
+    """Without an authority: how long a start alone waits before it is a question."""
+
+
+class Verdicts:
+    """The verdicts on the peer of one domain at one member."""
+
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.policy = Policy()
+        self.generation = 0
+        """Connections made since the start; 0 = none yet."""
+        self.role_at_loss = Role.PROBE
+        self.peer_index = 0
+        """Highest log index that the peer is known to hold durably."""
+        self.asked: dict[EventKind, int] = {}
+        """Questions of this generation, and when each was asked."""
+        self.answer: Answer | None = None
+        self.answered_ms = 0
+        self.kind = EventKind.PEER_LOST
+        self.paused = False
+        self.flapping = False
+        self.told = ""
+
+    # -- the link --------------------------------------------------------------------------------------------------
+
+    def on_connected(self) -> None:
+        """A connection came up: what was said about its absence is void."""
+        self.generation += 1
+        self.asked.clear()
+        self.answer = None
+        self.told = ""
+
+    def on_disconnected(self) -> None:
+        """The connection is gone; the role held now is what a verdict will be about."""
+        self.role_at_loss = self.shared.role
+        self.asked.clear()
+        self.answer = None  # about a peer that was slow, not gone
+
+    # -- questions and answers -------------------------------------------------------------------------------------
+
+    def ask_about_loss(self, now_ms: int, started_ms: int, cause: str) -> None:
+        """The peer counts as lost: ask once in this generation."""
+        kind = EventKind.PEER_LOST
+        if self.generation == 0:
+            if now_ms - started_ms < self.policy.cold_start_ms:
+                return
+            kind = EventKind.COLD_START_ALONE
+        elif self.role_at_loss is Role.CEDING:
+            kind = EventKind.HANDOFF_IN_DOUBT
+        self.ask(kind, now_ms, cause)
+
+    def ask(self, kind: EventKind, now_ms: int, cause: str) -> None:
+        """Ask once in this generation."""
+        if kind in self.asked:
+            return
+        self.asked[kind] = now_ms
+        if self.policy.by_authority and kind is not EventKind.LOCAL_FAULT:
+            self.kind, self.answered_ms = kind, now_ms
+            verdict = Verdict.CONTINUE_AS_MASTER if self._role() in MASTERS else Verdict.ASSUME_MASTERSHIP
+            self.answer = Answer("", self.generation, verdict, "the register decides", by="authority")
+            return
+        self.shared.effects.append(AskVerdict(kind, self.generation, self.facts(), cause))
+
+    def _role(self) -> Role:
+        return self.shared.role if self.shared.role in MASTERS else self.role_at_loss
+
+    def facts(self) -> DomainFacts:
+        """This domain, for the event."""
+        shared = self.shared
+        return DomainFacts(
+            name=shared.name,
+            role=self._role(),
+            data=shared.state.data,
+            epoch=shared.state.epoch,
+            last_index=shared.log.last_index,
+            durable_index=shared.durable_index,
+            commit_index=shared.commit_index,
+            peer_index=self.peer_index,
+            in_sync_set=tuple(shared.state.in_sync_set),
+        )
+
+    def take(self, answer: Answer, kind: EventKind, now_ms: int, *, connected: bool, readable: bool) -> Ruling:
+        """An answer arrived. An operator's stands against a later one of a classifier."""
+        ruling = self._rule(answer, kind, connected=connected, readable=readable)
+        held = self.answer
+        if ruling.effect is Effect.DROP or answer.verdict is None:
+            return ruling
+        if held is not None and held.evidence is Evidence.OPERATOR and answer.evidence is not Evidence.OPERATOR:
+            return Ruling(Effect.DROP, "an operator has decided already", answer.by)
+        self.answer, self.kind, self.answered_ms = answer, kind, now_ms
+        return ruling
+
+    def current(self, now_ms: int, *, connected: bool, readable: bool) -> Ruling:
+        """What the answer held lets this member do now."""
+        answer = self.answer
+        if answer is None:
+            return NOT_ASKED
+        if answer.valid_for_ms and now_ms > self.answered_ms + answer.valid_for_ms:
+            return Ruling(Effect.DROP, f"the answer was valid for {answer.valid_for_ms} ms", answer.by)
+        return self._rule(answer, self.kind, connected=connected, readable=readable)
+
+    def _rule(self, answer: Answer, kind: EventKind, *, connected: bool, readable: bool) -> Ruling:
+        policy = self.policy
+        now = Situation(
+            kind=kind,
+            link_generation=self.generation,
+            role=self._role(),
+            data=self.shared.state.data,
+            connected=connected,
+            has_authority=policy.has_authority,
+            authority_readable=readable,
+            safety=policy.safety,
+            accept_unproven=policy.accept_unproven,
+            paused=self.paused,
+            flapping=self.flapping,
+        )
+        return rule(answer, now)
+
+    def tell(self, ruling: Ruling, verdict: Verdict | None) -> None:
+        """Say what was made of an answer, once for each change."""
+        name = verdict.name if verdict is not None else "none"
+        text = f"verdict {name} by {ruling.by or 'nobody'}: {ruling.effect.value}: {ruling.why}"
+        if text == self.told:
+            return
+        self.told = text
+        facts = {"verdict": name, "by": ruling.by, "effect": ruling.effect.value, "why": ruling.why}
+        self.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_VERDICT, text, facts))
+
+
+__all__ = ["NOT_ASKED", "Policy", "Verdicts"]
