@@ -264,9 +264,7 @@ class Node:
     async def _force_register(self, domain: str, effect: SetRegister) -> CasOutcome:
         assert self.authority is not None
         desired = effect.desired
-        return await self.authority.force(
-            domain, effect.expected.version, desired.epoch, desired.holder, effect.forced
-        )
+        return await self.authority.force(domain, effect.expected.version, desired.epoch, desired.holder, effect.forced)
 
     async def _rebuild(self, domain: Domain, up_to: int) -> None:
         await self.flush()  # the cut or the snapshot that this reads must be on disk
