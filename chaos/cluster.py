@@ -1,4 +1,5 @@
-"""Starts, stops, kills and pauses the processes of a pair and its witness; never looks inside one.
+"""Starts, stops, kills and pauses the processes of a pair and its witness, and cuts what connects them; never looks
+inside one.
 
 Every process is its own group, and holds the reading end of a pipe whose other end is here: when this process goes in
 any way, theirs end. What they write goes to `<data-dir>/logs/<name>.log`. A `Cluster` belongs to one event loop.
@@ -22,8 +23,10 @@ from typing import IO
 
 import msgspec
 
+from chaos.network import Network, Wire
 from tandemq.cli.view import PairView, look
 from tandemq.config import (
+    Failover,
     Limits,
     ManagerConfig,
     Timers,
@@ -40,6 +43,8 @@ STOP_DEADLINE_S = 8.0
 LOG_TAIL_LINES, LOG_LINE_MAX = 8, 300  # of a log in an error message
 # Ports are looked for from here up: below the range that systems hand out to outgoing connections.
 FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
+# Distances from a member's client port: its relays to the peer and to the witness.
+PEER_RELAY_OFFSET, WITNESS_RELAY_OFFSET = 3, 4
 
 LineSink = Callable[[str, str], None]
 
@@ -124,7 +129,8 @@ def port_is_free(port: int) -> bool:
 
 def ports_in_use(base_port: int, members: int = 2) -> list[int]:
     """Those of the cluster's ports that somebody else listens on."""
-    ports = [port for ordinal in range(members) for port in member_ports(base_port, ordinal)]
+    all_ports = [member_ports(base_port, ordinal) for ordinal in range(members)]
+    ports = [port for each in all_ports for port in range(each.client, each.client + WITNESS_RELAY_OFFSET + 1)]
     return [port for port in (*ports, witness_port(base_port)) if not port_is_free(port)]
 
 
@@ -151,9 +157,12 @@ class Cluster:
     pair: str = "pair"
     timers: Timers = field(default_factory=Timers)
     limits: Limits = field(default_factory=Limits)
+    failover: Failover = field(default_factory=Failover)
+    relayed: bool = False  # the members reach each other and the witness through `network`, which can be hurt
     profile: str = "safe"
     on_line: LineSink | None = None
     children: dict[str, Child] = field(default_factory=dict)
+    network: Network = field(init=False)
 
     def __post_init__(self) -> None:
         assert 1 <= len(self.members) <= 2
@@ -164,6 +173,7 @@ class Cluster:
             self._add(WITNESS, ["witness", *listen])
         for name in self.members:
             self._add(name, ["serve", "--config", str(self.config_file(name))])
+        self.network = Network(self._routes() if self.relayed else {})
 
     def _add(self, name: str, arguments: list[str]) -> None:
         self.children[name] = Child(name, arguments, self.data_dir / "logs" / f"{name}.log")
@@ -181,6 +191,11 @@ class Cluster:
 
     def endpoint(self, name: str) -> str:
         return self._at(member_ports(self.base_port, list(self.members).index(name)).client)
+
+    @property
+    def witness_endpoint(self) -> str:
+        """Of the witness itself, past any relay."""
+        return self._at(witness_port(self.base_port))
 
     @property
     def endpoints(self) -> list[str]:
@@ -203,18 +218,33 @@ class Cluster:
             profile=self.profile,
             timers=self.timers,
             limits=self.limits,
+            failover=self.failover,
         )
         if not self.paired:
             return config
-        other = member_ports(self.base_port, 1 - ordinal)
+        other = self.members[1 - ordinal]
+        ways = self._routes()
+        side = 0 if self.relayed else 1
         return msgspec.structs.replace(
             config,
             pair=self.pair,
-            peer_member=self.members[1 - ordinal],
-            peer_address=self._at(other.peer),
-            peer_endpoint=self._at(other.client),
-            witness=self._at(witness_port(self.base_port)),
+            peer_member=other,
+            peer_address=ways[Wire(name, other)][side],
+            peer_endpoint=self.endpoint(other),
+            witness=ways[Wire(name, WITNESS)][side],
         )
+
+    def _routes(self) -> dict[Wire, tuple[str, str]]:
+        """For each way from a member to another process where its relay listens, and where it leads."""
+        if not self.paired:
+            return {}
+        routes = {}
+        for ordinal, name in enumerate(self.members):
+            own, other = member_ports(self.base_port, ordinal), member_ports(self.base_port, 1 - ordinal)
+            to_peer, to_witness = own.client + PEER_RELAY_OFFSET, own.client + WITNESS_RELAY_OFFSET
+            routes[Wire(name, self.members[1 - ordinal])] = (self._at(to_peer), self._at(other.peer))
+            routes[Wire(name, WITNESS)] = (self._at(to_witness), self._at(witness_port(self.base_port)))
+        return routes
 
     @contextlib.asynccontextmanager
     async def running(self, deadline_s: float = READY_DEADLINE_S) -> AsyncIterator[Cluster]:
@@ -239,7 +269,8 @@ class Cluster:
             cleanup.pop_all()
 
     def spawn(self, name: str) -> None:
-        """Starts one process and does not wait for it."""
+        """Starts one process and does not wait for it; the network first, if there is one to be hurt."""
+        self.network.start()
         self.children[name].spawn(self.on_line)
 
     def kill(self, name: str, number: int = signal.SIGKILL) -> int:
@@ -270,6 +301,7 @@ class Cluster:
         """
         await self._end([child for name, child in self.children.items() if name == WITNESS])
         await self._end([child for name, child in self.children.items() if name != WITNESS])
+        self.network.close()
 
     async def _end(self, children: list[Child]) -> None:
         for child in children:
@@ -315,7 +347,7 @@ class Cluster:
     async def wait_answers(self, name: str, deadline_s: float = READY_DEADLINE_S) -> None:
         """Returns when the process accepts connections on its client port."""
         child, deadline = self.children[name], time.monotonic() + deadline_s
-        endpoint = self._at(witness_port(self.base_port)) if name == WITNESS else self.endpoint(name)
+        endpoint = self.witness_endpoint if name == WITNESS else self.endpoint(name)
         host, port = endpoint.split(":")
         while True:
             try:

@@ -28,6 +28,7 @@ PURE = (
     *("replica.orders", "replica.holding", "replica.consumers", "replica.shared", "replica.log", "replica.state"),
     *("replica.effects", "replica.calls", "replica.convert_marks"),
     *("failover.detector", "failover.register", "failover.promotion", "failover.classifier", "failover.gate"),
+    *("chaos.history", "chaos.checker", "chaos.ledger"),
 )
 WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}
 

@@ -1,0 +1,145 @@
+"""Producers and a consumer of the SDK on one queue, and what they were told; it hurts nobody and judges nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from chaos.cluster import Cluster
+from chaos.history import Acked, Delivered, History, Message, Settled
+from chaos.observer import Observer
+from tandemq import aio
+from tandemq.client.settling import Lost
+from tandemq.errors import LeaseLost
+from tandemq.v1 import queue_admin_service_pb2 as admin
+
+QUEUE = "load"
+TURN_S = 0.02
+DRAIN_S = 30.0
+BATCHES_UNANSWERED_MAX = 8
+CREDIT_MESSAGES = 500
+
+
+@dataclass(slots=True)
+class Workload:
+    """Light load by default: two producers with 50 batches of 5 messages a second each, one consumer."""
+
+    cluster: Cluster
+    history: History = field(default_factory=History)
+    producers: int = 2
+    batch: int = 5
+    interval_s: float = 0.02
+    lease_s: int = 2
+    padding: bytes = b""
+    timeout_s: float = 60.0
+    observer: Observer = field(init=False)
+    sent: list[int] = field(init=False)  # by producer
+    longest_pause_s: float = 0.0  # between acknowledgements, while some were waited for
+    _last_ack_s: float = 0.0
+    _over: bool = False
+    _refused: set[tuple[int, int]] = field(default_factory=set)  # (lease, index)
+
+    def __post_init__(self) -> None:
+        self.observer = Observer(self.cluster, self.history, QUEUE)
+        self.sent = [0] * self.producers
+
+    @property
+    def now_s(self) -> float:
+        return self.observer.now_s
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Workload]:
+        """Runs, watched, until the block ends; then sends no more and waits until everything was taken.
+
+        At the end the pair must be whole and equal again. Raises TimeoutError when something was not taken in time.
+        """
+        async with aio.connect(self.cluster.target, timeout=self.timeout_s, attempt_timeout=2.0) as client:
+            config = admin.QueueConfig()
+            config.lease_duration.FromSeconds(self.lease_s)
+            await client.create_queue(QUEUE, config)
+            async with self.observer.watching(), asyncio.TaskGroup() as tasks:
+                producing = [tasks.create_task(self._produce(client, number)) for number in range(self.producers)]
+                consuming = tasks.create_task(self._consume(client))
+                try:
+                    yield self
+                except BaseException:
+                    consuming.cancel()
+                    for task in producing:
+                        task.cancel()
+                    raise
+                self._over = True
+                await asyncio.gather(*producing)
+                await self._drained(client)
+                consuming.cancel()
+        await self.cluster.wait_for(lambda view: view.equal(), "whole and equal at the end")
+        await self.observer.last_look()
+
+    async def goes_on(self, count: int = 50, deadline_s: float = 20.0) -> None:
+        """Returns when so many more messages were acknowledged. Raises TimeoutError."""
+        goal = len(self.history.acked) + count
+        async with asyncio.timeout(deadline_s):
+            while True:
+                if len(self.history.acked) >= goal:
+                    return
+                await asyncio.sleep(TURN_S)
+
+    async def _produce(self, client: aio.Client, number: int) -> None:
+        room = asyncio.Semaphore(BATCHES_UNANSWERED_MAX)
+        async with client.producer(QUEUE) as producer, asyncio.TaskGroup() as batches:
+            due_s = time.monotonic()
+            while not self._over:
+                await room.acquire()
+                first, self.sent[number] = self.sent[number], self.sent[number] + self.batch
+                batches.create_task(self._send(producer, number, first, room))
+                due_s = max(due_s + self.interval_s, time.monotonic())
+                await asyncio.sleep(due_s - time.monotonic())
+
+    async def _send(self, producer: aio.Producer, number: int, first: int, room: asyncio.Semaphore) -> None:
+        messages = [Message(number, each) for each in range(first, first + self.batch)]
+        asked_s = self.now_s
+        receipts = await producer.send_many([b"%d:%d:%s" % (*each, self.padding) for each in messages])
+        at_s = self.now_s
+        self.longest_pause_s = max(self.longest_pause_s, at_s - max(self._last_ack_s, asked_s))
+        self._last_ack_s = at_s
+        self.history.acked.extend(
+            Acked(asked_s, at_s, message, receipt.index, receipt.epoch, receipt.copies)
+            for message, receipt in zip(messages, receipts, strict=True)
+        )
+        room.release()
+
+    async def _consume(self, client: aio.Client) -> None:
+        async with (
+            client.consumer(QUEUE, credit_messages=CREDIT_MESSAGES, on_lost=self._on_refused) as consumer,
+            asyncio.TaskGroup() as settling,
+        ):
+            async for batch in consumer.batches():
+                at_s = self.now_s
+                for delivery in batch:
+                    producer, number, _ = bytes(delivery.payload).split(b":", 2)
+                    message = Message(int(producer), int(number))
+                    self.history.delivered.append(Delivered(at_s, message, delivery.index, delivery.delivery_count))
+                settling.create_task(self._settle(batch))
+
+    async def _settle(self, batch: aio.DeliveryBatch) -> None:
+        indexes = [delivery.index for delivery in batch]
+        with contextlib.suppress(LeaseLost):  # _on_refused was told which; they come again
+            await batch.ack_async()
+        at_s = self.now_s
+        done = (index for index in indexes if (batch.lease_id, index) not in self._refused)
+        self.history.settled.extend(Settled(at_s, index) for index in done)
+
+    def _on_refused(self, lost: Lost) -> None:
+        for first, count in lost.ranges:
+            self._refused.update((lost.act.lease_id, index) for index in range(first, first + count))
+
+    async def _drained(self, client: aio.Client) -> None:
+        async with asyncio.timeout(DRAIN_S):
+            while True:
+                settled = {each.index for each in self.history.settled}
+                if len(settled) >= len(self.history.acked) and not (await client.get_queue(QUEUE)).length:
+                    return
+                await asyncio.sleep(TURN_S)

@@ -1,0 +1,107 @@
+"""The failure matrix, wires: partitions with the arbiter here or there, one-way loss, a second path, a slow peer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from chaos.cluster import WITNESS
+from chaos.network import Wire
+from tandemq.config import Limits
+from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, pair, refuses, role, under_load
+from tests.integration.support import raw_to
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+
+
+@pytest.mark.parametrize("loud", [False, True], ids=["silent", "reset and refused"])
+async def test_partition_arbiter_seen_by_both(tmp_path: Path, loud: bool) -> None:
+    """One compare-and-set wins. The old master asks first, so it is the one; the other suspends and follows later."""
+    async with pair(tmp_path) as cluster, under_load(cluster) as load:
+        cut = cluster.network.break_off if loud else cluster.network.cut
+        cut("a", "b")
+        began = time.monotonic()
+        winner = await becomes_solo(cluster)
+        assert time.monotonic() - began < CUT_OFF_S
+        await load.goes_on()
+        loser = "b" if winner == "a" else "a"
+        assert await role(cluster, loser) in NO_MASTER
+        cluster.network.heal()
+        await cluster.wait_ready()
+
+
+async def becomes_solo(cluster) -> str:
+    """The one member that serves epoch 2."""
+    view = await cluster.wait_for(
+        lambda view: any(d.role == "MASTER" and d.epoch == 2 for m in view.members for d in m.domains),
+        "a master of epoch 2",
+    )
+    return next(m.name for m in view.members for d in m.domains if d.role == "MASTER" and d.epoch == 2)
+
+
+async def test_partition_arbiter_with_replica_only(tmp_path: Path) -> None:
+    """The replica serves; the old master cannot acknowledge: no peer, no register."""
+    async with pair(tmp_path, limits=Limits(park_ms=500)) as cluster, under_load(cluster) as load:
+        cluster.network.isolate("a")
+        began = time.monotonic()
+        await becomes(cluster, "b", "MASTER", epoch=2)
+        assert time.monotonic() - began < CUT_OFF_S
+        await becomes(cluster, "a", *NO_MASTER)
+        await refuses(cluster, "a")
+        await load.goes_on()
+        assert await role(cluster, "a") in NO_MASTER
+        cluster.network.heal()
+        await cluster.wait_ready()
+
+
+async def test_partition_arbiter_with_master_only(tmp_path: Path) -> None:
+    """The master goes on alone in a recorded epoch; the replica serves nobody."""
+    async with pair(tmp_path, limits=Limits(park_ms=500)) as cluster, under_load(cluster) as load:
+        cluster.network.isolate("b")
+        await becomes(cluster, "a", "MASTER", epoch=2)
+        await becomes(cluster, "b", *NO_MASTER)
+        await refuses(cluster, "b")
+        await load.goes_on()
+        cluster.network.heal()
+        await cluster.wait_ready()
+        assert await role(cluster, "a") == "MASTER"
+
+
+@pytest.mark.parametrize(("sender", "receiver"), [("a", "b"), ("b", "a")], ids=["master unheard", "replica unheard"])
+async def test_one_way_loss(tmp_path: Path, sender: str, receiver: str) -> None:
+    """Each heartbeat says when it last heard the other: either direction dead is a dead link for both."""
+    async with pair(tmp_path) as cluster, under_load(cluster) as load:
+        cluster.network.lose(sender, receiver)
+        winner = await becomes_solo(cluster)
+        await load.goes_on()
+        assert await role(cluster, "b" if winner == "a" else "a") in NO_MASTER
+        cluster.network.heal()
+        await cluster.wait_ready()
+
+
+async def test_link_lost_and_found_again_and_again(tmp_path: Path) -> None:
+    """Three short cuts in a row, shorter and longer than the lost time: it always ends whole."""
+    async with pair(tmp_path) as cluster, under_load(cluster) as load:
+        for cut_s in (0.4, 1.4, 2.5):
+            cluster.network.cut("a", "b")
+            await asyncio.sleep(cut_s)
+            cluster.network.heal()
+            await cluster.wait_ready()
+            await load.goes_on()
+
+
+async def test_the_arbiter_is_cut_off_from_both(tmp_path: Path) -> None:
+    """The pair alone is enough: nothing changes, no epoch, no pause."""
+    async with pair(tmp_path) as cluster, under_load(cluster) as load:
+        for name in cluster.members:
+            cluster.network.cut(name, WITNESS)
+        await asyncio.sleep(CUT_OFF_S)
+        await load.goes_on()
+        view = await cluster.status()
+        assert {(d.role, d.epoch) for m in view.members for d in m.domains} == {("MASTER", 1), ("REPLICA", 1)}
+        cluster.network.heal([Wire(name, WITNESS) for name in cluster.members])
+        async with raw_to(cluster.endpoint("a")) as [member]:
+            assert (await member.send(ASIDE, b"x")).header.copies == 2
