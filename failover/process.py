@@ -46,7 +46,8 @@ class Ran:
     stdout: bytes = b""
     stderr: bytes = b""
     stdout_cut: bool = False
-    stdin_bytes: int = 0  # that the process took
+    killed: bool = False  # SIGTERM did not end it within its grace
+    left_open: bool = False  # it ended, and a child of it still held its stdout
 
 
 @dataclass(slots=True)
@@ -65,15 +66,17 @@ class _Stream:
 class Process:
     """One run. `run` may be called once; `kill` at any time, from any thread."""
 
-    def __init__(self, argv: Sequence[str], stdin: bytes, limit_s: float) -> None:
+    def __init__(self, argv: Sequence[str], stdin: bytes, limit_s: float, *, hold_stdin: bool = False) -> None:
         self.argv = tuple(argv)
         self._stdin = memoryview(stdin)
         self._limit_s = limit_s
+        self._hold_stdin = hold_stdin  # never closed: what a stalled sender looks like
         self._lock = threading.Lock()
         self._group: int | None = None  # while its leader is not reaped: the number cannot be anybody else's
         self._cancelled = False
         self._out, self._err = _Stream(), _Stream()
         self._sent = 0
+        self._killed = self._left_open = False
 
     def why_not_startable(self) -> str | None:
         """What would keep it from starting, as far as looking at the file can tell."""
@@ -109,9 +112,11 @@ class Process:
                 os.set_blocking(pipe.fileno(), False)
                 opened.callback(_close, pipe)
             told, gone = self._watch(process, limit, opened)
-            for pipe, stream in ((process.stdout, self._out), (process.stderr, self._err)):
-                if pipe is not None and gone:
-                    _drain(pipe, stream)
+            if gone:
+                assert process.stdout is not None
+                assert process.stderr is not None
+                self._left_open = not _drain(process.stdout, self._out)
+                _drain(process.stderr, self._err)
         return self._ended(process, told=told, gone=gone)
 
     def kill(self) -> None:
@@ -127,7 +132,8 @@ class Process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        selector.register(process.stdin, selectors.EVENT_WRITE)
+        if not self._hold_stdin:
+            selector.register(process.stdin, selectors.EVENT_WRITE)
         selector.register(process.stdout, selectors.EVENT_READ, self._out)
         selector.register(process.stderr, selectors.EVENT_READ, self._err)
         wakes = False
@@ -149,7 +155,7 @@ class Process:
                 number = steps.pop(0)[1]
                 if not number:
                     return told, False
-                told = True
+                told, self._killed = True, number == signal.SIGKILL
                 _signal_group(process.pid, number)
                 continue
             for key, _ in selector.select(left_s if wakes else min(left_s, POLL_S)):
@@ -177,14 +183,24 @@ class Process:
             self._group = None
             if gone:
                 process.wait()
-        output = (bytes(self._out.kept), bytes(self._err.kept), self._out.cut, self._sent)
+        within = f"no end within {self._limit_s:g} s"
+        ended, why = Ended.EXIT, ""
         if cancelled:
-            return Ran(Ended.CANCELLED, 0, "cancelled: nobody waits for the answer any more", *output)
-        if not gone:
-            return Ran(Ended.LIMIT, 0, f"no end within {self._limit_s:g} s, and SIGKILL did not end it", *output)
-        if told:
-            return Ran(Ended.LIMIT, 0, f"no end within {self._limit_s:g} s", *output)
-        return Ran(Ended.EXIT, process.returncode, "", *output)
+            ended, why = Ended.CANCELLED, "cancelled: nobody waits for the answer any more"
+        elif not gone:
+            ended, why = Ended.LIMIT, f"{within}, and SIGKILL did not end it"
+        elif told:
+            ended, why = Ended.LIMIT, f"{within}, and SIGTERM did not end it" if self._killed else within
+        return Ran(
+            ended,
+            process.returncode if ended is Ended.EXIT else 0,
+            why,
+            bytes(self._out.kept),
+            bytes(self._err.kept),
+            self._out.cut,
+            self._killed,
+            self._left_open,
+        )
 
 
 def _has_ended(pid: int) -> bool:
@@ -209,16 +225,17 @@ def _read(selector: selectors.BaseSelector, fd: int, stream: _Stream) -> None:
         selector.unregister(fd)
 
 
-def _drain(pipe: IO[bytes], stream: _Stream) -> None:
-    """What it wrote before it ended is in the pipe; a child that goes on writing is not waited for."""
+def _drain(pipe: IO[bytes], stream: _Stream) -> bool:
+    """Takes what it wrote before it ended. False: somebody else still holds the pipe, and is not waited for."""
     while not stream.cut:
         try:
             data = os.read(pipe.fileno(), READ_BYTES)
         except BlockingIOError:
-            return
+            return False
         if not data:
-            return
+            return True
         stream.take(data)
+    return True
 
 
 def _close(pipe: IO[bytes]) -> None:

@@ -20,6 +20,8 @@ from failover.journal import Journal, call_line, outcome_line
 OVERRUN_S = 2.5
 PAUSE_S, PAUSE_S_MAX = 0.2, 2.0  # before another attempt, doubled each time
 
+CANCELLED = "cancelled: the question no longer stands"
+
 log = logging.getLogger("tandemq.classifier")
 
 
@@ -40,19 +42,20 @@ class Runner:
     async def ask(self, event: Event) -> Answer:
         """The first verdict of at most `attempts` calls within `total_ms`, or an answer without one that says why.
 
-        Sets attempt and decide_by_ms itself. WAIT is a verdict: it is the caller's to ask again. The last call may
-        overrun the total by the time that ending its processes takes. Cancelled, it ends and journals the call.
+        Counts attempts on from the event's and sets decide_by_ms. WAIT is a verdict: it is the caller's to ask again.
+        The last call may overrun the total by the time that ending its processes takes. Cancelled, it ends and
+        journals the call.
         """
         loop = asyncio.get_running_loop()
         async with self._one_at_a_time:
             until, pause_s = loop.time() + self.total_ms / 1000, PAUSE_S
             answer = _none(event, self.classifier.name, "no time for a call")
-            for attempt in range(1, self.attempts + 1):
+            for attempt in range(event.attempt, event.attempt + self.attempts):
                 left_ms = min(self.call_ms, int((until - loop.time()) * 1000))
                 if left_ms <= 0:
                     break
                 answer = await self._call(replace(event, attempt=attempt, decide_by_ms=left_ms))
-                if answer.verdict is not None or attempt == self.attempts:
+                if answer.verdict is not None or attempt == event.attempt + self.attempts - 1:
                     break
                 await asyncio.sleep(min(pause_s, max(0.0, until - loop.time())))
                 pause_s = min(pause_s * 2, PAUSE_S_MAX)
@@ -104,7 +107,7 @@ class Runner:
             await asyncio.wait({task}, timeout=event.decide_by_ms / 1000 + OVERRUN_S)
         except asyncio.CancelledError:
             self._end(task)
-            self.record(event, _none(event, self.classifier.name, "cancelled: the question no longer stands"))
+            self.record(event, _none(event, self.classifier.name, CANCELLED))
             raise
         answer = self._judged(event, task)
         return await self._keep(event, replace(answer, duration_ms=round((loop.time() - began) * 1000)))

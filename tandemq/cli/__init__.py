@@ -15,6 +15,7 @@ COMMANDS = {
     "pair": ("tandemq.cli.pair:pair", "See how the members of a pair do."),
     "queue": ("tandemq.cli.queue:queue", "Create, list, change and remove queues."),
     "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
+    "classifier": ("tandemq.cli.classifier:classifier", "Check, try and replay what decides who lives."),
     "config": ("tandemq.cli.config:config", "Check a manager's configuration."),
     "version": ("tandemq.cli.version:version", "Print versions."),
 }

@@ -1,0 +1,106 @@
+"""Makes plausible events and says what the gate would do with an answer; nothing here is acted upon."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from failover import gate
+from failover.classifier import Answer, Classifier, DomainFacts, Event, EventKind
+from failover.marks import DataMark, Role
+
+if TYPE_CHECKING:
+    from tandemq.config import ManagerConfig
+
+# Role and copy that a member has when it asks about an event of this kind; the first is the usual one.
+SITUATIONS: dict[EventKind, tuple[tuple[Role, DataMark], ...]] = {
+    EventKind.PEER_LOST: ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC)),
+    EventKind.PEER_SLOW: ((Role.MASTER, DataMark.IN_SYNC),),
+    EventKind.COLD_START_ALONE: ((Role.PROBE, DataMark.IN_SYNC), (Role.PROBE, DataMark.SOLE)),
+    EventKind.HANDOFF_IN_DOUBT: ((Role.CEDING, DataMark.IN_SYNC),),
+    EventKind.AUTHORITY_LOST: ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC)),
+    EventKind.LOCAL_FAULT: ((Role.MASTER, DataMark.IN_SYNC),),
+    EventKind.DIVERGENCE: ((Role.DIVERGED, DataMark.SOLE),),
+    EventKind.PREFLIGHT: ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC)),
+}
+CAUSES = {
+    EventKind.PEER_LOST: "nothing heard for 1500 ms",
+    EventKind.PEER_SLOW: "connected, and its disk has not come along for 10000 ms",
+    EventKind.COLD_START_ALONE: "alone since the start",
+    EventKind.HANDOFF_IN_DOUBT: "the connection was reset after the mastership was ceded",
+    EventKind.AUTHORITY_LOST: "nothing heard for 1500 ms, and the authority does not answer",
+    EventKind.LOCAL_FAULT: "a write has taken 10000 ms",
+    EventKind.DIVERGENCE: "both histories served",
+    EventKind.PREFLIGHT: "a rehearsal",
+}
+
+
+def sample(
+    kind: EventKind,
+    role: Role | None = None,
+    data: DataMark | None = None,
+    config: ManagerConfig | None = None,
+    domains: tuple[str, ...] = (),
+) -> Event:
+    """An event as a member would ask it; names and addresses from the configuration, if there is one."""
+    usual_role, usual_data = SITUATIONS[kind][0]
+    role = usual_role if role is None else role
+    data = usual_data if data is None else data
+    names = domains or (config.domains if config else ("main",))
+    connected = kind in gate.CONNECTED_KINDS
+    authority = config.authority if config else "none"
+    return Event(
+        event_id=f"rehearsal-{uuid.uuid4().hex[:12]}",
+        kind=kind,
+        link_generation=1,
+        pair=(config and config.pair) or "orders",
+        member=config.member if config else "a",
+        peer=(config and config.peer_member) or "b",
+        domains=tuple(_facts(name, role, data) for name in names),
+        cause=CAUSES[kind],
+        heard_ago_ms=40 if connected else 1_500,
+        heard_us_ago_ms=60 if connected else 1_700,
+        peer_address=(config and config.peer_address) or "127.0.0.1:7611",
+        peer_endpoint=(config and config.peer_endpoint) or "127.0.0.1:7610",
+        authority=authority,
+        authority_reachable=authority != "none" and kind is not EventKind.AUTHORITY_LOST,
+        uptime_ms=3_600_000,
+        write_stall_ms=10_000 if kind is EventKind.LOCAL_FAULT else 0,
+        room_bytes=1 << 30,
+        clients=12,
+    )
+
+
+def _facts(name: str, role: Role, data: DataMark) -> DomainFacts:
+    master = role in gate.MASTERS
+    return DomainFacts(
+        name=name,
+        role=role,
+        data=data,
+        epoch=7,
+        last_index=120_034,
+        durable_index=120_034,
+        commit_index=120_030,
+        peer_index=120_030 if master else 120_034,
+        peer_role="REPLICA" if master else "MASTER",
+        peer_data="IN_SYNC",
+        peer_epoch=7,
+        in_sync_set=("a", "b"),
+    )
+
+
+def ruling(event: Event, answer: Answer, classifier: Classifier, *, accept_unproven: bool) -> gate.Ruling:
+    """What the gate says to the answer for each of the event's domains; all have one role."""
+    first = event.domains[0]
+    situation = gate.Situation(
+        kind=event.kind,
+        link_generation=event.link_generation,
+        role=first.role,
+        data=first.data,
+        connected=event.kind in gate.CONNECTED_KINDS,
+        has_authority=event.authority != "none",
+        authority_readable=event.authority_reachable,
+        safety=classifier.safety,
+        accept_unproven=accept_unproven,
+    )
+    return gate.rule(answer, situation)
