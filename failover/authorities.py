@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from failover.authority import Authority, WitnessAuthority
 from failover.etcd import EtcdAuthority
+from failover.local_authority import LocalAuthority
 
 if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 def make(config: ManagerConfig) -> Authority:
     """The authority of a paired manager. A further kind is one more case here and an `Authority` of its own."""
+    if config.authority == "none":
+        return LocalAuthority(config.member)
     if config.authority == "etcd":
         return EtcdAuthority(config.etcd.endpoints, config.etcd.prefix, config.pair, config.member)
     return WitnessAuthority(config.witness, config.pair, config.member)

@@ -93,6 +93,7 @@ class Event:
     heard_ago_ms: int = 0  # since this member heard the peer
     heard_us_ago_ms: int = 0  # since the peer said that it heard this member
     refused: bool = False  # nobody listens at the peer's port
+    peer_connected: bool = False  # possible for PEER_SLOW and LOCAL_FAULT
     peer_left: bool = False  # it said that it goes away in good order
     peer_address: str = ""  # peer port
     peer_endpoint: str = ""  # client port
@@ -164,8 +165,12 @@ class Classifier(Protocol):
 def by_authority(event: Event) -> Verdict:
     """The verdict where an authority exists: both may ask at once, its compare-and-set lets one of them through.
 
-    20 for a master, 21 for a member with a good copy, else wait.
+    20 for a master, 21 for a member with a good copy, else wait. A fault of this member's own: give way while the
+    peer is there to go on.
     """
+    if event.kind is EventKind.LOCAL_FAULT:
+        paired = all(event.peer in part.in_sync_set for part in event.domains)
+        return Verdict.FAILED_INSTANCE if event.peer_connected and paired else Verdict.WAIT
     if event.is_master:
         return Verdict.CONTINUE_AS_MASTER
     if all(part.role in (Role.REPLICA, Role.PROBE) and part.data.is_good for part in event.domains):

@@ -200,6 +200,7 @@ class Domain:
             history=[EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history],
             volatile_floor=shared.volatile_floor,
             owner=shared.state.owner,
+            register=shared.told_register,
         )
 
     def on_connected(self) -> None:

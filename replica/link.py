@@ -82,6 +82,10 @@ class Link:
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
         self.last_refusal = ""
+        self.heard_ms = 0
+        """When the last session heard the peer; 0 = there was none."""
+        self.why_over = ""
+        """How the last session ended."""
         self._waiting: dict[str, asyncio.Future[Stream]] = {}
         self._accepting = asyncio.Lock()
         self._over = asyncio.Event()
@@ -202,6 +206,7 @@ class Link:
             await session.run(hello)
         finally:
             self.session = None
+            self.heard_ms, self.why_over = session.heard_ms, session.why
             self._over.set()
             log.info("connection to %s is over: %s", hello.member, session.why)
             self.on_change(f"the connection to {hello.member} is over: {session.why}")

@@ -17,14 +17,18 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
 
 from failover import authorities
-from failover.detector import Detector, Light
+from failover.detector import Detector
+from failover.journal import Journal
+from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica import incarnation
 from replica.calls import EnqueueCall
 from replica.domain import Domain
 from replica.events import EventLog
 from replica.http import HttpServer
+from replica.judge import Judge
 from replica.link import Link, PeerInfo, PeerServicer
+from replica.local_register import keep_register
 from replica.machine import Limits, columns_of
 from replica.maintenance import Maintenance
 from replica.members import LOCAL, MAIN, MESSAGE_BYTES_MAX, Members, domain_number
@@ -39,6 +43,7 @@ from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers, fingerprint
 from replica.service_status import StatusHandlers
 from replica.session import PROTOCOL_MAX, PROTOCOL_MIN
+from replica.watch import WATCH_S, Watch
 from storage.disk import open_disk
 from storage.errors import StorageError
 from tandemq.errors import error_of
@@ -54,11 +59,10 @@ if TYPE_CHECKING:
     from replica.effects import RoleChanged
     from storage.store import Store
     from tandemq.config import ManagerConfig
-    from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, PeerFrame
+    from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 log = logging.getLogger("tandemq.manager")
 
-WATCH_S = 0.02
 ROOM_S = 0.25
 ROOM_AGAIN_SHARE = 0.05
 """Of the store: free again below the limit before sending is allowed again, so that it does not flicker."""
@@ -96,6 +100,8 @@ class Manager:
         self._link: Link | None = None
         self._authority: Authority | None = None
         self._operator: Operator | None = None
+        self._watch: Watch | None = None
+        self._journal: Journal | None = None
         self._servers: list[grpc.aio.Server] = []
         self._http: HttpServer | None = None
         self._health: health.aio.HealthServicer | None = None
@@ -153,15 +159,16 @@ class Manager:
             peer = PeerInfo(config.peer_member, config.peer_address)
             self._link = Link(node, config.member, peer, self._hello, heartbeat_s=config.timers.heartbeat_ms / 1000)
             node.on_stale = lambda _domain: self._send_hello()
-            node.on_beat = self._on_beat
             self._link.on_change = operator.on_link
+            self._watch_with(node, self._link)
         await self._serve(members)
         self._start_domains(node)
         if self._link is not None:
             assert self._authority is not None
             node.spawn(self._prove_start(node, self._authority))
             node.spawn(self._link.run())
-            node.spawn(self._watch_peer(self._link))
+            assert self._watch is not None
+            node.spawn(self._watch.run())
         node.spawn(self._watch_room(node))
         node.spawn(self._watch_health())
         node.spawn(self._watch_failure(node))
@@ -174,11 +181,23 @@ class Manager:
             batch_bytes_max=self.config.limits.max_batch_bytes,
         )
 
+    def _watch_with(self, node: Node, link: Link) -> None:
+        """Who watches the peer, and who is asked about it."""
+        config = self.config
+        self._watch = watch = Watch(node, link, config, self.detector)
+        self._journal = Journal(Path(config.data_dir))
+        watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation)
+        node.on_beat = watch.on_beat
+        node.on_ask = watch.judge.on_ask
+        if isinstance(self._authority, LocalAuthority):
+            keep_register(node, self._authority, self._send_hello)
+
     async def _prove_start(self, node: Node, authority: Authority) -> None:
         """No claim before the witness has seen this start: a directory that was put back must not win (see
         incarnation).
         """
-        self._incarnation = await incarnation.prove(node, authority, self.config.member, self._incarnation)
+        if not isinstance(authority, LocalAuthority):  # without a third voice nobody else knows how often we started
+            self._incarnation = await incarnation.prove(node, authority, self.config.member, self._incarnation)
         for domain in node.paired():
             domain.replication.may_claim = True
         self._send_hello()
@@ -231,12 +250,16 @@ class Manager:
             await server.stop(0.2)
         if self._http is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._http.stop)
+        if self._watch is not None and self._watch.judge is not None:
+            await self._watch.judge.close()
         if self._node is not None:
             await self._node.stop()
         if self._members is not None:
             await self._members.close()
         if self._operator is not None:
             await self._operator.events.close()
+        if self._journal is not None:
+            self._journal.close()
         if self._authority is not None:
             await self._authority.close()
         if self._store is not None:
@@ -361,6 +384,8 @@ class Manager:
         assert self._members is not None
         assert self._operator is not None
         self._operator.on_role(domain, change)
+        if self._watch is not None and self._watch.judge is not None:
+            self._watch.judge.on_role(domain, change)
         assert self._node is not None
         if self._link is not None and self._link.peer.endpoint:
             self._members.peer_endpoint = self._link.peer.endpoint
@@ -368,36 +393,6 @@ class Manager:
         self._send_hello()
         if self._health is not None and domain.shared.name == MAIN:
             self._node.spawn(self._tell_health())
-
-    def _on_beat(self, frame: HeartbeatFrame) -> None:
-        self.detector.on_peer_report(monotonic_ms(), frame.heard_ago_ms)
-
-    async def _watch_peer(self, link: Link) -> None:
-        """Turns the detector's light into what the domains are told (rulings.md 9)."""
-        assert self._node is not None
-        node = self._node
-        had_session = False
-        while True:
-            await asyncio.sleep(WATCH_S)
-            now = monotonic_ms()
-            session = link.session
-            if session is None and had_session:
-                self.detector.on_link_reset(now)
-            elif session is not None and not had_session:
-                self.detector.on_heard(now)
-            had_session = session is not None
-            if session is None and link.refused:
-                self.detector.on_reconnect_refused(now)
-            reading = self.detector.on_tick(now)
-            suspect = reading.paused or (session is not None and reading.light is not Light.GREEN)
-            for domain in node.paired():
-                domain.shared.suspect = suspect
-            if reading.light is Light.RED:
-                if session is not None:
-                    session.close("the peer is silent for longer than the lost time")
-                for domain in node.paired():
-                    domain.on_lost(now, refused=link.refused)
-                    node.dispatch(domain)
 
     async def _watch_room(self, node: Node) -> None:
         """Sending stops while there is still room to settle."""

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from replica.effects import Effect
     from replica.machine.limits import Limits
     from storage.store import Store
-    from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, PeerFrame
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, PeerFrame
 
 log = logging.getLogger("tandemq.node")
 
@@ -132,6 +132,7 @@ class Node:
         self.on_role: Callable[[Domain, RoleChanged], None] = lambda _domain, _change: None
         self.on_transfer: Callable[[Domain, StartTransfer], None] = lambda _domain, _start: None
         self.on_stale: Callable[[Domain], None] = lambda _domain: None
+        self.on_peer_hello: Callable[[Domain, DomainHello], None] = lambda _domain, _hello: None
         self.on_beat: Callable[[HeartbeatFrame], None] = lambda _frame: None
         self.on_ask: Callable[[Domain, AskVerdict], None] = lambda _domain, _ask: None
         self.on_note: Callable[[Domain, Note], None] = lambda _domain, _note: None

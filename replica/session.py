@@ -170,6 +170,7 @@ class Session:
         known = {part.domain: part for part in hello.domains}
         for number, domain in self.node.domains.items():
             if number in known:
+                self.node.on_peer_hello(domain, known[number])
                 domain.on_hello(known[number], now)
                 self.node.dispatch(domain)
 

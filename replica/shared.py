@@ -51,6 +51,8 @@ class Shared:
         self.suspect = False
         self.master = ""
         self.last_change = "starting"
+        self.told_register = b""
+        """The register as HELLO carries it, where the members keep it themselves."""
         self.durable_index = log.last_index
         self.commit_index = 0
         self.pending: deque[Pending] = deque()

@@ -29,6 +29,8 @@ class Policy:
     has_authority: bool = True
     by_authority: bool = True
     """Nobody needs to be asked: whoever may claim does, and the register decides (classifier `witness` or `etcd`)."""
+    shadow: bool = False
+    """Somebody is asked all the same, for the journal."""
     safety: SafetyClass = SafetyClass.A
     accept_unproven: bool = False
     cold_start_ms: int = 0
@@ -92,7 +94,8 @@ class Verdicts:
             self.kind, self.answered_ms = kind, now_ms
             verdict = Verdict.CONTINUE_AS_MASTER if self._role() in MASTERS else Verdict.ASSUME_MASTERSHIP
             self.answer = Answer("", self.generation, verdict, "the register decides", by="authority")
-            return
+            if not self.policy.shadow:
+                return
         self.shared.effects.append(AskVerdict(kind, self.generation, self.facts(), cause))
 
     def _role(self) -> Role:

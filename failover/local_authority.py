@@ -1,0 +1,117 @@
+"""Keeps the register at the members themselves, for a pair without a third voice; it never makes a lone claim safe.
+
+Each member holds a copy of its own and takes over the peer's when that one is further (HELLO carries it). A claim made
+while both are connected is therefore as safe as the promotion table; a claim made alone is let through here, because
+the caller makes it only on a verdict that `failover.gate` accepted: the verdict is the second signature, and a wrong
+one ends in DIVERGED, never in silence (docs/decisions/0005).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from failover.authority import CasDone, CasOutcome, CasRefused, CasUnknown
+from failover.register import Register, RegisterState, check_form, check_set
+from failover.wire import BadRegisterError, from_message, to_message
+from tandemq.witness.v1 import witness_service_pb2 as pb
+
+
+@dataclass(slots=True)
+class LocalAuthority:
+    """This member's copy of the pair's registers; `attach` it to a store before use."""
+
+    member: str
+    on_change: Callable[[str, bytes], None] = lambda _domain, _register: None
+    """Told (domain, register as bytes) after each change, so that the peer hears of it."""
+    connected: bool = True
+    _read: Callable[[str], bytes | None] = lambda _key: None
+    _write: Callable[[str, bytes], Awaitable[None]] | None = None
+    _registers: dict[str, Register] = field(default_factory=dict)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def attach(self, read: Callable[[str], bytes | None], write: Callable[[str, bytes], Awaitable[None]]) -> None:
+        """Where copies are kept: `write` returns when it is durable."""
+        self._read, self._write = read, write
+
+    def now(self, domain: str) -> Register:
+        """The copy here."""
+        known = self._registers.get(domain)
+        if known is None:
+            stored = self._read(_key(domain))
+            known = Register() if stored is None else from_message(pb.Register.FromString(stored))
+            self._registers[domain] = known
+        return known
+
+    async def get(self, domain: str) -> Register:
+        """See Authority."""
+        return self.now(domain)
+
+    async def compare_and_set(self, domain: str, expected: Register, desired: Register) -> CasOutcome:
+        """See Authority."""
+        if (why := check_form(expected) or check_form(desired)) is not None:
+            return CasUnknown(why)
+        current = self.now(domain)
+        if current == desired and not desired.is_new:
+            return CasDone(current)
+        if (why := check_set(current, expected, desired)) is not None:
+            return CasRefused(current, why)
+        await self._keep(domain, desired)
+        return CasDone(desired)
+
+    async def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
+        """See Authority."""
+        current = self.now(domain)
+        if current.version != expected_version or epoch <= current.epoch or not reason:
+            return CasRefused(current, f"it is at version {current.version}, epoch {current.epoch}")
+        alone = frozenset({holder})
+        nonce = f"{self.member}/forced/{epoch}".encode()
+        desired = Register(current.version + 1, epoch, holder, alone, alone, RegisterState.CLAIMED, nonce)
+        await self._keep(domain, desired)
+        return CasDone(desired)
+
+    def adopt(self, domain: str, told: bytes) -> Awaitable[None] | None:
+        """What the peer's HELLO says. Returns the write to be awaited when it is further than the copy here.
+
+        In force at once: should this process end before it is durable, it is as if the peer had not been heard.
+        Raises BadRegisterError.
+        """
+        register = from_message(pb.Register.FromString(told))
+        if (why := check_form(register)) is not None:
+            raise BadRegisterError(why)
+        current = self.now(domain)
+        if (register.epoch, register.version) <= (current.epoch, current.version):
+            return None
+        return self._keep(domain, register)
+
+    async def _keep(self, domain: str, register: Register) -> None:
+        assert self._write is not None, "attach comes first"
+        self._registers[domain] = register
+        data = to_message(register).SerializeToString()
+        await self._write(_key(domain), data)
+        self.on_change(domain, data)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def told(self, domain: str) -> bytes:
+        """The copy here as HELLO carries it."""
+        return to_message(self.now(domain)).SerializeToString()
+
+    async def watch(self, domain: str) -> AsyncIterator[Register]:
+        """See Authority."""
+        seen: Register | None = None
+        while True:
+            changed, current = self._changed, self.now(domain)
+            if current != seen:
+                seen = current
+                yield current
+            else:
+                await changed.wait()
+
+    async def close(self) -> None:
+        """See Authority."""
+
+
+def _key(domain: str) -> str:
+    return f"register/{domain}"

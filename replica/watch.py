@@ -1,0 +1,112 @@
+"""Watches the peer and this member's own disk, and tells the domains what it sees; decides nothing about mastership.
+
+One per paired manager: the detector's light becomes `on_lost` and `suspect` (rulings.md 9), a write that hangs becomes
+LOCAL_FAULT, and the classifier's questions of this manager are asked through `judge`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from failover.classifier import EventKind
+from failover.detector import Detector, Light
+from replica.node import monotonic_ms
+
+if TYPE_CHECKING:
+    from replica.judge import Judge
+    from replica.link import Link
+    from replica.node import Node
+    from replica.session import Session
+    from tandemq.config import ManagerConfig
+    from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
+
+log = logging.getLogger("tandemq.watch")
+
+WATCH_S = 0.02
+
+
+class Watch:
+    """The peer of one manager, as it is heard."""
+
+    def __init__(self, node: Node, link: Link, config: ManagerConfig, detector: Detector) -> None:
+        self.node = node
+        self.link = link
+        self.config = config
+        self.detector = detector
+        self.judge: Judge | None = None
+        self.started_ms = monotonic_ms()
+        self.heard_us_ms = 0
+        """When the peer last said that it heard this member."""
+        self.last_beat: HeartbeatFrame | None = None
+        self._session: Session | None = None
+
+    def on_beat(self, frame: HeartbeatFrame) -> None:
+        """A heartbeat of the peer."""
+        now = monotonic_ms()
+        self.last_beat = frame
+        self.heard_us_ms = max(self.heard_us_ms, now - frame.heard_ago_ms)
+        self.detector.on_peer_report(now, frame.heard_ago_ms)
+
+    def about(self) -> dict[str, object]:
+        """What a classifier is told besides the domains' own facts."""
+        now, authority = monotonic_ms(), self.node.authority
+        began = self.node.write_began_ms
+        paired = self.node.paired()
+        return {
+            "heard_ago_ms": now - self.link.heard_ms if self.link.heard_ms else now - self.started_ms,
+            "heard_us_ago_ms": now - self.heard_us_ms if self.heard_us_ms else 0,
+            "refused": self.link.refused,
+            "peer_connected": self.link.session is not None,
+            "authority_reachable": authority.connected if authority is not None else False,
+            "uptime_ms": now - self.started_ms,
+            "write_stall_ms": now - began if began else 0,
+            "room_bytes": max(0, min((domain.orders.room_bytes for domain in paired), default=0)),
+        }
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(WATCH_S)
+            now = monotonic_ms()
+            self._look_at_link(now)
+            self._look_at_disk(now)
+
+    def _look_at_link(self, now: int) -> None:
+        link, session = self.link, self.link.session
+        if session is not self._session:
+            if self._session is not None:
+                self.detector.on_link_reset(now)
+            if session is not None:
+                self.detector.on_heard(now)
+                if self.judge is not None:
+                    self.judge.on_connected()
+        self._session = session
+        if session is None and link.refused:
+            self.detector.on_reconnect_refused(now)
+        reading = self.detector.on_tick(now)
+        suspect = reading.paused or (session is not None and reading.light is not Light.GREEN)
+        for domain in self.node.paired():
+            domain.shared.suspect = suspect
+        if reading.light is not Light.RED:
+            return
+        if session is not None:
+            session.close("the peer is silent for longer than the lost time")
+        for domain in self.node.paired():
+            domain.on_lost(now, refused=link.refused, cause=link.why_over)
+            self.node.dispatch(domain)
+
+    def _look_at_disk(self, now: int) -> None:
+        began = self.node.write_began_ms
+        stalled = began and now - began >= self.config.failover.stall_ms
+        for domain in self.node.paired():
+            verdicts = domain.replication.verdicts
+            if not stalled:
+                verdicts.asked.pop(EventKind.LOCAL_FAULT, None)
+            elif domain.replication.serving:
+                verdicts.ask(EventKind.LOCAL_FAULT, now, f"a write has been under way for {now - began} ms")
+                self.node.dispatch(domain)
+
+
+__all__ = ["Watch"]
