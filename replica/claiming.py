@@ -158,6 +158,8 @@ class Claiming(Commit):
         shared.become(Role.MASTER, reason)
         self.lost_at_ms = None if self.connected else self.lost_at_ms
         self.source.stop()
+        if shared.peer not in members:
+            self._record_solo(max(shared.commit_index, shared.log.base_index) + 1)
         self._begin_sync()
         self.advance()
         self.mastership.on_serving()

@@ -41,6 +41,8 @@ class Commit:
         self.epoch_first = 0
         """Log index of the first record of our epoch: nothing commits below it in a new epoch (P10)."""
         self.publishing = False
+        self.recording = 0
+        """Writes of `solo_since` that are not durable yet."""
 
     def _read_register(self, now_ms: int) -> None:
         if not self.reading and self.shared.peer:
@@ -53,6 +55,7 @@ class Commit:
         if self.serving:
             self.source.on_op_ack(ack)
             self.advance()
+            self._confirm()
             if self.register is not None and self._is_synced() and self.shared.link is not Link.PAIRED:
                 self._publish(self.register)
 
@@ -64,6 +67,7 @@ class Commit:
             self.alone_up_to = self.shared.commit_index
         self.required = self.required | {self.shared.peer}
         self.advance()
+        self._confirm()
         register = self.register
         if register is not None and self.shared.peer in register.in_sync_set and register.holder == self.shared.member:
             self._paired()
@@ -75,8 +79,12 @@ class Commit:
 
     def _publish(self, register: Register) -> None:
         # P3: the peer's durable index must reach everything released so far before it may be named.
+        # And it is on disk here that nothing is alone any more: else a later cut of what nobody was told of looked like
+        # the loss of an answer.
         if (
             self.publishing
+            or self.recording
+            or self.shared.state.solo_since
             or self.source.peer_durable < self.shared.commit_index
             or self.shared.peer in register.in_sync_set
         ):
@@ -118,9 +126,30 @@ class Commit:
             return False
         return self.shared.peer not in self.required or (self._is_synced() and not self.shared.suspect)
 
+    def _record_solo(self, solo_since: int) -> None:
+        """Write from where on this member answers alone (0: nothing is alone any more)."""
+        if self.shared.peer and bool(solo_since) is not bool(self.shared.state.solo_since):
+            self.shared.state.solo_since = solo_since
+            self.recording += 1
+            self.shared.persist_state(token=("solo",))
+
+    def _confirm(self) -> None:
+        """The peer is required and holds all that was answered alone, which includes what came before our epoch."""
+        if self.shared.peer in self.required and self.source.peer_durable >= max(self.alone_up_to, self.epoch_first):
+            self._record_solo(0)
+
+    def on_solo_durable(self) -> None:
+        """It is on disk where this member began or ceased to answer alone."""
+        self.recording -= 1
+        self.advance()
+        if self.register is not None and self.serving and self._is_synced() and self.shared.link is not Link.PAIRED:
+            self._publish(self.register)
+
     def advance(self) -> None:
-        """Commit what every required member holds, but nothing before the first record of our epoch (P10)."""
-        if not self.serving:
+        """Commit what every required member holds, but nothing before the first record of our epoch (P10), and nothing
+        alone before it is on disk that we are (`divergence`).
+        """
+        if not self.serving or self.recording:
             return
         shared = self.shared
         if self.source.peer_durable >= self.alone_up_to:

@@ -147,6 +147,8 @@ class Domain:
         if isinstance(token, tuple):
             if token[0] == "epoch":
                 self.replication.on_epoch_durable(token[1])
+            elif token[0] == "solo":
+                self.replication.on_solo_durable()
             elif token[0] == "base":
                 self.target.on_base_durable(token[1], token[2])
                 self.holding.on_following()
@@ -201,6 +203,7 @@ class Domain:
             volatile_floor=shared.volatile_floor,
             owner=shared.state.owner,
             register=shared.told_register,
+            solo_since=shared.state.solo_since,
         )
 
     def on_connected(self) -> None:
@@ -267,7 +270,7 @@ class Domain:
         return True
 
     def _on_sync_begin(self, frame: PeerFrame) -> bool:
-        if not self.replication.may_follow(frame.epoch):
+        if not self.replication.may_follow(frame.epoch, frame.sync_begin):
             return False
         self.target.begin(frame.epoch, frame.sync_begin)
         self.orders.on_following()

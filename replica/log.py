@@ -9,14 +9,12 @@ they are, for the store, the peer and the consumer alike (DESIGN.md 2.3).
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from replica.state import HISTORY_MAX, Boundary
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, build_head, verify
-
-if TYPE_CHECKING:
-    from tandemq.peer.v1.record_pb2 import RecordHeader
+from tandemq.peer.v1.record_pb2 import RecordHeader
 
 RING_BYTES_MAX = 64 << 20
 """Newest records kept in memory for the peer and for delivery; older ones are read from the store."""
@@ -53,6 +51,10 @@ class LogReader(Protocol):
 
     def prefix_at(self, log_index: int) -> Prefix | None:
         """Prefix of the record, or None when it is not held."""
+        ...
+
+    def header_at(self, log_index: int) -> RecordHeader | None:
+        """Header of the record, or None when it is not held or cannot be read."""
         ...
 
 
@@ -159,6 +161,13 @@ class DomainLog:
             return None
         prefix = self._reader.prefix_at(log_index)
         return (prefix.epoch, prefix.digest) if prefix is not None else None
+
+    def header_at(self, log_index: int) -> RecordHeader | None:
+        """What the record is, or None when it is not held any more. Reads the store beyond the ring."""
+        entry = self.get(log_index)
+        if entry is not None:
+            return RecordHeader.FromString(entry.record[PREFIX_SIZE : entry.head_len])
+        return self._reader.header_at(log_index)
 
     def end_of_epoch(self, epoch: int) -> int | None:
         """Last index of an epoch in this log, or None when it has none here."""

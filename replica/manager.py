@@ -37,6 +37,7 @@ from replica.node import Node, monotonic_ms
 from replica.operator import Operator
 from replica.orders import ENQUEUE_STORE_SHARE
 from replica.recovery import open_shared, recover
+from replica.salvage import SalvageFiles
 from replica.service_admin import AdminHandlers
 from replica.service_events import EventHandlers
 from replica.service_pair import pair_handler
@@ -105,6 +106,7 @@ class Manager:
         self._servers: list[grpc.aio.Server] = []
         self._http: HttpServer | None = None
         self._health: health.aio.HealthServicer | None = None
+        self._salvage: SalvageFiles | None = None
         self._closed = asyncio.Event()
         self._incarnation = 0
         self._instance = ""
@@ -135,6 +137,9 @@ class Manager:
             self._authority = authorities.make(config)
         node = Node(store, self._authority, self._limits(MAIN))
         self._node = node
+        salvage = SalvageFiles(directory, pair=config.pair, member=config.member)
+        node.on_salvage = lambda domain, cut: salvage.keep(store, domain.shared.domain, domain.shared.name, cut)
+        self._salvage = salvage
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
         self._incarnation = await incarnation.begin(node)

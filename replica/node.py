@@ -137,7 +137,7 @@ class Node:
         self.on_ask: Callable[[Domain, AskVerdict], None] = lambda _domain, _ask: None
         self.on_note: Callable[[Domain, Note], None] = lambda _domain, _note: None
         self.on_salvage: Callable[[Domain, Salvage], None] = lambda _domain, _salvage: None
-        """Called in the writer's thread, before the transaction that takes the records away."""
+        """Called in the writer's thread, before the transaction that takes records away; StoreFull makes it wait."""
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.write_began_ms = 0
         self.commits = 0
@@ -312,10 +312,10 @@ class Node:
             self._tell(group)
 
     async def _commit(self, loop: asyncio.AbstractEventLoop, group: Group) -> None:
-        for domain, salvage in group.salvage:
-            await loop.run_in_executor(self._writer_pool, self.on_salvage, domain, salvage)
         while True:
             try:
+                for domain, salvage in group.salvage:
+                    await loop.run_in_executor(self._writer_pool, self.on_salvage, domain, salvage)
                 await loop.run_in_executor(self._writer_pool, self.store.commit, group.batch)
             except StoreFull as full:
                 # Nothing was done and nothing of it was answered; room may come back. Enqueues stop at 80 %, so this is

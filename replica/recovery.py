@@ -41,6 +41,18 @@ class StoreReader:
         record = self._store.read(self._domain, log_index)
         return read_prefix(record) if record is not None else None
 
+    def header_at(self, log_index: int) -> RecordHeader | None:
+        """Header of a stored record, or None; also when its checksum fails."""
+        record = self._store.read(self._domain, log_index)
+        if record is None:
+            return None
+        try:
+            verify(record)
+        except CorruptRecord:
+            return None
+        _, header, _ = split(record)
+        return RecordHeader.FromString(bytes(header))
+
 
 def open_shared(
     store: Store, domain: int, name: str, member: str, peer: str, incarnation: int, limits: Limits

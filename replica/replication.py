@@ -15,6 +15,7 @@ from failover.promotion import Claim, Follow, Why, decide, next_epoch
 from failover.register import RegisterState
 from replica.claiming import Claiming
 from replica.claims import ClaimUnderWay, facts_of
+from replica.divergence import diverge, judge, refuse
 from replica.effects import Fail
 from replica.sync_source import Phase
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from replica.shared import Shared
     from replica.sync_source import SyncSource
     from replica.sync_target import SyncTarget
-    from tandemq.peer.v1.peer_service_pb2 import DomainHello
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello, SyncBegin
 
 REGISTER_RETRY_MS = 150
 """Between two reads of an unreadable register: two tries inside the suspect time."""
@@ -59,6 +60,9 @@ class Replication(Claiming):
         shared = self.shared
         self.now_ms = self.started_ms = now_ms
         if shared.peer:
+            if shared.state.diverged:
+                shared.become(Role.DIVERGED, shared.state.diverged)
+                return
             shared.become(Role.PROBE, "started: looking for the peer and the register")
             self._read_register(now_ms)
             return
@@ -275,33 +279,45 @@ class Replication(Claiming):
             if hello.epoch > shared.state.epoch or hello.promised_epoch > shared.state.epoch:
                 self.to_probe("the peer has a higher epoch")
             elif peer_is_master and hello.epoch == shared.state.epoch and hello.owner == shared.peer:
-                self.diverge(hello.epoch)
-            elif peer_is_master or hello.role == Role.DIVERGED.value or self.source.phase is not Phase.IDLE:
+                self._diverge(f"both members owned epoch {hello.epoch}", 0)
+            elif hello.role == Role.DIVERGED.value:
+                self.source.refused()
+                return  # it takes nothing until an operator has chosen
+            elif peer_is_master or self.source.phase is not Phase.IDLE:
                 return  # it will step down on our HELLO; a SYNC already sent stands against an older HELLO (P12)
             else:
                 self.sync_when_read = True
         self._read_register(now_ms)
         self._decide(now_ms)
 
-    def diverge(self, epoch: int) -> None:
-        """Two owners of one number: following would wipe what was acknowledged under our ownership, leading would do
-        so to the peer.
-        """
+    def _diverge(self, why: str, common: int) -> None:
+        """Following would wipe what was acknowledged under our ownership, leading would do so to the peer."""
         self.to_probe("diverged")
-        text = f"both members owned epoch {epoch}; keep both directories, an operator must choose"
-        self.shared.become(Role.DIVERGED, text)
+        diverge(self.shared, why, common)
 
-    def may_follow(self, epoch: int) -> bool:
-        """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12)."""
+    def may_follow(self, epoch: int, begin: SyncBegin) -> bool:
+        """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12). Two histories end in
+        DIVERGED instead, and stay there until an operator chooses.
+        """
         shared = self.shared
+        if shared.role is Role.DIVERGED:
+            refuse(shared, epoch, begin)
+            return False
         if epoch < max(shared.state.epoch, shared.state.promised_epoch) or (
             self.serving and epoch == shared.state.epoch
         ):
             return False
         if epoch == shared.state.epoch and shared.state.owner == shared.member:
-            self.diverge(epoch)
+            self._diverge(f"both members owned epoch {epoch}", 0)
+            refuse(shared, epoch, begin)
             return False
         if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:
+            return False
+        loss = judge(shared, begin)
+        if loss is not None:
+            why = f"the peer's epoch {epoch} lacks what this member acknowledged alone, {loss.first} to {loss.last}"
+            self._diverge(why, loss.common)
+            refuse(shared, epoch, begin)
             return False
         if self.serving:
             self.to_probe(f"the peer is master of epoch {epoch}")

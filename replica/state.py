@@ -48,6 +48,14 @@ class DomainState(msgspec.Struct, omit_defaults=True):
     base_epoch: int = 0
     kept_from: int = 1
     """Every record from here on is held: the journal's retention; live records below it are held one by one."""
+    solo_since: int = 0
+    """First log index that this member acknowledged alone and the peer has not confirmed since; 0 = none. Durable
+    before the first such answer, and 0 again, durably, before the register names the peer (`replica.commit`).
+    """
+    diverged: str = ""
+    """Why this copy is DIVERGED; empty: it is not. Only an operator's word takes it back."""
+    diverged_at: int = 0
+    """Last log index that the peer's history has too, when it diverged; 0 = unknown."""
 
     def encode(self) -> bytes:
         """Bytes for the meta table."""

@@ -83,6 +83,11 @@ class SyncSource:
         self.in_flight_bytes = 0
         self.held_open = 0
 
+    def refused(self) -> None:
+        """The peer has DIVERGED: it takes nothing from us, and is not asked again before it says another HELLO."""
+        self.stop()
+        self.shared.link = Link.HANDSHAKE
+
     # -- where the logs part -------------------------------------------------------------------------------------
 
     def begin(self, hello: DomainHello) -> None:
@@ -284,12 +289,15 @@ class SyncSource:
             self._begin_delta(self.target, full=True)
 
     def on_open_ack(self, ack: OpenAck) -> bool:
-        """True when the peer has verified the transfer; a refusal starts a full one."""
+        """True when the peer has verified the transfer; a refusal starts a full one, but for two histories."""
         if ack.sync_id != self.sync_id or self.phase is Phase.IDLE:
             return False
         if ack.done:
             self.peer_durable = max(self.peer_durable, ack.durable_index)
             return self.phase is Phase.LIVE
+        if ack.diverged:
+            self.refused()
+            return False
         self.stop()
         self.sync_id += 1
         self._begin_full()

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
+from replica.divergence import common_point, cut_above, salvage_above
 from replica.effects import Persist, Rebuild, StopTransfer
 from replica.shared import Pending
 from replica.state import Boundary, checkpoint_key, state_key
@@ -77,6 +78,9 @@ class SyncTarget:
 
     def _begin_full(self, history: list[Boundary], begin: SyncBegin) -> None:
         shared = self.shared
+        why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
+        salvage_above(shared, common_point(shared.log, begin), why)
+        shared.state.solo_since = 0
         shared.mark(DataMark.SYNCING)
         shared.generation += 1
         shared.pending.clear()
@@ -113,10 +117,11 @@ class SyncTarget:
 
     def _begin_delta(self, history: list[Boundary], begin: SyncBegin) -> None:
         shared = self.shared
-        # What is committed is in the master's log as it is in ours: only the tail above it can differ (P10).
-        base = max(begin.base_index, shared.commit_index)
+        base = cut_above(shared, begin)
         cut = base < shared.log.last_index
         if cut:
+            salvage_above(shared, base, f"the master of epoch {shared.state.epoch} does not have it")
+            shared.commit_index = min(shared.commit_index, base)
             shared.generation += 1
             shared.log.cut(base)
             shared.durable_index = min(shared.durable_index, base)
@@ -124,6 +129,7 @@ class SyncTarget:
                 shared.pending.pop()
             for log_index in [index for index in shared.volatile_bodies if index > base]:
                 shared.forget_bodies([log_index])
+        shared.state.solo_since = 0
         shared.log.history = [b for b in history if b.first_index <= base]
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         shared.persist_state(cut=base if cut else None)

@@ -146,6 +146,7 @@ def publish_first(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Replication, "on_open_ack", on_open_ack)
     patch.setattr(Replication, "_on_add_result", on_add_result)
+    patch.setattr(Replication, "_record_solo", lambda _self, _since: None)  # it would hold the publication back
 
 
 def failed_add_drops_the_requirement(patch: pytest.MonkeyPatch) -> None:
@@ -161,7 +162,7 @@ def failed_add_drops_the_requirement(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_sync_is_taken(patch: pytest.MonkeyPatch) -> None:
-    def may_follow(self: Replication, _epoch: int) -> bool:
+    def may_follow(self: Replication, _epoch: int, _begin: Any) -> bool:
         self.to_probe("the peer says so")
         self.shared.become(Role.REPLICA, "follows whoever asks")
         return True

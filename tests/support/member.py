@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Any
 from failover.marks import Role
 from replica.calls import EnqueueCall
 from replica.domain import Domain
-from replica.effects import Deliver, GetRegister, Persist, Rebuild, Reply, RoleChanged, Send, SetRegister, StartTransfer
+from replica.effects import (
+    Deliver,
+    GetRegister,
+    Note,
+    Persist,
+    Rebuild,
+    Reply,
+    RoleChanged,
+    Salvage,
+    Send,
+    SetRegister,
+    StartTransfer,
+)
 from replica.machine import columns_of
 from replica.node import Group
 from replica.recovery import open_shared, rebuild, recover
@@ -21,6 +33,7 @@ from replica.sync_source import FRAME_BYTES_MAX, NeedRead
 from replica.transfer import Receiver, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
+from storage.records import read_prefix
 from tandemq.peer.v1.peer_service_pb2 import Hello, PeerFrame, TransferFrame
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
@@ -67,6 +80,9 @@ class Member:
         self.incarnation = 0
         self.domain: Domain | None = None
         self.epochs_served: list[int] = []
+        self.salvaged: dict[tuple[int, int], bool] = {}
+        """(log index, epoch) of every record that was copied before a cut: whether it was marked as acknowledged."""
+        self.notes: list[str] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -120,6 +136,7 @@ class Member:
     def crash(self, *, written: bool = False) -> None:
         """The process ends. `written`: the batch that was being written reached the disk, but nobody was told."""
         if written and self.writing is not None:
+            self.salvage(self.writing)
             self.store.commit(self.writing.batch)
         self.store = self.store.crash()
         self.domain = None
@@ -155,6 +172,10 @@ class Member:
                     self.outbox.append(frame)
             case GetRegister() | SetRegister():
                 self.pair.calls.append(RegisterCall(self.name, self.incarnation, effect))
+            case Salvage():
+                self.group.salvage.append((domain, effect))
+            case Note(_, text):
+                self.notes.append(text)
             case Rebuild(up_to):
                 self.rebuilds.append((domain.shared.generation, up_to))
             case StartTransfer():
@@ -182,12 +203,20 @@ class Member:
         group, self.writing = self.writing, None
         if group is None:
             return
+        self.salvage(group)
         self.store.commit(group.batch)
         tokens = [token for _, token in group.tokens]
         generation, last_index = group.last.get(NUMBER, (0, 0))
         if last_index or tokens:
             self.core.on_persisted(generation, last_index, tokens)
             self.dispatch(self.core)
+
+    def salvage(self, group: Group) -> None:
+        """What the writer's thread does before the transaction."""
+        for _, cut in group.salvage:
+            for log_index, record in self.store.scan(NUMBER, cut.first, limit_records=100_000, limit_bytes=1 << 30):
+                if log_index <= cut.last:
+                    self.salvaged[log_index, read_prefix(record).epoch] = log_index <= cut.acknowledged_up_to
 
     def commit(self) -> None:
         """Make everything durable that is asked for up to now, and what follows from it."""

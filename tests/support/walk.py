@@ -109,6 +109,9 @@ class Walk:
         length = master.shared.machine.queue_info("v", master.name).length
         require(length == len(kept), f"{length} volatile messages are counted, {len(kept)} have a body")
         self.log_is_dense(master)
+        for member in pair.members.values():
+            flagged = [index for (index, _), acknowledged in member.salvaged.items() if acknowledged]
+            require(not flagged, f"{member.name} lost what it had acknowledged: {flagged}")
 
     def log_is_dense(self, member: Member) -> None:
         log = member.shared.log

@@ -170,16 +170,18 @@ class SyncEnd(_message.Message):
     def __init__(self, sync_id: _Optional[int] = ..., last_index: _Optional[int] = ..., count: _Optional[int] = ..., digest: _Optional[bytes] = ..., state_digest: _Optional[bytes] = ...) -> None: ...
 
 class OpenAck(_message.Message):
-    __slots__ = ("sync_id", "durable_index", "done", "refusal")
+    __slots__ = ("sync_id", "durable_index", "done", "refusal", "diverged")
     SYNC_ID_FIELD_NUMBER: _ClassVar[int]
     DURABLE_INDEX_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    DIVERGED_FIELD_NUMBER: _ClassVar[int]
     sync_id: int
     durable_index: int
     done: bool
     refusal: str
-    def __init__(self, sync_id: _Optional[int] = ..., durable_index: _Optional[int] = ..., done: bool = ..., refusal: _Optional[str] = ...) -> None: ...
+    diverged: bool
+    def __init__(self, sync_id: _Optional[int] = ..., durable_index: _Optional[int] = ..., done: bool = ..., refusal: _Optional[str] = ..., diverged: bool = ...) -> None: ...
 
 class HeldKey(_message.Message):
     __slots__ = ("client_id", "queue", "first_sequence")

@@ -1,0 +1,118 @@
+"""Judges what a SYNC would take away from this member's log; never takes anything away, and asks nobody.
+
+Two histories (decision 0005): this member acknowledged operations alone, from `DomainState.solo_since` on, and
+somebody else became master without them. Following would wipe them in silence, so such a SYNC is refused. Records that
+nobody was told of do not count: an epoch without entries diverges from nothing (DRBD's lazy rule), nor does what a
+master decides by its clock, for the next master decides it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from failover.marks import DataMark, Role
+from replica.effects import Note, Salvage, Send
+from replica.state import Boundary
+from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame
+from tandemq.v1.pair_service_pb2 import PairEventKind
+
+if TYPE_CHECKING:
+    from replica.log import DomainLog
+    from replica.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import SyncBegin
+
+NOBODY_WAS_TOLD = ("role", "expire")
+"""Operations that no client is told of."""
+
+
+class Loss(NamedTuple):
+    """What a SYNC would take away although this member has acknowledged it."""
+
+    common: int
+    """Last log index that both histories have, as far as the SYNC says."""
+    first: int
+    """First operation that would go."""
+    last: int
+
+
+def common_point(log: DomainLog, begin: SyncBegin) -> int:
+    """Highest log index that the sender of this SYNC has as we do.
+
+    A delta proves it by its base. A full transfer is compared by epochs, as the master compares a HELLO: two members
+    that were in one epoch together have the same records in it up to where the shorter one ends (P11).
+    """
+    if not begin.full:
+        return begin.base_index
+    boundaries = [Boundary(b.epoch, b.first_index) for b in begin.history]
+    for position in range(len(boundaries) - 1, -1, -1):
+        mine = log.end_of_epoch(boundaries[position].epoch)
+        if mine is not None:
+            later = boundaries[position + 1 :]
+            return min(mine, later[0].first_index - 1 if later else begin.base_index)
+    return 0
+
+
+def first_operation(log: DomainLog, first: int, held_from: int) -> int:
+    """First log index from there on whose operation somebody may have been told of; 0 when there is none.
+
+    What is not held any more was committed, and counts: it was trimmed, and only the queues' state still shows it.
+    """
+    if first < held_from <= log.last_index:
+        return first
+    for log_index in range(first, log.last_index + 1):
+        header = log.header_at(log_index)
+        if header is None or header.WhichOneof("op") not in NOBODY_WAS_TOLD:
+            return log_index
+    return 0
+
+
+def judge(shared: Shared, begin: SyncBegin) -> Loss | None:
+    """What following would take away of what this member acknowledged alone; None: it may follow."""
+    state, log = shared.state, shared.log
+    if not state.solo_since or state.data in (DataMark.EMPTY, DataMark.SYNCING):
+        return None
+    common = common_point(log, begin)
+    found = first_operation(log, max(common + 1, state.solo_since), state.kept_from)
+    return Loss(common, found, log.last_index) if found else None
+
+
+def cut_above(shared: Shared, begin: SyncBegin) -> int:
+    """Where a delta cuts. What is committed with the peer is in the master's log as in ours, whatever the HELLO said
+    that the SYNC answers (P10, P12); what this member committed alone need not be.
+    """
+    state = shared.state
+    guard = min(shared.commit_index, state.solo_since - 1) if state.solo_since else shared.commit_index
+    return max(begin.base_index, guard)
+
+
+def salvage_above(shared: Shared, common: int, why: str) -> None:
+    """Have what is above the common point copied, if anything in it is an operation; precedes the Persist of the cut.
+
+    Acknowledged: what this member answered alone, which is all that it has while it has a solo index; else what it knew
+    to be committed, for what was acknowledged together is not in a tail.
+    """
+    log = shared.log
+    if shared.state.data in (DataMark.EMPTY, DataMark.SYNCING):
+        return  # what the log says is gone from the store already
+    first = first_operation(log, common + 1, shared.state.kept_from)
+    if first:
+        known = log.last_index if shared.state.solo_since else shared.commit_index
+        shared.effects.append(Salvage(common + 1, log.last_index, known, why))
+        text = f"{common + 1} to {log.last_index} of the log go to salvage: {why}"
+        shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, {"first": str(first)}))
+
+
+def diverge(shared: Shared, why: str, common: int) -> None:
+    """Two histories, for good: neither claims nor serves, over restarts too. The caller has stepped down."""
+    shared.state.diverged = f"{why}; both directories are kept, an operator must choose: tandemq pair resolve"
+    shared.state.diverged_at = common
+    shared.persist_state()
+    shared.become(Role.DIVERGED, shared.state.diverged)
+    facts = {"common": str(common), "last_index": str(shared.log.last_index)}
+    shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_DIVERGENCE, shared.state.diverged, facts))
+
+
+def refuse(shared: Shared, epoch: int, begin: SyncBegin) -> None:
+    """Refuse a SYNC in the epoch of the SYNC, which is not ours: the peer would not hear a lower one (P13)."""
+    refusal = OpenAck(sync_id=begin.sync_id, refusal=shared.state.diverged, diverged=True)
+    shared.effects.append(Send(PeerFrame(domain=shared.domain, epoch=epoch, open_ack=refusal)))

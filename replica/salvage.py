@@ -1,0 +1,283 @@
+"""Keeps what is cut from a log: copies the records to a file before the transaction that takes them away; cuts nothing.
+
+    <data-dir>/salvage/<domain>-<epoch>-<first>-<last>.salvage    epoch: of the last record in it
+
+    magic "TQSALV", 0, version | frame: head | frame: record ... | frame: foot | u64: where the foot begins
+    frame: u32 length, u32 CRC32C, bytes (big-endian). Head and foot are MessagePack, a record is as it was stored.
+
+Called by the writer's thread, so the order is the durability order: the file and its name are fsynced, then the store
+commits. Dying between the two repeats both: the same cut finds the same file and leaves it. A disk without room makes
+the cut wait, as it makes every commit wait: nothing goes that was not copied.
+To change the format: raise the version, read the older ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import re
+import time
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import google_crc32c
+import msgspec
+
+from replica.divergence import NOBODY_WAS_TOLD
+from storage.directory import make_directory, sync_directory
+from storage.errors import CorruptRecord, StoreFull
+from storage.records import ZERO_DIGEST, split
+from tandemq.peer.v1.record_pb2 import RecordHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from replica.effects import Salvage
+    from storage.store import Store
+
+log = logging.getLogger("tandemq.salvage")
+
+MAGIC = b"TQSALV\x00\x01"
+FOLDER = "salvage"
+FILES_MAX = 256
+BYTES_MAX = 1 << 30
+"""All files together: beyond either the oldest go that hold nothing acknowledged. The others only an operator removes.
+"""
+SCAN_RECORDS = 256
+FRAME_BYTES_MAX = 64 << 20
+_FRAME = Struct(">II")
+_OFFSET = Struct(">Q")
+_NAME = re.compile(r"[A-Za-z0-9._-]+\.salvage")
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class SalvageHead(msgspec.Struct):
+    """Where the records come from."""
+
+    pair: str
+    member: str
+    number: int
+    domain: str
+    first: int
+    last: int
+    acknowledged_up_to: int
+    why: str
+    time_ms: int
+
+
+class SalvageFoot(msgspec.Struct):
+    """What is in the file; `operations` are the records that somebody may have been told of."""
+
+    records: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    digest: bytes = ZERO_DIGEST
+    """Chained digest of the last record: two cuts with one digest are one cut."""
+
+
+class SalvageInfo(NamedTuple):
+    """One file."""
+
+    name: str
+    bytes: int
+    head: SalvageHead
+    foot: SalvageFoot
+
+
+class SalvagedRecord(NamedTuple):
+    """One record of a file."""
+
+    log_index: int
+    epoch: int
+    header: RecordHeader
+    body: bytes
+    acknowledged: bool
+
+
+class SalvageFiles:
+    """The salvage of one member."""
+
+    def __init__(self, data_dir: Path, *, pair: str, member: str) -> None:
+        self.directory = data_dir / FOLDER
+        self.pair = pair
+        self.member = member
+
+    # -- writing (the writer's thread) -----------------------------------------------------------------------------
+
+    def keep(self, store: Store, number: int, domain: str, salvage: Salvage) -> None:
+        """As `write`, for the loop."""
+        self.write(store, number, domain, salvage)
+
+    def write(self, store: Store, number: int, domain: str, salvage: Salvage) -> Path | None:
+        """Copy the records; None when there is no operation among those that are on disk.
+
+        Raises StoreFull without room: nothing may be cut then. OSError otherwise: stop the process.
+        """
+        make_directory(self.directory)
+        partial = self.directory / f".{domain}-{salvage.first}.partial"
+        head = SalvageHead(
+            self.pair, self.member, number, domain,
+            salvage.first, salvage.last, salvage.acknowledged_up_to, salvage.why, int(time.time() * 1000),
+        )  # fmt: skip
+        try:
+            with open(partial, "wb", opener=_private) as file:
+                foot, epoch, last = _fill(file, store, head)
+                file.flush()
+                os.fsync(file.fileno())
+            if not foot.operations:
+                partial.unlink()
+                return None
+            path = self._place(partial, f"{domain}-{epoch}-{salvage.first}-{last}", foot)
+        except OSError as error:
+            if error.errno in _NO_SPACE:
+                with contextlib.suppress(OSError):
+                    partial.unlink()
+                raise StoreFull("No room to copy what a cut would take away", str(self.directory)) from error
+            raise
+        log.warning(
+            "domain %s: %d operations of %d to %d, %d of them acknowledged, are in %s: %s",
+            domain, foot.operations, salvage.first, last, foot.acknowledged, path, salvage.why,
+        )  # fmt: skip
+        self._prune()
+        return path
+
+    def _place(self, partial: Path, stem: str, foot: SalvageFoot) -> Path:
+        """Under its name; one that is there already with the same end is the same cut, and was copied first."""
+        for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+            path = self.directory / f"{stem}{suffix}.salvage"
+            if not path.exists():
+                partial.rename(path)
+                sync_directory(self.directory)
+                return path
+            known = self._info(path)
+            if known is not None and known.foot.digest == foot.digest and known.foot.records >= foot.records:
+                partial.unlink()
+                return path
+        raise OSError(errno.EEXIST, "too many salvage files of one name; move some away", stem)
+
+    def _prune(self) -> None:
+        files = self.infos()
+        total = sum(info.bytes for info in files)
+        left = len(files)
+        for info in files:
+            if left <= FILES_MAX and total <= BYTES_MAX:
+                return
+            if not info.foot.acknowledged:
+                log.warning("%s goes: too many salvage files, and nothing in it was acknowledged", info.name)
+                (self.directory / info.name).unlink(missing_ok=True)
+                left -= 1
+                total -= info.bytes
+
+    # -- reading (any thread) --------------------------------------------------------------------------------------
+
+    def infos(self) -> list[SalvageInfo]:
+        """Oldest first; a file that cannot be read is left out, and the log says so."""
+        if not self.directory.is_dir():
+            return []
+        found = [self._info(path) for path in self.directory.glob("*.salvage")]
+        return sorted((info for info in found if info is not None), key=lambda info: (info.head.time_ms, info.name))
+
+    def _info(self, path: Path) -> SalvageInfo | None:
+        try:
+            with path.open("rb") as file:
+                head = _head_of(file)
+                file.seek(-_OFFSET.size, os.SEEK_END)
+                (at,) = _OFFSET.unpack(file.read(_OFFSET.size))
+                file.seek(at)
+                foot = msgspec.msgpack.decode(_read_frame(file), type=SalvageFoot)
+                return SalvageInfo(path.name, os.fstat(file.fileno()).st_size, head, foot)
+        except (OSError, CorruptRecord, msgspec.DecodeError) as error:
+            log.error("salvage file %s cannot be read: %s", path, error)
+            return None
+
+    def info(self, name: str) -> SalvageInfo | None:
+        """One file; None when there is none of that name."""
+        path = self.directory / name
+        return self._info(path) if _NAME.fullmatch(name) and path.is_file() else None
+
+    def records(self, name: str) -> Iterator[SalvagedRecord]:
+        """Its records in order. Raises CorruptRecord where the file is damaged; what came before is good."""
+        if not _NAME.fullmatch(name):
+            return
+        with (self.directory / name).open("rb") as file:
+            head = _head_of(file)
+            count = 0
+            file.seek(-_OFFSET.size, os.SEEK_END)
+            (end,) = _OFFSET.unpack(file.read(_OFFSET.size))
+            file.seek(len(MAGIC))
+            _read_frame(file)
+            while file.tell() < end:
+                prefix, header, body = split(_read_frame(file))
+                count += 1
+                yield SalvagedRecord(
+                    prefix.log_index,
+                    prefix.epoch,
+                    RecordHeader.FromString(bytes(header)),
+                    bytes(body),
+                    prefix.log_index <= head.acknowledged_up_to,
+                )
+            foot = msgspec.msgpack.decode(_read_frame(file), type=SalvageFoot)
+            if count != foot.records:
+                raise CorruptRecord(f"{name} has {count} of {foot.records} records")
+
+
+def is_operation(header: RecordHeader) -> bool:
+    """Whether a client may have been told of it."""
+    return header.WhichOneof("op") not in NOBODY_WAS_TOLD
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _fill(file: BinaryIO, store: Store, head: SalvageHead) -> tuple[SalvageFoot, int, int]:
+    """Everything of the range that the store has; the foot, and epoch and log index of the last record."""
+    foot = SalvageFoot()
+    epoch = last = 0
+    file.write(MAGIC)
+    _write_frame(file, msgspec.msgpack.encode(head))
+    at = head.first
+    while at <= head.last and (rows := store.scan(head.number, at, limit_records=SCAN_RECORDS)):
+        for log_index, record in rows:
+            if log_index > head.last:
+                break
+            # Not verified: what its checksum no longer fits is still better kept than lost.
+            _write_frame(file, record)
+            prefix, header, _ = split(record)
+            foot.records += 1
+            foot.digest, epoch, last = prefix.digest, prefix.epoch, log_index
+            if is_operation(RecordHeader.FromString(bytes(header))):
+                foot.operations += 1
+                foot.acknowledged += log_index <= head.acknowledged_up_to
+        at = rows[-1][0] + 1
+    end = file.tell()
+    _write_frame(file, msgspec.msgpack.encode(foot))
+    file.write(_OFFSET.pack(end))
+    return foot, epoch, last
+
+
+def _write_frame(file: BinaryIO, data: bytes) -> None:
+    file.write(_FRAME.pack(len(data), google_crc32c.value(data)))
+    file.write(data)
+
+
+def _read_frame(file: BinaryIO) -> bytes:
+    start = file.read(_FRAME.size)
+    if len(start) != _FRAME.size:
+        raise CorruptRecord(f"{file.name} ends in the middle")
+    size, crc = _FRAME.unpack(start)
+    data = file.read(size) if size <= FRAME_BYTES_MAX else b""
+    if len(data) != size or google_crc32c.value(data) != crc:
+        raise CorruptRecord(f"{file.name} is damaged at {file.tell() - len(data)}")
+    return data
+
+
+def _head_of(file: BinaryIO) -> SalvageHead:
+    magic = file.read(len(MAGIC))
+    if magic != MAGIC:
+        raise CorruptRecord(f"{file.name} begins with {magic.hex()}: no salvage file, or one of a newer version")
+    return msgspec.msgpack.decode(_read_frame(file), type=SalvageHead)

@@ -1,0 +1,232 @@
+"""The stories of two histories: who is stopped, what is kept. Each raises only if a rule is broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from failover.marks import DataMark, Role
+from failover.register import RegisterState
+from tests.support.checks import require
+from tests.support.clients import Producer, remaining
+from tests.support.pair import NAME, NUMBER, Member, Pair
+from tests.support.stories import paired, solo
+
+ALONE = 5
+
+
+def force(pair: Pair, member: Member) -> None:
+    """An operator's word at the witness: this member alone is in force, whatever the other one has acknowledged."""
+    alone = frozenset({member.name})
+    register = pair.register
+    pair.registers._registers[NAME] = replace(
+        register,
+        version=register.version + 1,
+        epoch=register.epoch + 1,
+        holder=member.name,
+        in_sync_set=alone,
+        committed_set=alone,
+        state=RegisterState.COMMITTED,
+        nonce=b"operator",
+    )
+    pair.seen.clear()
+    pair.checks.highest = None  # forced actions excuse what they say that they cost
+
+
+def forced() -> tuple[Pair, Producer, Producer]:
+    """A acknowledges `ALONE` operations alone and crashes; an operator forces B, which serves others alone."""
+    pair, x = paired()
+    solo(pair, pair.a)
+    for _ in range(ALONE):
+        x.send(pair.a)
+    pair.settle(300)
+    require(all(op.done is not None and op.done.copies == 1 for op in x.ops[1:]), "A answers alone")
+    pair.crash(pair.a)
+    pair.b.start()
+    force(pair, pair.b)
+    pair.b.lost(refused=True)
+    pair.settle(1000)
+    require(pair.b.serving, f"B was forced: {pair.describe()}")
+    y = Producer(pair, "y")
+    y.send(pair.b)
+    pair.settle(300)
+    require(y.ops[0].done is not None, "B answers alone")
+    return pair, x, y
+
+
+def contents(member: Member) -> list[bytes]:
+    return [payload for _, payload in remaining(member)]
+
+
+def meet(pair: Pair) -> None:
+    """A comes back and meets B."""
+    pair.a.start()
+    pair.connect()
+    pair.settle(3000)
+
+
+def old_master_returns() -> None:
+    """Following B would wipe what A acknowledged: A keeps it and says so, B goes on."""
+    pair, _, _ = forced()
+    held = pair.a.store.bounds(NUMBER)
+    meet(pair)
+    require(pair.a.store.bounds(NUMBER) == held, "acknowledged operations were cut")
+    require(pair.a.role is Role.DIVERGED, f"A took part: {pair.describe()}")
+    require(not pair.a.serving and pair.b.serving, "B goes on, A does not serve")
+    require("alone" in pair.a.shared.state.diverged, "A says why")
+
+
+def restarts_diverged() -> None:
+    """A restart, a new connection and a loss of B change nothing of it."""
+    pair, _, _ = forced()
+    held = pair.a.store.bounds(NUMBER)
+    meet(pair)
+    pair.crash(pair.a)
+    meet(pair)
+    require(pair.a.role is Role.DIVERGED, f"a restart made A forget: {pair.describe()}")
+    syncs = pair.b.core.source.sync_id
+    pair.disconnect()
+    pair.connect()
+    pair.settle(3000)
+    require(pair.b.core.source.sync_id == syncs, "B begins a transfer that A will refuse, again and again")
+    pair.crash(pair.b)
+    pair.a.lost(refused=True)
+    pair.settle(3000)
+    require(pair.a.role is Role.DIVERGED and not pair.a.serving, f"A takes part: {pair.describe()}")
+    require(pair.a.store.bounds(NUMBER) == held, "acknowledged operations were cut")
+
+
+def meets_while_serving() -> None:
+    """A never stopped serving alone when B was forced: it stops, and nothing of it is cut."""
+    pair, x = paired()
+    solo(pair, pair.a)
+    for _ in range(ALONE):
+        x.send(pair.a)
+    pair.settle(300)
+    pair.b.start()
+    force(pair, pair.b)
+    pair.b.lost(refused=True)
+    pair.quiesce(link=False)
+    for _ in range(20):
+        pair.tick(100)
+        for call in [call for call in pair.calls if call.member == "b"]:
+            pair.answer(call)
+        pair.b.commit()
+    require(pair.b.serving, f"B was forced: {pair.describe()}")
+    pair.connect()
+    pair.settle(3000)
+    require(pair.a.role is Role.DIVERGED, f"A took part: {pair.describe()}")
+    require(contents(pair.a) == [op.payload for op in x.ops], "acknowledged operations were cut")
+
+
+def epoch_without_entries() -> None:
+    """A served alone and nobody asked it anything: DRBD's lazy rule. It follows the forced B."""
+    pair, _ = paired()
+    solo(pair, pair.a)
+    pair.crash(pair.a)
+    pair.b.start()
+    force(pair, pair.b)
+    pair.b.lost(refused=True)
+    pair.settle(1000)
+    y = Producer(pair, "y")
+    y.send(pair.b)
+    pair.settle(300)
+    pair.a.start()
+    pair.heal()
+    require(pair.a.role is Role.REPLICA, f"nothing was lost, and yet: {pair.describe()}")
+    pair.checks.equal()
+
+
+def died_before_it_was_written() -> None:
+    """A wins the solo epoch with an operation of the last one in its log, and dies before it is on disk that it is
+    alone: the operation was not answered.
+    """
+    pair, x = paired()
+    pair.cut()
+    op = x.send(pair.a)
+    pair.a.commit()
+    pair.crash(pair.b)
+    pair.a.lost(refused=True)
+    pair.quiesce(keep=("committing",))
+    pair.answer(pair.call(pair.a, "committing"))
+    require(pair.a.serving, "the register has agreed")
+    told = op.done is not None
+    pair.crash(pair.a)
+    pair.a.start()
+    require(not told or pair.a.shared.state.solo_since > 0, "answered alone, and nobody will know")
+
+
+def ordinary_tail() -> None:
+    """A dies with a record that only it has, unanswered; B goes on. The cut tail is copied, nothing is marked in it."""
+    pair, x = paired()
+    pair.cut()
+    op = x.send(pair.a)
+    pair.a.commit()
+    last = pair.a.shared.log.last_index
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(1000)
+    pair.a.start()
+    pair.heal()
+    require(op.done is None, "nobody was answered")
+    require((last, 1) in pair.a.salvaged, "a cut operation vanished")
+    require(not any(pair.a.salvaged.values()), "nothing of it was acknowledged")
+
+
+def dies_before_the_cut() -> None:
+    """As the ordinary tail; A dies between the copy and the cut, and does both again."""
+    pair, x = paired()
+    pair.cut()
+    x.send(pair.a)
+    pair.a.commit()
+    last = pair.a.shared.log.last_index
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(1000)
+    pair.a.start()
+    pair.connect()
+    pair.quiesce(disks="b")
+    pair.a.write()
+    assert pair.a.writing is not None
+    require(pair.a.writing.salvage, "the cut is asked for, and nothing is copied first")
+    pair.a.salvage(pair.a.writing)
+    pair.crash(pair.a)
+    require(pair.a.store.read(NUMBER, last) is not None, "the cut did not happen")
+    pair.heal()
+    require(set(pair.a.salvaged) == {(last, 1)}, "the same records are copied, once")
+    pair.checks.equal()
+
+
+def full_transfer_wipes() -> None:
+    """B has trimmed its log: A's tail goes with everything else, and is copied first."""
+    from tests.support.walk import trim
+
+    pair, x = paired()
+    pair.cut()
+    x.send(pair.a)
+    pair.a.commit()
+    last = pair.a.shared.log.last_index
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(1000)
+    y = Producer(pair, "y")
+    for _ in range(3):
+        y.send(pair.b)
+        pair.settle(200)
+    trim(pair.b)
+    pair.b.commit()
+    pair.a.start()
+    pair.heal()
+    require((last, 1) in pair.a.salvaged, "a wiped operation vanished")
+    require(pair.a.shared.state.data is DataMark.IN_SYNC, "A is whole again")
+
+
+ALL = (
+    old_master_returns,
+    restarts_diverged,
+    meets_while_serving,
+    epoch_without_entries,
+    died_before_it_was_written,
+    ordinary_tail,
+    dies_before_the_cut,
+    full_transfer_wipes,
+)

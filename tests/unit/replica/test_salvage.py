@@ -1,0 +1,128 @@
+"""Salvage files: what is in them, what is left out, what is kept for how long, and what a full disk does."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import replica.salvage
+from replica.effects import Salvage
+from replica.salvage import SalvageFiles
+from storage.errors import CorruptRecord, StoreFull
+from storage.memory import MemoryStore
+from storage.records import ZERO_DIGEST, assemble, build_head
+from storage.store import Append, WriteBatch
+from tandemq.peer.v1.record_pb2 import EnqueueOp, ExpireOp, RecordHeader, RoleOp
+
+DOMAIN = 7
+
+
+def filled(*kinds: str) -> MemoryStore:
+    """A store with one record of each kind, from log index 1."""
+    store = MemoryStore(member="a", instance=b"a" * 16)
+    digest = ZERO_DIGEST
+    for log_index, kind in enumerate(kinds, 1):
+        header = {
+            "enqueue": RecordHeader(enqueue=EnqueueOp(queue_id=1, count=1, first_index=log_index)),
+            "role": RecordHeader(role=RoleOp(owner="a")),
+            "expire": RecordHeader(expire=ExpireOp(lease_ids=[1])),
+        }[kind].SerializeToString()
+        body = b"body %d" % log_index if kind == "enqueue" else b""
+        head, digest = build_head(
+            flags=0, domain=DOMAIN, epoch=3, log_index=log_index, header=header, body=body, previous_digest=digest
+        )
+        store.commit(WriteBatch(appends=[Append(DOMAIN, log_index, assemble(head, body))]))
+    return store
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> SalvageFiles:
+    return SalvageFiles(tmp_path, pair="p", member="a")
+
+
+def test_invariant14_what_is_cut_is_in_the_file_and_says_what_was_acknowledged(files: SalvageFiles) -> None:
+    store = filled("role", "enqueue", "enqueue", "expire", "enqueue")
+    path = files.write(store, DOMAIN, "main", Salvage(2, 5, 3, "because"))
+    assert path is not None
+    assert path.name == "main-3-2-5.salvage"
+    (info,) = files.infos()
+    assert (info.head.first, info.head.last, info.head.why, info.head.domain) == (2, 5, "because", "main")
+    assert (info.foot.records, info.foot.operations, info.foot.acknowledged) == (4, 3, 2)
+    records = list(files.records(path.name))
+    assert [(r.log_index, r.epoch, r.body, r.acknowledged) for r in records] == [
+        (2, 3, b"body 2", True),
+        (3, 3, b"body 3", True),
+        (4, 3, b"", False),
+        (5, 3, b"body 5", False),
+    ]
+
+
+def test_what_nobody_was_told_of_makes_no_file(files: SalvageFiles) -> None:
+    assert files.write(filled("role", "expire", "role"), DOMAIN, "main", Salvage(1, 3, 3, "")) is None
+    assert files.write(filled("role"), DOMAIN, "main", Salvage(2, 9, 9, "never on disk")) is None
+    assert files.infos() == []
+    assert list(files.directory.iterdir()) == []
+
+
+def test_the_same_cut_again_keeps_the_first_copy_and_another_one_gets_a_name_of_its_own(files: SalvageFiles) -> None:
+    store = filled("enqueue", "enqueue")
+    first = files.write(store, DOMAIN, "main", Salvage(1, 2, 2, "first"))
+    again = files.write(store, DOMAIN, "main", Salvage(1, 2, 0, "again"))
+    other = files.write(filled("role", "enqueue"), DOMAIN, "main", Salvage(1, 2, 0, "other"))
+    assert first == again
+    assert [info.head.why for info in files.infos()] in (["first", "other"], ["other", "first"])
+    assert other is not None
+    assert other.name == "main-3-1-2-2.salvage"
+
+
+def test_a_full_disk_refuses_the_cut_and_leaves_nothing(files: SalvageFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", real)
+        raise OSError(errno.ENOSPC, "No space left on device", str(descriptor))
+
+    monkeypatch.setattr(os, "fsync", full)
+    files.directory.mkdir()
+    with pytest.raises(StoreFull, match="No room to copy"):
+        files.write(filled("enqueue"), DOMAIN, "main", Salvage(1, 1, 1, ""))
+    assert list(files.directory.iterdir()) == []
+    assert files.write(filled("enqueue"), DOMAIN, "main", Salvage(1, 1, 1, "")) is not None
+
+
+def test_too_many_files_go_oldest_first_but_never_what_was_acknowledged(
+    files: SalvageFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica.salvage, "FILES_MAX", 2)
+    store = filled(*["enqueue"] * 9)
+    for first, acknowledged in ((1, 9), (2, 9), (3, 0), (4, 0), (5, 9)):
+        files.write(store, DOMAIN, "main", Salvage(first, 9, acknowledged, ""))
+    assert [info.head.first for info in files.infos()] == [1, 2, 5]
+
+
+@pytest.mark.parametrize("at", [3, 20, 200, -30, -3])
+def test_damage_is_said_and_never_read_as_something_else(files: SalvageFiles, at: int) -> None:
+    path = files.write(filled("enqueue", "enqueue"), DOMAIN, "main", Salvage(1, 2, 2, ""))
+    assert path is not None
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    with pytest.raises((CorruptRecord, OSError)):
+        list(files.records(path.name))
+
+
+def test_a_name_leads_nowhere_else(files: SalvageFiles, tmp_path: Path) -> None:
+    (tmp_path / "secret.salvage").write_bytes(b"x")
+    assert files.info("../secret.salvage") is None
+    assert list(files.records("../secret.salvage")) == []
+
+
+def test_a_file_of_a_newer_version_is_left_out_of_the_list(files: SalvageFiles, caplog: Any) -> None:
+    files.directory.mkdir()
+    (files.directory / "x.salvage").write_bytes(b"TQSALV\x00\x09" + bytes(100))
+    assert files.infos() == []
+    assert "newer version" in caplog.text
