@@ -64,13 +64,7 @@ class Workload:
             async with self.observer.watching(), asyncio.TaskGroup() as tasks:
                 producing = [tasks.create_task(self._produce(client, number)) for number in range(self.producers)]
                 consuming = tasks.create_task(self._consume(client))
-                try:
-                    yield self
-                except BaseException:
-                    consuming.cancel()
-                    for task in producing:
-                        task.cancel()
-                    raise
+                yield self  # what is raised there ends the tasks: the group cancels them
                 self._over = True
                 await asyncio.gather(*producing)
                 await self._drained(client)
