@@ -7,10 +7,13 @@ tandemq.v1.Reason without its prefix; to a member every one of them means "unkno
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
@@ -32,9 +35,14 @@ from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
 SERVICE_NAME = pb.DESCRIPTOR.services_by_name["WitnessService"].full_name
 PAIR_BYTES_MAX, DOMAIN_BYTES_MAX, MEMBER_BYTES_MAX = 64, 255, 64  # with version below LMDB's 511 bytes for a key
 WATCH_COUNT_MAX = 20_000
+REASON_BYTES_MAX = 1_000
 _NAME = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*", re.ASCII)
 
 _Context: TypeAlias = grpc.aio.ServicerContext[object, object]
+_Write: TypeAlias = pb.CompareAndSetRequest | pb.ForceRegisterRequest
+_Work: TypeAlias = Callable[[], tuple[Register, str | None]]
+
+log = logging.getLogger("tandemq.witness")
 
 
 class WitnessServer:
@@ -128,17 +136,38 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
 
     async def ListRegisters(  # noqa: N802 (the contract's name)
         self,
-        request: pb.ListRegistersRequest,  # noqa: ARG002
+        request: pb.ListRegistersRequest,
         context: _Context,
     ) -> pb.ListRegistersResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not there yet")
+        await self._check_serving(context)
+        if request.pair:
+            await _check_names(context, pair=request.pair)
+        registers = [
+            pb.NamedRegister(pair=pair, domain=domain, register=to_message(register))
+            for pair, domain, register in self._store.registers(request.pair)
+        ]
+        return pb.ListRegistersResponse(
+            registers=registers, register_count_max=self._store.register_count_max, version=_version()
+        )
 
     async def ForceRegister(  # noqa: N802 (the contract's name)
         self,
-        request: pb.ForceRegisterRequest,  # noqa: ARG002
+        request: pb.ForceRegisterRequest,
         context: _Context,
     ) -> pb.ForceRegisterResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not there yet")
+        await self._check_serving(context)
+        await _check_names(context, pair=request.pair, domain=request.domain, member=request.holder)
+        if len(request.reason.encode()) > REASON_BYTES_MAX:
+            text = f"reason has {len(request.reason.encode())} bytes, at most {REASON_BYTES_MAX}"
+            await _abort(context, code_pb2.INVALID_ARGUMENT, common_pb2.REASON_BAD_REQUEST, text)
+        nonce = os.urandom(16)
+        register, why_not = await self._write(context, request, lambda: self._store.force(request, nonce))
+        outcome = f"refused: {why_not}" if why_not else f"version {register.version}, epoch {register.epoch}"
+        log.warning(
+            "an operator's word from %s: %s/%s to %s: %s; reason: %s",
+            *(context.peer(), request.pair, request.domain, request.holder, outcome, request.reason),
+        )
+        return pb.ForceRegisterResponse(done=why_not is None, register=to_message(register), refusal=why_not or "")
 
     async def CompareAndSet(  # noqa: N802 (the contract's name)
         self, request: pb.CompareAndSetRequest, context: _Context
@@ -151,17 +180,20 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
             current = self._store.get(request.pair, request.domain)
             why = f"{request.member!r} asks for a register held by {request.desired.holder!r}"
             return pb.CompareAndSetResponse(done=False, register=to_message(current), refusal=why)
+        register, why_not = await self._write(context, request, lambda: self._store.compare_and_set(request))
+        return pb.CompareAndSetResponse(done=why_not is None, register=to_message(register), refusal=why_not or "")
+
+    async def _write(self, context: _Context, request: _Write, work: _Work) -> tuple[Register, str | None]:
         loop = asyncio.get_running_loop()
         try:
             # A set that has begun goes on when its caller gives up: to the caller it is unknown, and may land (P1).
-            register, why_not = await loop.run_in_executor(self._writer, self._set, request, loop)
+            return await loop.run_in_executor(self._writer, self._set, request, work, loop)
         except QuotaExceededError as error:
             await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_QUOTA_EXCEEDED, str(error))
         except StoreFullError as error:
             await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_STORAGE_FULL, str(error))
         except StoreBrokenError as error:
             await _abort(context, code_pb2.INTERNAL, common_pb2.REASON_CORRUPT_STORE, str(error))
-        return pb.CompareAndSetResponse(done=why_not is None, register=to_message(register), refusal=why_not or "")
 
     async def WatchRegister(  # noqa: N802 (the contract's name)
         self, request: pb.WatchRegisterRequest, context: _Context
@@ -198,10 +230,10 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(None, self._writer.shutdown)
 
-    def _set(self, request: pb.CompareAndSetRequest, loop: asyncio.AbstractEventLoop) -> tuple[Register, str | None]:
+    def _set(self, request: _Write, work: _Work, loop: asyncio.AbstractEventLoop) -> tuple[Register, str | None]:
         """On the writer's thread, where it runs to its end even if nobody waits for the answer any more."""
         try:
-            return self._store.compare_and_set(request)
+            return work()
         except StoreBrokenError:
             loop.call_soon_threadsafe(self._failed.set)
             raise
@@ -217,8 +249,10 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
             await _abort(context, code_pb2.INTERNAL, common_pb2.REASON_CORRUPT_STORE, "the witness's disk failed")
 
 
-async def _check_names(context: _Context, *, pair: str, domain: str, member: str | None = None) -> None:
-    limits = [("pair", pair, PAIR_BYTES_MAX), ("domain", domain, DOMAIN_BYTES_MAX)]
+async def _check_names(context: _Context, *, pair: str, domain: str | None = None, member: str | None = None) -> None:
+    limits = [("pair", pair, PAIR_BYTES_MAX)]
+    if domain is not None:
+        limits.append(("domain", domain, DOMAIN_BYTES_MAX))
     if member is not None:
         limits.append(("member", member, MEMBER_BYTES_MAX))
     for what, name, bytes_max in limits:
@@ -240,6 +274,13 @@ async def _check_registers(context: _Context, request: pb.CompareAndSetRequest) 
             why = str(error)
         if why is not None:
             await _abort(context, code_pb2.INVALID_ARGUMENT, common_pb2.REASON_BAD_REQUEST, f"{what}: {why}")
+
+
+def _version() -> str:
+    try:
+        return version("tandemq")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def _name_fault(what: str, name: str, bytes_max: int) -> str | None:

@@ -23,7 +23,7 @@ from pathlib import Path
 import google_crc32c
 import lmdb
 
-from failover.register import Register, check_set
+from failover.register import Register, check_force, check_set, forced
 from failover.wire import BadRegisterError, from_message, to_message
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
@@ -61,7 +61,6 @@ class WitnessStore:
     def __init__(
         self, data_dir: Path, *, register_count_max: int = REGISTER_COUNT_MAX, map_bytes: int = MAP_BYTES
     ) -> None:
-        self._register_count_max = register_count_max
         self._broken: str | None = None
         data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         with ExitStack() as opened:
@@ -73,6 +72,7 @@ class WitnessStore:
             )
             opened.callback(self._env.close)
             self._registers = self._load()
+            self.register_count_max = register_count_max
             self._opened = opened.pop_all()
 
     def get(self, pair: str, domain: str) -> Register:
@@ -96,8 +96,44 @@ class WitnessStore:
             return current, None  # a repetition of the set that is in force: the nonce says so
         if (why := check_set(current, expected, desired)) is not None:
             return current, why
-        if current.is_new and len(self._registers) >= self._register_count_max:
-            raise QuotaExceededError(f"this witness keeps {self._register_count_max} registers and has them all")
+        self._put(key, current, desired, request)
+        return desired, None
+
+    def force(self, request: pb.ForceRegisterRequest, nonce: bytes) -> tuple[Register, str | None]:
+        """As `compare_and_set`, by an operator's word: only `check_force` objects, and only the holder may claim next.
+
+        In the journal it stands as a set by "operator: REASON".
+        """
+        if self._broken is not None:
+            raise StoreBrokenError(self._broken)
+        key = _key(request.pair, request.domain)
+        current = self._registers.get(key, Register())
+        epoch, holder = request.epoch, request.holder
+        if (why := check_force(current, request.expected_version, epoch, holder, request.reason)) is not None:
+            return current, why
+        desired = forced(current, epoch=epoch, holder=holder, nonce=nonce)
+        journalled = pb.CompareAndSetRequest(
+            pair=request.pair,
+            domain=request.domain,
+            expected=to_message(current),
+            desired=to_message(desired),
+            member=f"operator: {request.reason}",
+        )
+        self._put(key, current, desired, journalled)
+        return desired, None
+
+    def registers(self, pair: str = "") -> list[tuple[str, str, Register]]:
+        """(pair, domain, register) of one pair, or of all, sorted."""
+        found = []
+        for key, register in sorted(self._registers.items()):
+            owner, _, domain = key.decode().partition("\0")
+            if pair in ("", owner):
+                found.append((owner, domain, register))
+        return found
+
+    def _put(self, key: bytes, current: Register, desired: Register, request: pb.CompareAndSetRequest) -> None:
+        if current.is_new and len(self._registers) >= self.register_count_max:
+            raise QuotaExceededError(f"this witness keeps {self.register_count_max} registers and has them all")
         try:
             with self._env.begin(write=True) as txn:
                 txn.put(key, _sealed(to_message(desired).SerializeToString()), db=self._registers_db)
@@ -112,7 +148,6 @@ class WitnessStore:
             self._broken = str(error)
             raise StoreBrokenError(self._broken) from error
         self._registers[key] = desired
-        return desired, None
 
     def journal(self, pair: str, domain: str) -> Iterator[tuple[int, pb.CompareAndSetRequest]]:
         """The last sets of one register, oldest first, each with its wall time in milliseconds."""
