@@ -72,6 +72,8 @@ class DomainLog:
         self.history: list[Boundary] = []
         self.ring: deque[Entry] = deque()
         self.ring_bytes = 0
+        self.appended_bytes = 0
+        """Of all records since the process started; only grows."""
         self._reader = reader
 
     def restore(self, last_index: int, last_epoch: int, digest: bytes, history: list[Boundary]) -> None:
@@ -120,6 +122,7 @@ class DomainLog:
         self.last_index, self.last_epoch, self.digest = entry.log_index, entry.epoch, entry.digest
         self.ring.append(entry)
         self.ring_bytes += len(entry.record)
+        self.appended_bytes += len(entry.record)
         while self.ring_bytes > RING_BYTES_MAX and len(self.ring) > 1:
             self.ring_bytes -= len(self.ring.popleft().record)
 

@@ -156,8 +156,10 @@ class Manager:
             members.is_late = lambda: self.detector.is_late(monotonic_ms())
         self._members = members
         await self._open_domains(node, members)
-        self._operator = operator = Operator(EventLog(directory, config.member), members)
+        self._operator = operator = Operator(EventLog(directory, config.member), members, config)
+        operator.authority_reachable = lambda: self._authority is not None and self._authority.connected
         node.spawn(operator.events.run())
+        node.spawn(operator.run())
         node.on_role = self._on_role
         node.on_note = operator.on_note
         if config.pair:
@@ -291,9 +293,15 @@ class Manager:
 
     async def _serve(self, members: Members) -> None:
         config = self.config
-        status = StatusHandlers(members, instance_id=self._instance, incarnation=self._incarnation, facts=self._facts)
-        clients = grpc.aio.server(options=SERVER_OPTIONS)
         assert self._operator is not None
+        status = StatusHandlers(
+            members,
+            self._operator,
+            instance_id=self._instance,
+            incarnation=self._incarnation,
+            facts=self._facts,
+        )
+        clients = grpc.aio.server(options=SERVER_OPTIONS)
         pair = pair_handler(status.methods(), EventHandlers(self._operator.events, members.by_name).methods())
         handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), status.manager_handler(), pair]
         clients.add_generic_rpc_handlers(handlers)

@@ -1,5 +1,5 @@
-"""What an operator of this member sees and has ordered: turns what happens into events. Decides nothing about
-mastership.
+"""What an operator of this member sees: turns what happens into events, and the cores' state into facts for status.
+Decides nothing about mastership.
 
 Everything that the cores, the link and the manager report goes through `note`; other modules call it too, with the kind
 of event that they are about.
@@ -7,29 +7,79 @@ of event that they are about.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Protocol
 
+from failover.classifier import SafetyClass
 from failover.marks import Role
+from replica import forecast
+from replica.lag import Behind, Lag
+from replica.node import monotonic_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from replica.domain import Domain
     from replica.effects import Note, RoleChanged
     from replica.events import EventLog
     from replica.members import Members
+    from tandemq.config import ManagerConfig
 
-K = PairEventKind
+SAMPLE_S = 0.05
+WORDS = {
+    Role.PROBE: "looks for a master",
+    Role.REPLICA: "follows",
+    Role.MASTER: "is master",
+    Role.MASTER_SUSPENDED: "acknowledges nothing",
+    Role.CEDING: "hands over",
+    Role.FAILED: "has failed",
+    Role.DIVERGED: "has a history of its own",
+    Role.MAINTENANCE: "is in maintenance",
+}
+
+
+class Decider(Protocol):
+    """Who is asked about a lost peer, as far as an operator is concerned; see replica.judge."""
+
+    name: str
+    safety: SafetyClass
+    paused: bool
+
+    def waiting_event_id(self) -> str:
+        """The absence of the peer that waits for a verdict; empty when none does."""
+        ...
+
+    def decide(self, domain_name: str, event_id: str, verdict: int, reason: str) -> tuple[bool, str, str]:
+        """An operator's verdict: whether it was taken, one sentence, the event."""
+        ...
+
+    async def pause(self, *, paused: bool) -> None:
+        """Whether verdicts are only recorded; durable when this returns."""
+        ...
 
 
 class Operator:
     """One member's reports to whoever runs it."""
 
-    def __init__(self, events: EventLog, members: Members) -> None:
+    def __init__(self, events: EventLog, members: Members, config: ManagerConfig) -> None:
         self.events = events
         self.members = members
+        self.config = config
+        self.judge: Decider | None = None
+        self.maintenance = False
+        self.authority_reachable: Callable[[], bool] = lambda: False
+        self.transitions: dict[tuple[str, str], int] = {}
+        """(domain, role): how often the role was taken since the start."""
+        self.verdicts: dict[tuple[str, str], int] = {}
+        """(verdict, effect): how often."""
+        self.alone_s: dict[str, float] = {}
+        """Domain: seconds that it was served with one copy since the start."""
         self._roles: dict[str, Role] = {}
+        self._lag: dict[str, Lag] = {}
+        self._was_reachable: bool | None = None
+
+    # -- events ----------------------------------------------------------------------------------------------------
 
     def note(
         self, kind: PairEventKind | int, text: str, domain: Domain | None = None, facts: Mapping[str, str] | None = None
@@ -43,6 +93,9 @@ class Operator:
 
     def on_note(self, domain: Domain, note: Note) -> None:
         """A core or a shell of a domain has something to say."""
+        if note.kind == PairEventKind.PAIR_EVENT_KIND_VERDICT and note.facts:
+            key = (note.facts.get("verdict", ""), note.facts.get("effect", ""))
+            self.verdicts[key] = self.verdicts.get(key, 0) + 1
         self.note(note.kind, note.text, domain, note.facts)
 
     def on_role(self, domain: Domain, change: RoleChanged) -> None:
@@ -50,6 +103,8 @@ class Operator:
         shared = domain.shared
         role, before = Role(change.role), self._roles.get(shared.name, Role.INIT)
         self._roles[shared.name] = role
+        key = (shared.name, role.name)
+        self.transitions[key] = self.transitions.get(key, 0) + 1
         facts = {
             "from": before.name,
             "to": role.name,
@@ -58,11 +113,94 @@ class Operator:
             "log_index": str(shared.log.last_index),
             "in_sync_set": ",".join(sorted(domain.replication.required or shared.state.in_sync_set)),
         }
-        text = f"{before.name} to {role.name} in epoch {change.epoch}: {change.reason}"
+        text = f"{shared.member} {WORDS.get(role, role.name)}: {change.reason}"
         self.events.add(
-            K.PAIR_EVENT_KIND_ROLE, text, domain=shared.name, epoch=change.epoch, role=role.value, facts=facts
+            PairEventKind.PAIR_EVENT_KIND_ROLE,
+            text,
+            domain=shared.name,
+            epoch=change.epoch,
+            role=role.value,
+            facts=facts,
         )
 
     def on_link(self, text: str, facts: Mapping[str, str] | None = None) -> None:
         """The connection to the peer began or ended, or the peer counts as lost."""
-        self.note(K.PAIR_EVENT_KIND_LINK, text, None, facts)
+        self.note(PairEventKind.PAIR_EVENT_KIND_LINK, text, None, facts)
+
+    # -- samples ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Sample how far the peer is behind, and whether the authority answers."""
+        while True:
+            await asyncio.sleep(SAMPLE_S)
+            now = monotonic_ms()
+            for domain in self.members.node.paired():
+                self._sample(domain, now)
+            self._watch_authority()
+
+    def _sample(self, domain: Domain, now_ms: int) -> None:
+        shared, replication = domain.shared, domain.replication
+        lag = self._lag.setdefault(shared.name, Lag())
+        if not replication.serving:
+            self._lag[shared.name] = kept = Lag()
+            kept.peer_index = replication.verdicts.peer_index or lag.peer_index
+            return
+        durable = domain.source.peer_durable or (0 if lag.peer_index else replication.verdicts.peer_index)
+        lag.sample(shared.log.last_index, shared.log.appended_bytes, durable, now_ms)
+        if shared.peer not in replication.required:
+            self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + SAMPLE_S
+
+    def _watch_authority(self) -> None:
+        name = self.config.authority
+        reachable = self.authority_reachable()
+        if name == "none" or reachable is self._was_reachable:
+            return
+        first, self._was_reachable = self._was_reachable is None, reachable
+        if first and reachable:
+            return
+        text = f"the {name} answers again" if reachable else f"the {name} cannot be reached"
+        self.note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, text, None, {"reachable": str(reachable).lower()})
+
+    def behind(self, domain: Domain) -> Behind:
+        """What the peer has not confirmed of this domain; nothing, unless this member serves it."""
+        shared = domain.shared
+        lag = self._lag.get(shared.name)
+        if lag is None or not domain.replication.serving or not shared.peer:
+            return Behind()
+        return lag.behind(shared.log.last_index, shared.log.appended_bytes, monotonic_ms())
+
+    def peer_index(self, domain: Domain) -> int:
+        """Highest log index that the peer was heard to hold durably; 0 = unknown."""
+        lag = self._lag.get(domain.shared.name)
+        known = domain.source.peer_durable or domain.replication.verdicts.peer_index
+        return known or (lag.peer_index if lag is not None else 0)
+
+    # -- facts -----------------------------------------------------------------------------------------------------
+
+    def view(self, domain: Domain) -> forecast.View:
+        """What a forecast for this domain rests on."""
+        shared, replication, failover = domain.shared, domain.replication, self.config.failover
+        register = replication.register
+        vouched = register is not None and not register.vouches_for_nobody
+        known = register.eligible_set if register is not None and vouched else frozenset(shared.state.in_sync_set)
+        judge = self.judge
+        return forecast.View(
+            member=shared.member,
+            peer=shared.peer,
+            role=shared.role,
+            data=shared.state.data,
+            in_sync_set=known,
+            serving=replication.serving,
+            required=replication.required,
+            connected=replication.connected,
+            last_index=shared.log.last_index,
+            authority=self.config.authority,
+            authority_reachable=self.authority_reachable(),
+            classifier=judge.name if judge is not None else "",
+            mode=failover.mode,
+            safety=judge.safety if judge is not None else SafetyClass.A,
+            accept_unproven=failover.accept_unproven,
+            paused=judge.paused if judge is not None else False,
+            waiting=bool(judge.waiting_event_id()) if judge is not None else False,
+            last_change=shared.last_change,
+        )

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from failover.classifier import SafetyClass
 from replica.answers import header_of
+from replica.forecast import advice, if_peer_dies
 from replica.members import MAIN
 from replica.node import monotonic_ms
 from replica.service_queue import parse
@@ -22,11 +24,18 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.members import Members
+    from replica.operator import Operator
     from replica.service_pair import Method
 
 MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
 DIGEST_RECORDS_MAX = 100_000
 """Above this many live records a status leaves the state digest out: it walks over all of the state."""
+
+_CLASSES = {
+    SafetyClass.A: pb.SAFETY_CLASS_A,
+    SafetyClass.B: pb.SAFETY_CLASS_B,
+    SafetyClass.C: pb.SAFETY_CLASS_C,
+}
 
 Context = Any
 
@@ -35,9 +44,16 @@ class StatusHandlers:
     """The handlers of both services."""
 
     def __init__(
-        self, members: Members, *, instance_id: str, incarnation: int, facts: Callable[[], dict[str, Any]]
+        self,
+        members: Members,
+        operator: Operator,
+        *,
+        instance_id: str,
+        incarnation: int,
+        facts: Callable[[], dict[str, Any]],
     ) -> None:
         self.members = members
+        self.operator = operator
         self.instance_id = instance_id
         self.incarnation = incarnation
         self.facts = facts
@@ -71,6 +87,7 @@ class StatusHandlers:
             peer_connected=facts["peer_connected"],
             witness_connected=facts["witness_connected"],
         )
+        self._say_who_decides(member)
         member.peer_heard_ago.FromMilliseconds(facts["peer_heard_ago_ms"])
         member.uptime.FromMilliseconds(monotonic_ms() - self.started_ms)
         return pb.GetPairStatusResponse(
@@ -83,10 +100,9 @@ class StatusHandlers:
     def _domain(self, domain: Domain) -> pb.DomainStatus:
         shared = domain.shared
         machine = shared.machine
-        backlog = (
-            shared.log.last_index - domain.source.peer_durable if domain.replication.serving and shared.peer else 0
-        )
-        return pb.DomainStatus(
+        behind = self.operator.behind(domain)
+        view = self.operator.view(domain)
+        status = pb.DomainStatus(
             name=shared.name,
             role=shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
             data_state=shared.state.data.value,  # type: ignore[arg-type]  # the enums share their numbers
@@ -100,10 +116,31 @@ class StatusHandlers:
             state_digest=self._state_digest(domain),
             in_sync_set=self._in_sync_set(domain),
             master=shared.master,
-            peer_backlog=max(0, backlog),
+            peer_backlog=behind.operations,
             parked=len(domain.holding),
             last_change=shared.last_change,
+            peer_backlog_bytes=behind.log_bytes,
+            if_peer_dies=if_peer_dies(view),
+            advice=advice(view),
+            unrecorded=domain.replication.unrecorded,
+            peer_durable_index=self.operator.peer_index(domain),
         )
+        if domain.replication.serving and shared.peer:
+            status.peer_lag.FromMilliseconds(behind.ms)
+        return status
+
+    def _say_who_decides(self, member: pb.MemberStatus) -> None:
+        config, judge = self.operator.config, self.operator.judge
+        if not config.pair:
+            return
+        member.authority = config.authority
+        member.classifier_mode = config.failover.mode
+        member.maintenance = self.operator.maintenance
+        if judge is not None:
+            member.classifier = judge.name
+            member.safety_class = _CLASSES[judge.safety]
+            member.automation_paused = judge.paused
+            member.waiting_event_id = judge.waiting_event_id()
 
     @staticmethod
     def _in_sync_set(domain: Domain) -> list[str]:

@@ -27,6 +27,7 @@ PURE = (
     *("replica.sync_source", "replica.sync_target"),
     *("replica.orders", "replica.holding", "replica.consumers", "replica.shared", "replica.log", "replica.state"),
     *("replica.effects", "replica.calls", "replica.convert_marks", "replica.divergence"),
+    *("replica.forecast", "replica.lag"),
     *("failover.detector", "failover.register", "failover.promotion", "failover.classifier", "failover.gate"),
     *("chaos.history", "chaos.checker", "chaos.ledger"),
 )
