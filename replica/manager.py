@@ -196,6 +196,10 @@ class Manager:
         watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation)
         node.on_beat = watch.on_beat
         node.on_ask = watch.judge.on_ask
+        assert self._operator is not None
+        self._operator.judge = watch.judge
+        self._operator.last_beat = lambda: watch.last_beat
+        watch.on_lost = self._operator.on_link
         if isinstance(self._authority, LocalAuthority):
             keep_register(node, self._authority, self._send_hello)
 

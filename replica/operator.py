@@ -25,18 +25,9 @@ if TYPE_CHECKING:
     from replica.events import EventLog
     from replica.members import Members
     from tandemq.config import ManagerConfig
+    from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 
 SAMPLE_S = 0.05
-WORDS = {
-    Role.PROBE: "looks for a master",
-    Role.REPLICA: "follows",
-    Role.MASTER: "is master",
-    Role.MASTER_SUSPENDED: "acknowledges nothing",
-    Role.CEDING: "hands over",
-    Role.FAILED: "has failed",
-    Role.DIVERGED: "has a history of its own",
-    Role.MAINTENANCE: "is in maintenance",
-}
 
 
 class Decider(Protocol):
@@ -69,6 +60,7 @@ class Operator:
         self.judge: Decider | None = None
         self.maintenance = False
         self.authority_reachable: Callable[[], bool] = lambda: False
+        self.last_beat: Callable[[], HeartbeatFrame | None] = lambda: None
         self.transitions: dict[tuple[str, str], int] = {}
         """(domain, role): how often the role was taken since the start."""
         self.verdicts: dict[tuple[str, str], int] = {}
@@ -113,7 +105,7 @@ class Operator:
             "log_index": str(shared.log.last_index),
             "in_sync_set": ",".join(sorted(domain.replication.required or shared.state.in_sync_set)),
         }
-        text = f"{shared.member} {WORDS.get(role, role.name)}: {change.reason}"
+        text = f"{shared.member} is {role.name} now: {change.reason}"
         self.events.add(
             PairEventKind.PAIR_EVENT_KIND_ROLE,
             text,
@@ -141,12 +133,12 @@ class Operator:
     def _sample(self, domain: Domain, now_ms: int) -> None:
         shared, replication = domain.shared, domain.replication
         lag = self._lag.setdefault(shared.name, Lag())
+        peer_index = self.peer_index(domain)
         if not replication.serving:
             self._lag[shared.name] = kept = Lag()
-            kept.peer_index = replication.verdicts.peer_index or lag.peer_index
+            kept.peer_index = peer_index
             return
-        durable = domain.source.peer_durable or (0 if lag.peer_index else replication.verdicts.peer_index)
-        lag.sample(shared.log.last_index, shared.log.appended_bytes, durable, now_ms)
+        lag.sample(shared.log.last_index, shared.log.appended_bytes, peer_index, now_ms)
         if shared.peer not in replication.required:
             self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + SAMPLE_S
 
@@ -171,9 +163,12 @@ class Operator:
 
     def peer_index(self, domain: Domain) -> int:
         """Highest log index that the peer was heard to hold durably; 0 = unknown."""
-        lag = self._lag.get(domain.shared.name)
-        known = domain.source.peer_durable or domain.replication.verdicts.peer_index
-        return known or (lag.peer_index if lag is not None else 0)
+        if domain.source.peer_durable:
+            return domain.source.peer_durable
+        lag, beat = self._lag.get(domain.shared.name), self.last_beat()
+        number = domain.shared.domain
+        said = max((d.durable_index for d in beat.domains if d.domain == number), default=0) if beat is not None else 0
+        return max(said, lag.peer_index if lag is not None else 0)
 
     # -- facts -----------------------------------------------------------------------------------------------------
 

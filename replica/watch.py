@@ -15,6 +15,8 @@ from failover.detector import Detector, Light
 from replica.node import monotonic_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replica.judge import Judge
     from replica.link import Link
     from replica.node import Node
@@ -41,6 +43,9 @@ class Watch:
         """When the peer last said that it heard this member."""
         self.last_beat: HeartbeatFrame | None = None
         self._session: Session | None = None
+        self.on_lost: Callable[[str], None] = lambda _text: None
+        """Told in a sentence once for each absence of the peer, when it begins to count as lost."""
+        self._lost = False
 
     def on_beat(self, frame: HeartbeatFrame) -> None:
         """A heartbeat of the peer."""
@@ -90,7 +95,12 @@ class Watch:
         for domain in self.node.paired():
             domain.shared.suspect = suspect
         if reading.light is not Light.RED:
+            self._lost = self._lost and session is None
             return
+        if not self._lost:
+            self._lost = True
+            how = "its port refuses connections" if link.refused else link.why_over or "it was never connected"
+            self.on_lost(f"{link.peer.member} counts as lost: {how}")
         if session is not None:
             session.close("the peer is silent for longer than the lost time")
         for domain in self.node.paired():
