@@ -10,11 +10,14 @@ from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
 from replica.calls import EnqueueCall
 from replica.domain import Domain
 from replica.effects import (
+    AskVerdict,
     Deliver,
+    Fail,
     GetRegister,
     Note,
     Persist,
@@ -38,6 +41,7 @@ from tandemq.peer.v1.peer_service_pb2 import Hello, PeerFrame, TransferFrame
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
+    from failover.gate import Ruling
     from tests.support.pair import Pair
 
 NAME, NUMBER = "main", 7
@@ -80,9 +84,11 @@ class Member:
         self.incarnation = 0
         self.domain: Domain | None = None
         self.epochs_served: list[int] = []
+        self.asked: list[AskVerdict] = []
+        self.notes: list[str] = []
+        self.failed = ""
         self.salvaged: dict[tuple[int, int], bool] = {}
         """(log index, epoch) of every record that was copied before a cut: whether it was marked as acknowledged."""
-        self.notes: list[str] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -174,8 +180,6 @@ class Member:
                 self.pair.calls.append(RegisterCall(self.name, self.incarnation, effect))
             case Salvage():
                 self.group.salvage.append((domain, effect))
-            case Note(_, text):
-                self.notes.append(text)
             case Rebuild(up_to):
                 self.rebuilds.append((domain.shared.generation, up_to))
             case StartTransfer():
@@ -183,6 +187,17 @@ class Member:
                     self.transfers.append(effect)
             case RoleChanged():
                 self.send_hello()
+            case _:
+                self._report(effect)
+
+    def _report(self, effect: Any) -> None:
+        match effect:
+            case AskVerdict():
+                self.asked.append(effect)
+            case Note(_, text):
+                self.notes.append(text)
+            case Fail(why):
+                self.failed = why
 
     def send_hello(self) -> None:
         if self.in_session:
@@ -250,6 +265,17 @@ class Member:
             self.notice()
         self.core.on_lost(self.pair.now_ms, refused=refused)
         self.dispatch(self.core)
+
+    def verdict(self, verdict: Verdict | None, *, evidence: Evidence = Evidence.NONE, generation: int = -1) -> Ruling:
+        """A classifier, or an operator, has answered the newest question."""
+        verdicts = self.core.replication.verdicts
+        ask = self.asked[-1] if self.asked else None
+        kind = ask.kind if ask is not None else EventKind.PEER_LOST
+        number = verdicts.generation if generation < 0 else generation
+        answer = Answer("event", number, verdict, "because", evidence=evidence, by="test")
+        ruling = self.core.on_verdict(answer, kind, self.pair.now_ms)
+        self.dispatch(self.core)
+        return ruling
 
     def submit(self, call: Any) -> None:
         self.core.submit(call, self.pair.wall_ms)

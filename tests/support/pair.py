@@ -32,6 +32,8 @@ class Pair:
         self.registers = MemoryRegisters()
         self.calls: list[RegisterCall] = []
         self.late: list[RegisterCall] = []
+        self.witness_away = False
+        """Every call ends unknown; a set may still land (`land_late`)."""
         self.corrupt: list[str] = []
         self.seen: dict[str, int] = {}
         """Queue: highest index that a client was told."""
@@ -153,12 +155,21 @@ class Pair:
         if call.landed is None:
             effect = call.effect
             if isinstance(effect, SetRegister):
-                call.landed = self.registers.set(NAME, effect.expected, effect.desired)
+                if effect.forced:
+                    desired = effect.desired
+                    call.landed = self.registers.force(
+                        NAME, effect.expected.version, desired.epoch, desired.holder, effect.forced
+                    )
+                else:
+                    call.landed = self.registers.set(NAME, effect.expected, effect.desired)
             else:
                 call.landed = self.register
 
     def answer(self, call: RegisterCall) -> None:
         """It lands if it has not, and its caller hears the answer."""
+        if self.witness_away:
+            self.lose(call)
+            return
         self.land(call)
         self.calls.remove(call)
         member = self._caller(call)

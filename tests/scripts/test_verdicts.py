@@ -1,0 +1,230 @@
+"""Verdicts on a lost peer, step by step over the product's core: what may go on alone, and what may not (R127-R131)."""
+
+from __future__ import annotations
+
+import pytest
+
+from failover.classifier import EventKind, Evidence, SafetyClass, Verdict
+from failover.gate import Effect
+from failover.marks import DataMark, Role
+from failover.register import RegisterState
+from replica.verdicts import Policy
+from tests.support.clients import Producer, check_contents, create
+from tests.support.pair import Member, Pair
+
+ASKS = Policy(by_authority=False)
+ALONE = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B)
+
+
+def paired(policy: Policy | None = None) -> tuple[Pair, Producer]:
+    pair = Pair().start()
+    for member in pair.up:
+        member.core.replication.verdicts.policy = policy or Policy()
+    create(pair)
+    return pair, Producer(pair, "x")
+
+
+def bereft(pair: Pair, survivor: Member) -> None:
+    """The other member crashes, and counts as lost."""
+    pair.crash(survivor.peer)
+    survivor.lost(refused=True)
+    pair.settle(500)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_without_peer_and_authority_a_member_waits_says_why_and_an_operator_frees_it(name: str) -> None:
+    """Failure matrix: arbiter dead and one node dead. The word of an operator is the second signature."""
+    pair, x = paired()
+    survivor = pair.members[name]
+    first = x.send(pair.a)
+    pair.settle(1_500)  # a replica reads the register each second: it must know that it is in the set
+    pair.witness_away = True
+    bereft(pair, survivor)
+    assert not survivor.serving or survivor.role is Role.MASTER_SUSPENDED
+    assert "tandemq pair decide" in survivor.shared.last_change
+    waiting = x.send(survivor)
+    pair.settle(1_000)
+    assert waiting.done is None
+    told = Verdict.CONTINUE_AS_MASTER if name == "a" else Verdict.ASSUME_MASTERSHIP
+    assert survivor.verdict(told).effect is Effect.WAIT, "an opinion is no signature"
+    assert survivor.verdict(told, evidence=Evidence.OPERATOR).effect is Effect.CLAIM_UNRECORDED
+    pair.settle(200)
+    assert survivor.role is Role.MASTER
+    assert survivor.core.replication.unrecorded
+    assert waiting.done is not None
+    assert waiting.done.copies == 1
+    assert first.done is not None
+    unrecorded = survivor.shared.state.epoch
+    pair.witness_away = False
+    pair.settle(2_000)
+    assert survivor.role is Role.MASTER
+    assert not survivor.core.replication.unrecorded
+    assert (pair.register.holder, pair.register.state) == (name, RegisterState.COMMITTED)
+    assert pair.register.epoch == survivor.shared.state.epoch > unrecorded
+    pair.heal()
+    check_contents(pair, [x])
+
+
+def test_a_wrong_verdict_of_the_other_role_changes_nothing() -> None:
+    pair, _ = paired(ASKS)
+    bereft(pair, pair.b)
+    ruling = pair.b.verdict(Verdict.CONTINUE_AS_MASTER)
+    assert ruling.effect is Effect.REFUSE
+    assert "told to continue as master" in ruling.why
+    pair.settle(2_000)
+    assert not pair.b.serving
+
+
+def test_assume_on_a_stale_copy_is_refused() -> None:
+    pair, _ = paired(ASKS)
+    pair.b.shared.mark(DataMark.STALE)
+    bereft(pair, pair.b)
+    ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
+    assert ruling.effect is Effect.REFUSE
+    assert "STALE" in ruling.why
+    pair.settle(2_000)
+    assert not pair.b.serving
+
+
+def test_no_answer_never_promotes() -> None:
+    pair, _ = paired(ASKS)
+    bereft(pair, pair.b)
+    assert pair.b.asked[-1].kind is EventKind.PEER_LOST
+    pair.b.verdict(None)
+    pair.settle(5_000)
+    assert not pair.b.serving
+    pair.b.verdict(Verdict.ASSUME_MASTERSHIP)
+    pair.settle(500)
+    assert pair.b.serving
+
+
+def test_an_answer_about_an_earlier_absence_is_dropped() -> None:
+    """The peer came back while the classifier thought (drbd: the verdict is discarded if the link came back)."""
+    pair, _ = paired(ASKS)
+    pair.disconnect()
+    pair.b.lost()
+    pair.settle(100)
+    generation = pair.b.core.replication.verdicts.generation
+    pair.connect()
+    pair.settle(500)
+    pair.disconnect()
+    pair.b.lost()
+    ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP, generation=generation)
+    assert ruling.effect is Effect.DROP
+    pair.settle(3_000)
+    assert not pair.b.serving
+
+
+def test_failed_instance_ends_the_process_and_its_outputs() -> None:
+    """R129: the failed instance stops serving."""
+    pair, x = paired(ASKS)
+    pair.disconnect()
+    pair.a.lost()
+    pair.a.verdict(Verdict.FAILED_INSTANCE)
+    assert pair.a.role is Role.FAILED
+    assert pair.a.failed
+    op = x.send(pair.a)
+    pair.settle(2_000)
+    assert op.done is None
+
+
+def test_peer_alive_lets_a_master_go_on_only_with_proof() -> None:
+    """rulings.md 7: pair-protocol.md wins over the seed's wording."""
+    pair, _ = paired(ASKS)
+    pair.disconnect()
+    pair.a.lost()
+    assert pair.a.verdict(Verdict.PEER_ALIVE).effect is Effect.WAIT
+    pair.settle(2_000)
+    assert pair.a.role is Role.MASTER_SUSPENDED
+    assert pair.a.verdict(Verdict.PEER_ALIVE, evidence=Evidence.PEER_OUTDATED).effect is Effect.CLAIM
+    pair.settle(500)
+    assert pair.a.role is Role.MASTER
+
+
+def test_a_paused_member_obeys_only_an_operator() -> None:
+    pair, _ = paired(ASKS)
+    pair.b.core.replication.verdicts.paused = True
+    bereft(pair, pair.b)
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.WAIT
+    pair.settle(2_000)
+    assert not pair.b.serving
+    pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
+    pair.settle(500)
+    assert pair.b.serving
+
+
+def test_a_cold_start_alone_needs_more_than_its_own_mark_without_an_authority() -> None:
+    """A member that was switched off comes back believing IN_SYNC, whatever the other did since (4.3)."""
+    pair, _ = paired(ALONE)
+    pair.crash(pair.a)
+    pair.crash(pair.b)
+    pair.b.start()
+    pair.b.core.replication.verdicts.policy = ALONE
+    pair.b.lost()
+    pair.settle(200)
+    assert pair.b.asked[-1].kind is EventKind.COLD_START_ALONE
+    ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP)
+    assert ruling.effect is Effect.REFUSE
+    assert "operator" in ruling.why
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR).lets_claim
+
+
+def test_an_unproven_classifier_without_an_authority_promotes_only_when_the_risk_is_accepted() -> None:
+    pair, _ = paired(ALONE)
+    bereft(pair, pair.b)
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.WAIT
+    accepted = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B, accept_unproven=True)
+    pair.b.core.replication.verdicts.policy = accepted
+    pair.b.core.replication.verdicts.flapping = True
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.WAIT
+    pair.b.core.replication.verdicts.flapping = False
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.CLAIM
+
+
+def test_a_peer_that_does_not_come_along_is_left_behind_and_taken_back() -> None:
+    """Failure matrix: slow peer. A solo epoch is recorded first; the peer is back in the set once it has everything."""
+    pair, x = paired()
+    a = pair.a
+    pair.settle(100)
+    epoch = a.shared.state.epoch
+    op = x.send(a)
+    for _ in range(600):
+        pair.tick()
+        pair.quiesce(disks="a")  # b beats and reads, and its disk does not end a write
+        if op.done is not None:
+            break
+    assert op.done is not None
+    assert op.done.copies == 1
+    assert a.shared.state.epoch > epoch
+    assert pair.register.in_sync_set == {"a"}
+    pair.settle(a.core.replication.rejoin_ms + 1_000)
+    assert pair.is_paired, pair.describe()
+    check_contents(pair, [x])
+
+
+def test_force_makes_a_member_master_against_the_register() -> None:
+    """pair failover --force: the gap is the operator's to accept; the register names the new holder alone."""
+    pair, x = paired()
+    pair.crash(pair.b)
+    pair.a.lost(refused=True)
+    pair.settle(500)
+    x.send(pair.a)
+    pair.settle(100)
+    pair.crash(pair.a)
+    pair.b.start()
+    pair.b.lost(refused=True)
+    pair.settle(2_000)
+    assert not pair.b.serving
+    pair.checks.highest = None  # the operator accepts the loss
+    assert pair.b.core.replication.force("a is gone for good") == ""
+    pair.b.dispatch(pair.b.core)
+    pair.settle(500)
+    assert pair.b.role is Role.MASTER
+    assert (pair.register.holder, pair.register.state) == ("b", RegisterState.COMMITTED)
+
+
+def test_force_refuses_what_is_no_whole_copy() -> None:
+    pair, _ = paired()
+    pair.b.shared.mark(DataMark.SYNCING)
+    assert "SYNCING" in pair.b.core.replication.force("try")
+    assert "master of main already" in pair.a.core.replication.force("try")

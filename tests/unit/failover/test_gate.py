@@ -1,0 +1,74 @@
+"""R127-R130: what a verdict may do, over every combination of answer and situation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from failover.classifier import Answer, EventKind, Evidence, SafetyClass, Verdict
+from failover.gate import MASTERS, PROOF, Effect, Ruling, Situation, rule
+from failover.marks import DataMark, Role
+
+
+def answers() -> Iterator[Answer]:
+    for verdict, evidence in product((None, *Verdict), Evidence):
+        yield Answer("e", 3, verdict, "r", evidence)
+
+
+def situations() -> Iterator[Situation]:
+    flags = product((False, True), repeat=6)
+    roles = (Role.MASTER, Role.MASTER_SUSPENDED, Role.CEDING, Role.REPLICA, Role.PROBE, Role.DIVERGED)
+    marks = (DataMark.IN_SYNC, DataMark.SOLE, DataMark.STALE, DataMark.SYNCING)
+    for connected, authority, readable, accept, paused, flapping in flags:
+        for kind, role, data, safety in product(EventKind, roles, marks, SafetyClass):
+            yield Situation(kind, 3, role, data, connected, authority, readable, safety, accept, paused, flapping)
+
+
+@pytest.fixture(scope="module")
+def rulings() -> list[tuple[Answer, Situation, Ruling]]:
+    return [(answer, now, rule(answer, now)) for now in situations() for answer in answers()]
+
+
+def claims(rulings: list[tuple[Answer, Situation, Ruling]]) -> list[tuple[Answer, Situation, Ruling]]:
+    return [each for each in rulings if each[2].lets_claim]
+
+
+@pytest.mark.slow
+def test_what_lets_a_member_claim(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
+    found = claims(rulings)
+    assert found
+    for answer, now, ruling in found:
+        assert answer.verdict in (Verdict.CONTINUE_AS_MASTER, Verdict.ASSUME_MASTERSHIP, Verdict.PEER_ALIVE)
+        if answer.verdict is Verdict.ASSUME_MASTERSHIP:
+            assert now.role in (Role.REPLICA, Role.PROBE), now
+            assert now.data.is_good, now
+        else:
+            assert now.role in MASTERS, now
+        if answer.verdict is Verdict.PEER_ALIVE:
+            assert answer.evidence is Evidence.PEER_OUTDATED
+        assert not now.connected or now.kind in (EventKind.PEER_SLOW, EventKind.LOCAL_FAULT)
+        assert not now.paused or answer.evidence is Evidence.OPERATOR
+        assert now.kind not in (EventKind.DIVERGENCE, EventKind.PREFLIGHT)
+        second = (now.has_authority and now.authority_readable) or answer.evidence in PROOF
+        second |= not now.has_authority and (now.safety is SafetyClass.A or (now.accept_unproven and not now.flapping))
+        assert second, (answer, now, "one signature is not enough")
+        assert (ruling.effect is Effect.CLAIM_UNRECORDED) == (now.has_authority and not now.authority_readable)
+
+
+@pytest.mark.slow
+def test_the_failed_instance_is_always_believed(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
+    for answer, now, ruling in rulings:
+        acts = now.kind not in (EventKind.DIVERGENCE, EventKind.PREFLIGHT)
+        assert (ruling.effect is Effect.FAIL) == (answer.verdict is Verdict.FAILED_INSTANCE and acts)
+
+
+def test_every_refusal_says_why(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
+    assert all(ruling.why for _, _, ruling in rulings)
+
+
+def test_an_answer_about_another_link_generation_has_no_effect() -> None:
+    for now in situations():
+        late = Answer("e", 2, Verdict.FAILED_INSTANCE, evidence=Evidence.OPERATOR)
+        assert rule(late, now).effect is Effect.DROP
