@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from failover.alt_path import AltPath
 from failover.classifier import AuthorityClassifier, Classifier, Suspend
+from failover.combine import Combine
 from failover.command import Command
 from failover.entry_points import BadClassifierError, load
+from failover.operator import Operator
+from failover.peer_outdate import PeerOutdate
 from tandemq.config import ConfigError, ManagerConfig
 
 # What each shipped name makes. Called once for each runner; a builder that needs another classifier calls `make`.
@@ -15,6 +19,17 @@ BUILDERS: dict[str, Callable[[ManagerConfig], Classifier]] = {
     "etcd": lambda _config: AuthorityClassifier("etcd"),
     "suspend": lambda _config: Suspend(),
     "command": lambda config: Command(config.failover.command),
+    "alt-path": lambda config: AltPath(
+        config.failover.probe_address,
+        config.failover.probe_targets,
+        bias_s=config.failover.probe_bias_ms / 1000,
+        http=config.failover.probe_http,
+    ),
+    "peer-outdate": lambda config: PeerOutdate(
+        config.failover.outdate_endpoint, bias_s=config.failover.probe_bias_ms / 1000
+    ),
+    "combine": lambda config: Combine([make(config, name) for name in config.failover.members], config.failover.rule),
+    "operator": lambda config: Operator(config.endpoint),
 }
 
 

@@ -123,6 +123,10 @@ class Failover(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[str, ...] = ()  # of classifier `combine`
     rule: str = "all"  # of `combine`: all, any, veto, or how many must agree
     probe_address: str = ""  # of `alt-path`: the peer by another network
+    probe_http: bool = (
+        False  # of `alt-path`: want an answer to GET /livez there; a connection alone shows only a kernel
+    )
+    probe_bias_ms: int = 2000  # a replica looks, and outdates its peer, this much later than a master would
     probe_targets: tuple[str, ...] = ()  # of `alt-path`: host:port that answer while this member is not cut off
     outdate_endpoint: str = ""  # of `peer-outdate`: the peer's client port by another network
 
@@ -359,20 +363,29 @@ def _check_failover(config: ManagerConfig, source: str) -> None:
 
     if failover.mode not in MODES:
         refuse("mode", failover.mode, f"choose one of {', '.join(MODES)}")
-    if failover.classifier == "command" and not failover.command:
-        refuse("command", list(failover.command), 'give the command as a list, for example ["/usr/bin/decide"]')
-    if failover.classifier in ("witness", "etcd") and failover.classifier != config.authority:
-        refuse("classifier", failover.classifier, f"the authority here is {config.authority}; configure it, or remove")
-    if failover.classifier == "combine" and len(failover.members) < 2:
-        refuse("members", list(failover.members), "name at least two classifiers to combine")
     if failover.rule not in ("all", "any", "veto") and not failover.rule.isdecimal():
         refuse("rule", failover.rule, "write all, any, veto, or how many must agree")
-    needed = {"alt-path": ("probe_address",), "peer-outdate": ("outdate_endpoint",)}
-    for name in needed.get(failover.classifier, ()):
-        if not getattr(failover, name):
-            refuse(
-                name, "", f"classifier {failover.classifier} needs it: an address on another network than the pair's"
-            )
+    used = [failover.classifier]
+    if failover.classifier == "combine":
+        used += failover.members
+        if len(set(failover.members)) < 2 or "combine" in failover.members:
+            refuse("members", list(failover.members), "name at least two different classifiers, none of them combine")
+        if failover.rule.isdecimal() and not 0 < int(failover.rule) <= len(failover.members):
+            refuse("rule", failover.rule, f"there are {len(failover.members)} members")
+    for name in used:
+        if name in ("witness", "etcd") and name != config.authority:
+            key = "classifier" if name == failover.classifier else "members"
+            refuse(key, name, f"the authority here is {config.authority}; configure it, or remove")
+    if "command" in used and not failover.command:
+        refuse("command", list(failover.command), 'give the command as a list, for example ["/usr/bin/decide"]')
+    needed = {"alt-path": "probe_address", "peer-outdate": "outdate_endpoint"}
+    for name in used:
+        if name in needed and not getattr(failover, needed[name]):
+            refuse(needed[name], "", f"classifier {name} needs it: an address on another network than the pair's")
+    if "alt-path" in used and len(set(failover.probe_targets)) < 2:
+        refuse(
+            "probe_targets", list(failover.probe_targets), "classifier alt-path needs two: one may be down by itself"
+        )
     _check_failover_numbers(config, source)
 
 
@@ -386,7 +399,7 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
     for name in ("call_ms", "attempts", "total_ms", "slow_peer_ms", "stall_ms", "cold_start_ms", "hold_ms"):
         if getattr(failover, name) <= 0:
             raise ConfigError(f"{source}: failover.{name} = {getattr(failover, name)!r}: must be positive")
-    for name in ("flap_changes", "flap_window_ms", "verify_hours"):
+    for name in ("flap_changes", "flap_window_ms", "verify_hours", "probe_bias_ms"):
         if getattr(failover, name) < 0:
             raise ConfigError(f"{source}: failover.{name} = {getattr(failover, name)!r}: must not be negative")
 

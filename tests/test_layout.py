@@ -29,6 +29,7 @@ PURE = (
     *("replica.effects", "replica.calls", "replica.convert_marks", "replica.divergence"),
     *("replica.forecast", "replica.lag"),
     *("failover.detector", "failover.register", "failover.promotion", "failover.classifier", "failover.gate"),
+    "failover.tally",
     *("chaos.history", "chaos.checker", "chaos.ledger"),
 )
 WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}

@@ -384,16 +384,18 @@ class VerifyResponse(_message.Message):
     def __init__(self, first_index: _Optional[int] = ..., last_index: _Optional[int] = ..., records: _Optional[int] = ..., equal: bool = ..., difference: _Optional[str] = ..., last: bool = ..., end_index: _Optional[int] = ...) -> None: ...
 
 class OutdateRequest(_message.Message):
-    __slots__ = ("domain", "by_member", "epoch", "reason")
+    __slots__ = ("domain", "by_member", "epoch", "reason", "pair")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     BY_MEMBER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    PAIR_FIELD_NUMBER: _ClassVar[int]
     domain: str
     by_member: str
     epoch: int
     reason: str
-    def __init__(self, domain: _Optional[str] = ..., by_member: _Optional[str] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+    pair: str
+    def __init__(self, domain: _Optional[str] = ..., by_member: _Optional[str] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., pair: _Optional[str] = ...) -> None: ...
 
 class OutdateResponse(_message.Message):
     __slots__ = ("done", "text", "role", "last_index", "epoch")

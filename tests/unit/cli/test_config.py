@@ -83,6 +83,30 @@ def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, complaint
         ({"failover": Failover(classifier="combine")}, r"failover\.members = \[\]: name at least two"),
         ({"failover": Failover(rule="most")}, r"failover\.rule = 'most'"),
         ({"failover": Failover(classifier="alt-path")}, r"failover\.probe_address = '': classifier alt-path needs it"),
+        (
+            {"failover": Failover(classifier="alt-path", probe_address="h:1", probe_targets=("g:1", "g:1"))},
+            r"failover\.probe_targets = \['g:1', 'g:1'\]: classifier alt-path needs two",
+        ),
+        (
+            {"failover": Failover(classifier="combine", members=("suspend", "peer-outdate"))},
+            r"failover\.outdate_endpoint = '': classifier peer-outdate needs it",
+        ),
+        (
+            {"failover": Failover(classifier="combine", members=("suspend", "etcd"))},
+            r"failover\.members = 'etcd': the authority here is witness",
+        ),
+        (
+            {"failover": Failover(classifier="combine", members=("suspend", "combine"))},
+            r"failover\.members = .* none of them combine",
+        ),
+        (
+            {"failover": Failover(classifier="combine", members=("suspend", "operator"), rule="3")},
+            r"failover\.rule = '3': there are 2 members",
+        ),
+        (
+            {"failover": Failover(classifier="combine", members=("suspend", "command"))},
+            r"failover\.command = \[\]: give the command as a list",
+        ),
         ({"failover": Failover(probe_targets=("gateway",))}, r"failover\.probe_targets = 'gateway': write host:port"),
         ({"failover": Failover(call_ms=0)}, r"failover\.call_ms = 0: must be positive"),
         ({"failover": Failover(verify_hours=-1)}, r"failover\.verify_hours = -1: must not be negative"),

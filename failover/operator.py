@@ -1,0 +1,51 @@
+"""Calls an operator and waits; it never says who lives. The answer comes by `tandemq pair decide`, outside of it.
+
+Safety class C in status: as good as the human who decides.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from failover.classifier import Answer, Event, Outcome, SafetyClass, Verdict, by_authority
+
+log = logging.getLogger("tandemq.operator")
+
+
+class Operator:
+    """Shipped: `operator`. One alert for each event, at level error; the same event asked again is no second one."""
+
+    name = "operator"
+    safety = SafetyClass.C
+
+    def __init__(self, endpoint: str = "") -> None:
+        self.endpoint = endpoint
+        self._alerted = ""
+
+    async def classify(self, event: Event) -> Answer:
+        """Always WAIT, with the command to type as the reason."""
+        text = self.text(event)
+        if self._alerted != event.event_id:
+            self._alerted = event.event_id
+            log.error("%s", text)
+        return Answer(event.event_id, event.link_generation, Verdict.WAIT, text, by=self.name)
+
+    def text(self, event: Event) -> str:
+        """What happened, what to make sure of, and exactly what to type."""
+        domains = ", ".join(part.name for part in event.domains)
+        target = f" --target {self.endpoint}" if self.endpoint else ""
+        wanted = by_authority(event)
+        what = f"{event.kind.value} in {event.pair} at {event.member} (domains {domains})"
+        if wanted is Verdict.WAIT:
+            return f"{what}: this copy may lack acknowledged operations and is not promoted; bring {event.peer} back"
+        return (
+            f"{what}: an operator must decide. Make sure that {event.peer} is down and stays down, then type: "
+            f'tandemq pair decide {wanted.value} --event {event.event_id} --reason "..."{target}'
+        )
+
+    async def preflight(self) -> list[str]:
+        """Always ready."""
+        return []
+
+    async def report(self, outcome: Outcome) -> None:
+        """Nothing to learn."""

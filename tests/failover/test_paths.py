@@ -1,0 +1,244 @@
+"""Probes and classifiers over real sockets: listeners, refused ports, black holes, frozen processes, unknown names."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from failover.alt_path import AltPath
+from failover.classifier import Answer, DomainFacts, Event, EventKind, Evidence, Suspend, Verdict
+from failover.combine import Combine
+from failover.marks import DataMark, Role
+from failover.peer_outdate import PeerOutdate
+from failover.probe import Sight, look
+
+PART = DomainFacts(
+    "main", Role.MASTER, DataMark.IN_SYNC, 3, last_index=5, durable_index=5, commit_index=4, peer_index=4
+)
+MASTER = Event("e", EventKind.PEER_LOST, 1, "orders", "a", "b", (PART,), decide_by_ms=2_000)
+REPLICA = replace(MASTER, domains=(replace(PART, role=Role.PROBE),))
+NO_NAME = "no-such-host.invalid:7600"
+SHORT_S = 0.3
+
+
+@contextmanager
+def listener() -> Iterator[str]:
+    """Accepts in the kernel and never says a word: a black hole to whoever wants an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@contextmanager
+def full_listener() -> Iterator[str]:
+    """Its queue is full: a further connection gets no answer at all, as from a host that is gone."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        waiting = []
+        for _ in range(2):
+            each = socket.socket()
+            each.setblocking(False)
+            each.connect_ex(server.getsockname())
+            waiting.append(each)
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        for each in waiting:
+            each.close()
+
+
+def refused() -> str:
+    """A port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+SERVER = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(503)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@asynccontextmanager
+async def http_process() -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """Answers every GET with 503, until it is frozen."""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", SERVER, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        yield f"127.0.0.1:{int(await process.stdout.readline())}", process
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def freeze(process: asyncio.subprocess.Process) -> None:
+    """Returns when it has stopped."""
+    process.send_signal(signal.SIGSTOP)
+    ends = time.monotonic() + 5
+    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] != "T":
+        assert time.monotonic() < ends
+
+
+# ---- what a probe sees
+
+
+async def test_a_probe_tells_an_answer_a_refusal_silence_and_blindness_apart() -> None:
+    with listener() as open_port, full_listener() as full:
+        assert (await look(open_port, SHORT_S)).sight is Sight.ANSWERS
+        assert (await look(refused(), SHORT_S)).sight is Sight.REFUSES
+        assert (await look(full, SHORT_S)).sight is Sight.SILENT
+        unknown = await look(NO_NAME, 5.0)
+        assert unknown.sight is Sight.BLIND
+        assert unknown.text
+        # what this host refuses to send is not silence either
+        assert (await look("255.255.255.255:7600", SHORT_S)).sight in (Sight.BLIND, Sight.CUT_OFF)
+
+
+async def test_only_http_tells_a_frozen_process_from_a_running_one() -> None:
+    async with http_process() as (address, process):
+        seen = await look(address, 5.0, http=True)
+        assert (seen.sight, seen.text.split()[1]) == (Sight.ANSWERS, "503")  # it runs; whether it is ready is not asked
+        freeze(process)
+        assert (await look(address, SHORT_S)).sight is Sight.ANSWERS
+        assert (await look(address, SHORT_S, http=True)).sight is Sight.SILENT
+        process.send_signal(signal.SIGCONT)
+        assert (await look(address, 5.0, http=True)).sight is Sight.ANSWERS
+    with listener() as black_hole:
+        assert (await look(black_hole, SHORT_S, http=True)).sight is Sight.SILENT
+
+
+# ---- alt-path
+
+
+async def test_alt_path_over_real_ports() -> None:
+    with listener() as up, listener() as other, full_listener() as down, full_listener() as gone:
+        for address, references, event, expected in (
+            (up, [other, down], MASTER, 24),
+            (down, [up, gone], MASTER, 20),
+            (refused(), [up, other], MASTER, 20),
+            (down, [up, other], REPLICA, 21),
+            (down, [gone, gone], MASTER, 22),
+            (NO_NAME, [up, other], MASTER, None),
+            (down, [gone, NO_NAME], MASTER, None),
+        ):
+            answer = await AltPath(address, references, bias_s=0.1).classify(event)
+            value = None if answer.verdict is None else answer.verdict.value
+            assert value == expected, f"{address} {references}: {answer}"
+            assert (answer.evidence, answer.by) == (Evidence.NONE, "alt-path")
+            assert answer.duration_ms <= event.decide_by_ms
+
+
+async def test_the_time_limit_holds_with_everything_silent_and_the_longest_bias() -> None:
+    with full_listener() as down, listener() as up:
+        answer = await AltPath(down, [up, down, down, down], bias_s=60.0).classify(REPLICA)
+    assert answer.verdict is Verdict.ASSUME_MASTERSHIP
+    assert MASTER.decide_by_ms / 3 < answer.duration_ms < MASTER.decide_by_ms
+
+
+async def test_a_peer_that_comes_back_within_the_bias_is_seen() -> None:
+    """A replica looks twice: the first look alone would have promoted it."""
+    port = int(refused().rpartition(":")[2])
+    with listener() as up, listener() as other:
+        asked = asyncio.ensure_future(AltPath(f"127.0.0.1:{port}", [up, other], bias_s=0.5).classify(REPLICA))
+        began = time.monotonic()
+        while not asked.done() and time.monotonic() - began < 0.1:  # noqa: ASYNC110 (the first look takes a millisecond)
+            await asyncio.sleep(0)
+        with socket.create_server(("127.0.0.1", port)):
+            assert (await asked).verdict is Verdict.PEER_ALIVE
+
+
+async def test_preflight_names_what_it_could_not_use() -> None:
+    with listener() as up, full_listener() as down:
+        assert await AltPath(up, [up, refused()]).preflight() == []
+        text = "\n".join(await AltPath(down, [NO_NAME, NO_NAME]).preflight())
+    assert f"second address: {down} silent" in text
+    assert f"reference: {NO_NAME} blind" in text
+    assert "at least 2 different references" in text
+
+
+# ---- peer-outdate: nobody there
+
+
+async def test_a_peer_that_cannot_be_reached_is_no_answer() -> None:
+    with listener() as black_hole:
+        for endpoint in (refused(), black_hole, NO_NAME):
+            answer = await PeerOutdate(endpoint, bias_s=0.0).classify(replace(MASTER, decide_by_ms=600))
+            assert answer.verdict is None
+            assert endpoint in answer.reason
+            assert answer.duration_ms <= 600
+        assert black_hole in (await PeerOutdate(black_hole).preflight())[0]
+
+
+# ---- combine
+
+
+async def test_members_are_asked_at_once_and_one_that_hangs_costs_its_own_vote() -> None:
+    with listener() as up, listener() as other, full_listener() as down, listener() as black_hole:
+        alive = AltPath(up, [up, other])
+        dead = AltPath(down, [up, other])
+        outdate = PeerOutdate(black_hole)  # connects, and then nothing comes
+        for rule, members, expected in (
+            ("any", (dead, outdate), Verdict.CONTINUE_AS_MASTER),
+            ("all", (dead, outdate), None),
+            ("all", (alive, alive), Verdict.PEER_ALIVE),
+            ("any", (alive, dead), Verdict.WAIT),
+            ("veto", (dead, Suspend()), Verdict.WAIT),
+            ("2", (dead, dead, outdate), Verdict.CONTINUE_AS_MASTER),
+        ):
+            answer = await Combine(members, rule).classify(replace(MASTER, decide_by_ms=1_000))
+            assert answer.verdict is expected, f"{rule}: {answer}"
+            assert answer.duration_ms < 1_500
+            assert answer.evidence is Evidence.NONE
+
+
+class Misbehaved(Suspend):
+    """A classifier of somebody else's that breaks the contract."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.ended = asyncio.Event()
+
+    async def classify(self, event: Event) -> Answer:
+        assert event.decide_by_ms == 270  # its share
+        if self.name == "raises":
+            raise RuntimeError("no idea")
+        if self.name == "hangs":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.ended.set()
+        return Answer("another", 1, Verdict.CONTINUE_AS_MASTER)
+
+    async def preflight(self) -> list[str]:
+        raise RuntimeError("no idea either")
+
+
+async def test_a_member_that_breaks_the_contract_is_unknown() -> None:
+    with listener() as up, listener() as other:
+        good = AltPath(refused(), [up, other])
+        for how, words in (
+            ("raises", "failed: RuntimeError('no idea')"),
+            ("hangs", "no answer within 270 ms"),
+            ("answers for another", "answered for another event"),
+        ):
+            bad = Misbehaved(how)
+            event = replace(MASTER, decide_by_ms=300)
+            answer = await Combine((good, bad), "all").classify(event)
+            assert answer.verdict is None
+            assert words in answer.reason
+            assert (await Combine((good, bad), "any").classify(event)).verdict is Verdict.CONTINUE_AS_MASTER
+            assert how != "hangs" or bad.ended.is_set()
+            assert "no idea either" in (await Combine((good, bad)).preflight())[-1]
