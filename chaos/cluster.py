@@ -16,10 +16,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
@@ -158,6 +158,9 @@ class Cluster:
     timers: Timers = field(default_factory=Timers)
     limits: Limits = field(default_factory=Limits)
     failover: Failover = field(default_factory=Failover)
+    settings: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # by member: what its configuration differs in
     relayed: bool = False  # the members reach each other and the witness through `network`, which can be hurt
     profile: str = "safe"
     on_line: LineSink | None = None
@@ -220,6 +223,7 @@ class Cluster:
             limits=self.limits,
             failover=self.failover,
         )
+        config = msgspec.structs.replace(config, **self.settings.get(name, {}))
         if not self.paired:
             return config
         other = self.members[1 - ordinal]

@@ -1,0 +1,165 @@
+"""The failure matrix, processes and disks: who may serve after which crashes, and transfers that are cut short.
+
+The plain rows are elsewhere: a master that crashes, freezes, or loses its replica in test_pair.py; old copies in
+test_restored.py; torn and foreign directories in test_faults.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos import nemesis
+from chaos.cluster import Cluster
+from tandemq.cli.view import PairView
+from tandemq.config import Limits
+from tests.integration.matrix import ASIDE, NO_MASTER, becomes, pair, refuses, role, state, under_load
+from tests.integration.support import raw_to, sdk, still_serves, until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+
+SHORT = Limits(park_ms=500)
+
+
+# -- both members ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+async def test_both_crash_and_the_first_back_serves_because_the_register_names_it(tmp_path: Path, first: str) -> None:
+    async with pair(tmp_path) as cluster, raw_to(*cluster.endpoints) as members:
+        member = members["ab".index(first)]
+        await members[0].send(ASIDE, b"both")
+        await nemesis.kill(cluster, "a", "b")
+        cluster.spawn(first)
+        await becomes(cluster, first, "MASTER", epoch=2)
+        assert (await member.send(ASIDE, b"alone")).header.copies == 1
+        cluster.spawn("b" if first == "a" else "a")
+        await cluster.wait_for(PairView.equal, "whole and equal")
+        assert await role(cluster, first) == "MASTER"
+        assert await member.take(ASIDE, 10) == [b"both", b"alone"]
+
+
+async def test_both_crash_and_the_first_back_waits_because_the_register_does_not_name_it(tmp_path: Path) -> None:
+    """Master crash while solo is the same row: the other one's copy is outdated, and it says so."""
+    async with pair(tmp_path, limits=SHORT) as cluster, raw_to(*cluster.endpoints) as [a, b]:
+        await nemesis.kill(cluster, "b")
+        assert (await a.send(ASIDE, b"alone")).header.copies == 1
+        await nemesis.kill(cluster, "a")
+        cluster.spawn("b")
+        await cluster.wait_answers("b")
+        error = await refuses(cluster, "b")
+        assert error.reason in ("NO_MASTER", "SUSPENDED")
+        found = await state(cluster, "b")
+        assert found is not None
+        assert (found.role, found.in_sync_set) == ("PROBE", ("a",)), "it knows whom the register names"
+        await refuses(cluster, "b")  # and it stays so
+        cluster.spawn("a")
+        await cluster.wait_for(PairView.equal, "whole and equal")
+        assert await role(cluster, "a") == "MASTER"
+        assert await b.take(ASIDE, 10) == [b"alone"]
+
+
+# -- state transfer ----------------------------------------------------------------------------------------------------
+
+
+async def _filled(cluster: Cluster, queue: str = "big", mib: int = 6) -> None:
+    async with sdk(cluster) as client:
+        await client.create_queue(queue)
+        async with client.producer(queue) as producer:
+            await producer.send_many([bytes(1 << 16)] * (16 * mib))
+
+
+async def _syncing(cluster: Cluster) -> None:
+    """b, with an empty disk, is in the middle of a full transfer over a slow wire."""
+    await nemesis.kill(cluster, "b")
+    await becomes(cluster, "a", "MASTER", epoch=2)
+    nemesis.wipe(cluster, "b")
+    cluster.network.throttle("a", "b", 1 << 20)
+    cluster.spawn("b")
+
+    async def syncing() -> bool:
+        found = await state(cluster, "b")
+        return found is not None and found.data_state == "SYNCING"
+
+    await until(syncing, "a full transfer")
+
+
+async def test_crash_mid_sync_of_the_target(tmp_path: Path) -> None:
+    """SYNCING persists over the crash, nobody promotes it, the source is unaffected, and the next transfer succeeds."""
+    async with pair(tmp_path) as cluster:
+        await _filled(cluster)
+        async with under_load(cluster) as load:
+            await _syncing(cluster)
+            await load.goes_on()
+            await nemesis.kill(cluster, "b")
+            await load.goes_on()
+            cluster.network.heal()
+            cluster.spawn("b")
+            await cluster.wait_ready()
+
+
+async def test_crash_mid_sync_of_the_source(tmp_path: Path) -> None:
+    """The half copy is asked for nothing: its queues wait for the master, which comes back with everything."""
+    async with pair(tmp_path, limits=SHORT) as cluster:
+        await _filled(cluster)
+        await _syncing(cluster)
+        await nemesis.kill(cluster, "a")
+        await becomes(cluster, "b", "PROBE")
+        await refuses(cluster, "b")
+        found = await state(cluster, "b")
+        assert found is not None
+        assert (found.role, found.data_state) == ("PROBE", "SYNCING")
+        await nemesis.kill(cluster, "b")
+        cluster.network.heal()
+        for name in ("b", "a"):
+            cluster.spawn(name)
+        await cluster.wait_for(PairView.equal, "whole and equal")
+        assert await role(cluster, "a") == "MASTER"
+        async with sdk(cluster) as client:
+            assert (await client.get_queue("big")).length == 16 * 6
+
+
+# -- disks -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_lost_disk_of_the_master_follows_the_replica(tmp_path: Path) -> None:
+    async with pair(tmp_path) as cluster, raw_to(cluster.endpoint("a")) as [a]:
+        await a.send(ASIDE, b"kept")
+        await nemesis.kill(cluster, "a")
+        await becomes(cluster, "b", "MASTER", epoch=2)
+        nemesis.wipe(cluster, "a")
+        cluster.spawn("a")
+        await cluster.wait_for(PairView.equal, "whole and equal")
+        assert await role(cluster, "b") == "MASTER"
+        assert await a.take(ASIDE, 10) == [b"kept"]
+
+
+async def test_an_empty_disk_is_never_promoted(tmp_path: Path) -> None:
+    """Both crash, the one that is back has lost its disk: the register names it, and it serves nobody all the same."""
+    async with pair(tmp_path, limits=SHORT) as cluster, raw_to(*cluster.endpoints) as [a, b]:
+        await a.send(ASIDE, b"kept")
+        await nemesis.kill(cluster, "a", "b")
+        nemesis.wipe(cluster, "b")
+        cluster.spawn("b")
+        await cluster.wait_answers("b")
+        await refuses(cluster, "b")
+        assert await role(cluster, "b") in NO_MASTER
+        cluster.spawn("a")
+        await cluster.wait_for(PairView.equal, "whole and equal")
+        assert await b.take(ASIDE, 10) == [b"kept"]
+
+
+# -- after it ----------------------------------------------------------------------------------------------------------
+
+
+async def test_crash_of_everything_at_once(tmp_path: Path) -> None:
+    """Both members and the witness, as when the power fails: all start again and it is as it was."""
+    async with pair(tmp_path) as cluster, raw_to(cluster.endpoint("b")) as [b]:
+        await b.send(ASIDE, b"kept")
+        await nemesis.kill(cluster, *cluster.children)
+        for name in cluster.children:
+            cluster.spawn(name)
+        await cluster.wait_ready()
+        assert await b.take(ASIDE, 10) == [b"kept"]
+        await still_serves(cluster)
