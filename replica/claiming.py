@@ -50,8 +50,6 @@ class Claiming(Commit):
         self.rejoin_at_ms = 0
         """A peer that was left behind because it was slow is taken back from then on."""
         self.sync_when_read = False
-        self.unrecorded = False
-        """The epoch served is not in the register yet."""
         self.may_claim = True
         """False until the shell knows that the directory is not an older copy of itself."""
 
@@ -62,7 +60,9 @@ class Claiming(Commit):
         peer_epoch = max(hello.epoch, hello.promised_epoch) if hello is not None else 0
         return next_epoch(self.register, state.epoch, state.promised_epoch, peer_epoch)  # P4
 
-    def begin_claim(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
+    def begin_claim(
+        self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False, ceded: bool = False
+    ) -> None:
         """Ask the register for an epoch of ours with exactly these members. `forced`: against its rules."""
         register = self.register
         assert register is not None
@@ -73,7 +73,7 @@ class Claiming(Commit):
             desired = Register(register.version + 1, epoch, self.shared.member, members, members, state, nonce)
         else:
             desired = claim(register, member=self.shared.member, epoch=epoch, members=members, nonce=nonce)
-        self.claim = ClaimUnderWay("claiming", members, epoch, desired, reason, forced=forced)
+        self.claim = ClaimUnderWay("claiming", members, epoch, desired, reason, forced=forced, ceded=ceded)
         self._stop_serving()
         self.shared.effects.append(SetRegister(register, desired, f"claiming:{epoch}", forced=reason if forced else ""))
 
@@ -99,7 +99,9 @@ class Claiming(Commit):
         under_way = self.claim
         if under_way is None or purpose != f"{under_way.step}:{under_way.epoch}":
             return  # of a claim that was given up; if it landed, P7 finds it
-        if outcome != "done":
+        if outcome == "unknown" and under_way.ceded:
+            self._go_on_unrecorded(under_way)
+        elif outcome != "done":
             self.claim = None
             self._back_off(now_ms)
             self.to_probe(f"claim of epoch {under_way.epoch} was {outcome}")
@@ -112,6 +114,15 @@ class Claiming(Commit):
             self.claim = None
             self.failures = 0
             self._serve(under_way.members, under_way.reason)
+
+    def _go_on_unrecorded(self, under_way: ClaimUnderWay) -> None:
+        """P18: a handoff needs no register; should the call land after all, P7 finds it."""
+        under_way.desired = None
+        if under_way.step == "claiming":
+            under_way.step = "storing"
+            self._store_epoch(under_way)
+        else:
+            self.on_epoch_durable(under_way.epoch)
 
     def _back_off(self, now_ms: int) -> None:
         self.failures += 1
@@ -133,7 +144,9 @@ class Claiming(Commit):
     def on_epoch_durable(self, epoch: int) -> None:
         """The first record of the epoch is durable here."""
         under_way = self.claim
-        if under_way is None or under_way.step != "storing" or under_way.epoch != epoch:
+        if under_way is None or under_way.epoch != epoch:
+            return
+        if under_way.desired is not None and under_way.step != "storing":
             return
         if under_way.desired is None:
             self.claim = None

@@ -28,6 +28,8 @@ class ClaimUnderWay:
     """As it was asked for; None: an unrecorded epoch, which asks nobody."""
     reason: str
     forced: bool = False
+    ceded: bool = False
+    """The old master has given this epoch to us, durably: it may be served although the register does not answer."""
 
 
 class Mastership(Protocol):

@@ -43,6 +43,8 @@ class Commit:
         self.publishing = False
         self.recording = 0
         """Writes of `solo_since` that are not durable yet."""
+        self.unrecorded = False
+        """The epoch served is not in the register yet."""
 
     def _read_register(self, now_ms: int) -> None:
         if not self.reading and self.shared.peer:
@@ -69,7 +71,10 @@ class Commit:
         self.advance()
         self._confirm()
         register = self.register
-        if register is not None and self.shared.peer in register.in_sync_set and register.holder == self.shared.member:
+        named = register is not None and self.shared.peer in register.in_sync_set
+        if (named and register is not None and register.holder == self.shared.member) or (
+            self.unrecorded and (named or register is None)
+        ):
             self._paired()
         elif register is not None:
             self._publish(register)
@@ -122,7 +127,7 @@ class Commit:
     @property
     def can_commit(self) -> bool:
         """Whether an operation ordered now is expected to commit: alone by right, or with a peer that is in step."""
-        if not self.serving:
+        if not self.serving or self.shared.draining:
             return False
         return self.shared.peer not in self.required or (self._is_synced() and not self.shared.suspect)
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from failover.marks import Role
 from replica.consumers import Consumers
-from replica.effects import Failed, Persist
+from replica.effects import Failed, Moved, Persist
+from replica.handoff import Handoff
 from replica.holding import Holding
 from replica.machine import Refused
 from replica.orders import Orders
@@ -50,6 +51,7 @@ class Domain:
         self.orders = Orders(shared, self.replication)
         self.holding = Holding(shared, self.orders, self.target)
         self.consumers = Consumers(shared, self.orders, self.replication)
+        self.handoff = Handoff(shared, self.orders, self.replication, self.target, self._resume)
         self.held_call: Callable[[PeerFrame], Call] | None = None
 
     def _held_body(self, key: HeldKey) -> bytes | None:
@@ -57,6 +59,7 @@ class Domain:
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
+        self.handoff.observe()
         return self.shared.take()
 
     # -- clients ---------------------------------------------------------------------------------------------------
@@ -64,7 +67,9 @@ class Domain:
     def submit(self, call: Call, domain_ms: int) -> None:
         """A client's call."""
         self.orders.now_ms = domain_ms
-        if self.replication.serving:
+        if self.shared.draining:
+            self.holding.park(call)
+        elif self.replication.serving:
             self.orders.execute(call)
         else:
             self.holding.submit(call)
@@ -72,7 +77,9 @@ class Domain:
     def attach(self, consumer: Consumer, domain_ms: int, last_lease_id: int | None = None) -> None:
         """A consumer, perhaps one that was here before; only while serving (the shell sends others to the master)."""
         self.orders.now_ms = domain_ms
-        if self.replication.serving:
+        if self.shared.draining:
+            self.orders.reply(consumer.waiter, Moved("the mastership is being handed over; open the stream again"))
+        elif self.replication.serving:
             if last_lease_id is not None:
                 self.consumers.resume(consumer.queue, consumer.client_id, last_lease_id)
             self.consumers.attach(consumer)
@@ -111,6 +118,8 @@ class Domain:
 
     def on_serving(self) -> None:
         """The gate is open, or a second member has joined."""
+        if self.shared.draining:
+            return
         lost = self.orders.machine.plan_volatile_lost(self.orders.now_ms, self.shared.has_body)
         if lost is not None:
             self.orders.order(lost)
@@ -119,6 +128,12 @@ class Domain:
 
     def on_not_serving(self) -> None:
         """Nothing is ordered now; answers wait until it is known who is master."""
+        self.holding.forget_peers()
+
+    def _resume(self) -> None:
+        """A handoff came to nothing: order what was parked."""
+        if self.replication.serving:
+            self.on_serving()
 
     def on_committed(self) -> None:
         """The commit index has moved, at the master."""
@@ -154,6 +169,8 @@ class Domain:
                 self.holding.on_following()
             elif token[0] == "opened":
                 self.target.on_opened(token[1])
+            elif token[0] == "ceded":
+                self.handoff.on_ceded(token[1])
 
     def on_rebuilt(self, machine: Machine, now_ms: int) -> None:
         """The queues' state is made anew, up to where the log was cut or the snapshot stands."""
@@ -176,6 +193,7 @@ class Domain:
         """Time passes."""
         self.orders.now_ms = domain_ms
         self.replication.on_tick(now_ms)
+        self.handoff.on_tick()
         self.holding.expire(now_ms)
         if self.replication.can_commit:
             self.orders.expire()
@@ -260,6 +278,9 @@ class Domain:
             return True
         if kind == "sync_begin":
             return self._on_sync_begin(frame)
+        if kind == "handoff_nack":
+            self.handoff.on_frame(kind, frame)  # of any epoch: whoever took the role may refuse it in its new one
+            return True
         if frame.epoch < shared.state.epoch:
             return False
         if frame.epoch > shared.state.epoch:
@@ -294,6 +315,8 @@ class Domain:
             self.target.on_end(frame.sync_end)
         elif kind == "fetch_body":
             self.source.on_fetch(list(frame.fetch_body.indexes))
+        else:
+            self.handoff.on_frame(kind, frame)
 
     def _on_hold(self, frame: PeerFrame) -> None:
         if not self.replication.serving or self.held_call is None:
@@ -303,7 +326,10 @@ class Domain:
         except Refused as refused:
             self.shared.send(hold_reject=_reject(frame, refused))
             return
-        self.orders.execute(call)
+        if self.shared.draining:
+            self.holding.park(call)
+        else:
+            self.orders.execute(call)
 
 
 def _reject(frame: PeerFrame, refused: Refused) -> HoldReject:

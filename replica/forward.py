@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from failover.marks import Role
 from replica.answers import abort
 from replica.effects import Failed, Moved
 from replica.members import HOP
@@ -72,6 +73,8 @@ async def wait_for_master(members: Members, domain_of: Callable[[], Domain], con
         if not serving and members.master_endpoint(domain) and not hop:
             return None
         left = until - loop.time()
+        if hop and not serving and domain.shared.role is Role.REPLICA:
+            left = 0  # the member that sent it on is master by now: it repeats the call, and serves it itself
         if left <= 0.01:
             await abort(context, _suspended(members, domain) if serving else Failed(*domain.no_master()))
         changed = members.changed

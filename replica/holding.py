@@ -57,7 +57,7 @@ class Holding:
 
     def park(self, call: Call) -> None:
         """Keep a call until there is a master."""
-        if len(self.parked) >= PARKED_MAX:
+        if len(self.parked) >= PARKED_MAX and call.waiter is not None:  # what the peer holds is bounded there
             message = f"{PARKED_MAX} calls wait for a master already; repeat it later"
             self.orders.reply(call.waiter, Failed(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000))
         else:
@@ -116,6 +116,10 @@ class Holding:
             for repetition in self.joined.pop(key, []):
                 self.submit(repetition)  # the master knows it by now and says what became of it
         return call
+
+    def forget_peers(self) -> None:
+        """This member is not master any more: whoever is gets the peer's held requests from the peer."""
+        self.parked = deque(call for call in self.parked if call.waiter is not None)
 
     # -- there is a master -----------------------------------------------------------------------------------------
 

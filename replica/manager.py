@@ -40,6 +40,7 @@ from replica.recovery import open_shared, recover
 from replica.salvage import SalvageFiles
 from replica.service_admin import AdminHandlers
 from replica.service_events import EventHandlers
+from replica.service_handoff import HandoffHandlers, hand_over_all
 from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers, fingerprint
 from replica.service_status import StatusHandlers
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tandemq.manager")
 
 ROOM_S = 0.25
+HAND_OVER_S = 3.0
+"""How long an orderly stop waits for its handoffs."""
 ROOM_AGAIN_SHARE = 0.05
 """Of the store: free again below the limit before sending is allowed again, so that it does not flicker."""
 SERVER_OPTIONS = [
@@ -222,6 +225,8 @@ class Manager:
             domain = Domain(shared, bias_ms=config.timers.replica_bias_ms)
             domain.orders.volatile_bytes_max = config.limits.volatile_bytes
             domain.held_call = self._held_call
+            domain.handoff.hold_ms = config.failover.hold_ms
+            domain.handoff.cooldown_ms = config.failover.cooldown_ms
             domain.replication.may_claim = not peer  # until the witness has seen this start
             shared.machine = await recover(node.store, shared)
             members.add(domain)
@@ -250,7 +255,13 @@ class Manager:
             node.spawn(upkeep.run())
 
     async def stop(self) -> None:
-        """Stop serving, write what is pending, free ports and directory. A clean stop leaves nothing to repair."""
+        """Hand over what the peer can take, stop serving, write what is pending, free ports and directory. A clean stop
+        leaves nothing to repair.
+        """
+        node, members = self._node, self._members
+        wanted = self.config.failover.hand_over_at_stop
+        if wanted and node is not None and members is not None and not node.failed.done():
+            await hand_over_all(members, node.paired(), HAND_OVER_S)
         self._closed.set()
         if self._operator is not None:
             self._operator.note(PairEventKind.PAIR_EVENT_KIND_ROLE, "stops in good order")
@@ -306,7 +317,8 @@ class Manager:
             facts=self._facts,
         )
         clients = grpc.aio.server(options=SERVER_OPTIONS)
-        pair = pair_handler(status.methods(), EventHandlers(self._operator.events, members.by_name).methods())
+        events = EventHandlers(self._operator.events, members.by_name)
+        pair = pair_handler(status.methods(), events.methods(), HandoffHandlers(members).methods())
         handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), status.manager_handler(), pair]
         clients.add_generic_rpc_handlers(handlers)
         self._health = health.aio.HealthServicer()

@@ -13,6 +13,7 @@ from failover.gate import Effect, Ruling
 from failover.marks import DataMark, Link, Role
 from failover.promotion import Claim, Follow, Why, decide, next_epoch
 from failover.register import RegisterState
+from replica import ceding
 from replica.claiming import Claiming
 from replica.claims import ClaimUnderWay, facts_of
 from replica.divergence import diverge, judge, refuse
@@ -89,7 +90,9 @@ class Replication(Claiming):
             self.register = register
         elif self.lost_at_ms is not None and not self.verdicts.policy.by_authority:
             self.verdicts.ask(EventKind.AUTHORITY_LOST, now_ms, "neither the peer nor the authority answers")
-        if self.serving:
+        if self.claim is not None and self.claim.step == "reading":
+            ceding.on_read(self, register)
+        elif self.serving:
             self._check_own(register)
         if self.sync_when_read and self.serving:
             self._begin_sync()

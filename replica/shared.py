@@ -49,6 +49,8 @@ class Shared:
         self.role = Role.INIT
         self.link = Link.DOWN
         self.suspect = False
+        self.draining = False
+        """A handoff is under way: this master orders nothing more, what arrives is parked."""
         self.master = ""
         self.last_change = "starting"
         self.told_register = b""

@@ -118,6 +118,7 @@ class Failover(msgspec.Struct, frozen=True, kw_only=True):
     stall_ms: int = 10_000  # a write of this member that takes longer is a local fault
     cold_start_ms: int = 60_000  # without an authority: alone since the start for so long is a question
     hold_ms: int = 2000  # how long a handoff may drain
+    cooldown_ms: int = 1000  # a replica may ask for the role this long after the last handoff, not sooner
     hand_over_at_stop: bool = True
     verify_hours: int = 24  # between two comparisons of the copies; 0 = never by itself
     members: tuple[str, ...] = ()  # of classifier `combine`

@@ -31,6 +31,7 @@ PURE = (
     *("failover.detector", "failover.register", "failover.promotion", "failover.classifier", "failover.gate"),
     "failover.tally",
     *("chaos.history", "chaos.checker", "chaos.ledger"),
+    *("replica.handoff", "replica.handoff_bars", "replica.attempt", "replica.ceding", "failover.handoff"),
 )
 WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}
 

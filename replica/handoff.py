@@ -1,0 +1,301 @@
+"""One domain's handoff at one member: finds out which event of `failover.handoff` it is, and carries out the row.
+Decides nothing that is not in that table.
+
+What the rest of the core has decided since (a lost link, a SYNC that was taken, a claim that ended, a drain that is
+done) is read from its state after every event, by `observe`: no other part has to know of handoffs. Time is the
+domain's, in milliseconds.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from failover.handoff import DEADLINES, Action, Event, Ignored, State, lookup
+from failover.marks import Link, Role
+from replica import ceding
+from replica.attempt import HOLD_MS, Attempt, Outcome
+from replica.effects import Note
+from replica.handoff_bars import LAG_RECORDS_MAX, barred_here, copy_is_whole
+from tandemq.peer.v1.peer_service_pb2 import HandoffNack, HandoffReady
+from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.orders import Orders
+    from replica.replication import Replication
+    from replica.shared import Shared
+    from replica.sync_target import SyncTarget
+    from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest, PeerFrame
+
+HOLD_MS_MAX = 60_000
+ANSWER_MS = DEADLINES[State.PROPOSED].milliseconds
+COOLDOWN_MS = 1000
+"""A replica's request this soon after the last handoff is refused; an operator at the master is not."""
+
+
+class Handoff:
+    """The state of one domain's handoff."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        orders: Orders,
+        replication: Replication,
+        target: SyncTarget,
+        resume: Callable[[], None],
+    ) -> None:
+        self.shared = shared
+        self.orders = orders
+        self.replication = replication
+        self.target = target
+        self.resume = resume
+        self.hold_ms = HOLD_MS
+        self.cooldown_ms = COOLDOWN_MS
+        self.bars: set[str] = set()
+        """What the shell knows to stand in the way here: MAINTENANCE, PINNED, BUSY."""
+        self.open: Attempt | None = None
+        self.ended_at_ms: int | None = None
+        self._state = State.REPLICA
+        self._since_ms = 0
+        self._count = 0
+
+    @property
+    def state(self) -> State:
+        """As in the table; at rest, by what this member is."""
+        if self._state.is_steady:
+            return State.MASTER if self.replication.serving else State.REPLICA
+        return self._state
+
+    @property
+    def is_paired(self) -> bool:
+        """Both copies are in step and the link is up, as far as this member knows: the roles could be exchanged."""
+        return self._state.is_steady and (self.shared.link is Link.PAIRED)
+
+    # -- asked here ------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        reason: str,
+        *,
+        dry_run: bool = False,
+        hold_ms: int = 0,
+        tell: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        """Give the role away, or ask for it: whichever this member can do. `tell` hears once how it ended."""
+        self._count += 1
+        name = f"{self.shared.member}/{self.shared.incarnation}/{self._count}".encode()
+        hold_ms = min(hold_ms or self.hold_ms, HOLD_MS_MAX)
+        attempt = Attempt(blake2b(name, digest_size=16).digest(), reason, dry_run, hold_ms, tell)
+        reasons = self._barred_here()
+        if not self._state.is_steady:
+            reasons = ("BUSY", *reasons)
+        if reasons:
+            self._feed(Event.START_BARRED, attempt, reasons)
+        else:
+            self._feed(Event.START, attempt)
+
+    def abort(self, reason: str) -> None:
+        """Take it back, if that is still free."""
+        if self.open is not None:
+            self._feed(Event.ABORT, self.open, (reason,))
+
+    def _barred_here(self) -> tuple[str, ...]:
+        return barred_here(self.shared, self.replication, self.target, self.orders, self.bars)
+
+    # -- frames ----------------------------------------------------------------------------------------------------
+
+    def on_frame(self, kind: str | None, frame: PeerFrame) -> None:
+        """A frame of the current epoch (a NACK of any: it only ever ends something)."""
+        if kind == "handoff_request":
+            self._on_request(frame.handoff_request)
+        elif kind == "handoff_propose":
+            self._on_propose(frame.handoff_propose)
+        elif kind == "handoff_ready":
+            if (attempt := self._opened_as(frame.handoff_ready.id)) is not None:
+                self._feed(Event.READY_DRY if attempt.dry_run else Event.READY, attempt)
+        elif kind == "handoff_nack":
+            if (attempt := self._opened_as(frame.handoff_nack.id)) is not None:
+                self._feed(Event.NACK, attempt, tuple(frame.handoff_nack.reasons))
+        elif kind == "handoff_ack":
+            self._on_ack(frame.handoff_ack)
+
+    def _opened_as(self, handoff_id: bytes) -> Attempt | None:
+        return self.open if self.open is not None and self.open.id == handoff_id else None
+
+    def _on_request(self, request: HandoffRequest) -> None:
+        attempt = Attempt(request.id, request.reason, request.dry_run, self.hold_ms)
+        state = self.state
+        reasons = list(self._barred_here())
+        if state is State.PROPOSED:
+            reasons.insert(0, "COLLISION")
+        elif not state.is_steady:
+            reasons.insert(0, "BUSY")
+        if not self.replication.serving:
+            reasons.append("NOT_MASTER")
+        if self._cooldown_left_ms():
+            reasons.append("COOLDOWN")
+        self._feed(Event.REQUEST_BARRED if reasons else Event.REQUEST, attempt, tuple(reasons))
+
+    def _cooldown_left_ms(self) -> int:
+        ended = self.ended_at_ms
+        return 0 if ended is None else max(0, ended + self.cooldown_ms - self.orders.now_ms)
+
+    def _on_propose(self, propose: HandoffPropose) -> None:
+        known = self.open
+        if known is not None and known.id != propose.id:
+            self._feed(Event.CROSSING, known, ("COLLISION",))
+            if self.open is not None:
+                return
+            known = None
+        attempt = known or Attempt(propose.id, propose.reason, propose.dry_run)
+        attempt.hold_ms = propose.deadline_ms
+        attempt.epoch = self.shared.state.epoch
+        reasons = self._barred_here()
+        if propose.last_index > self.shared.log.last_index + LAG_RECORDS_MAX:
+            reasons = (*reasons, "LAG")
+        if reasons:
+            self._feed(Event.PROPOSE_BARRED, attempt, reasons)
+        else:
+            self._feed(Event.PROPOSE_DRY if propose.dry_run else Event.PROPOSE, attempt)
+
+    def _on_ack(self, ack: HandoffAck) -> None:
+        shared = self.shared
+        attempt = self._opened_as(ack.id)
+        if attempt is None:
+            if self.state is State.REPLICA:
+                self._feed(Event.ACK_MISFIT, Attempt(ack.id, ""), ("TIMEOUT",))
+            return
+        attempt.final_index, attempt.final_digest = ack.final_index, ack.final_digest
+        whole = (shared.log.last_index, shared.log.digest) == (ack.final_index, ack.final_digest)
+        fits = whole and shared.durable_index >= ack.final_index and copy_is_whole(shared, self.target)
+        if fits and ceding.may_take(self.replication, ack.ceded_epoch):
+            attempt.epoch = ack.ceded_epoch
+            self._feed(Event.ACK, attempt)
+        else:
+            self._feed(Event.ACK_MISFIT, attempt, ("NOT_IN_SYNC",))
+
+    # -- what became of it elsewhere -------------------------------------------------------------------------------
+
+    def on_ceded(self, handoff_id: bytes) -> None:
+        """The promise is durable."""
+        if (attempt := self._opened_as(handoff_id)) is not None:
+            self._feed(Event.CEDED, attempt)
+
+    def on_tick(self) -> None:
+        """A state that lasts too long ends by its row."""
+        state, attempt = self._state, self.open
+        if attempt is None or state.is_steady:
+            return
+        limit_ms = DEADLINES[state].milliseconds
+        if state is State.DRAINING:
+            limit_ms = attempt.hold_ms
+        elif state is State.READY:
+            limit_ms = attempt.hold_ms + ANSWER_MS
+        if self.orders.now_ms - self._since_ms >= limit_ms:
+            self._feed(Event.DEADLINE, attempt, ("TIMEOUT",))
+
+    def observe(self) -> None:
+        """Called after every event of the domain: what it has led to, as an event of the table."""
+        attempt = self.open
+        while attempt is not None and (found := self._found(self._state)) is not None:
+            self._feed(found[0], attempt, found[1:])
+            attempt = self.open
+
+    def _found(self, state: State) -> tuple[Event, *tuple[str, ...]] | None:
+        shared, replication = self.shared, self.replication
+        role = shared.role
+        if state is State.TAKING:
+            if replication.serving:
+                return (Event.SERVING,)
+            if role is Role.REPLICA:
+                return (Event.SYNC, "IN_DOUBT")
+            return (Event.CLAIM_LOST, "IN_DOUBT") if replication.claim is None else None
+        if state is State.CEDING and role is Role.REPLICA:
+            return (Event.SYNC,)
+        if not replication.connected:
+            return (Event.LINK_LOST, "IN_DOUBT" if state is State.CEDING else "NOT_CONNECTED")
+        if state in (State.PROPOSED, State.DRAINING):
+            if not replication.serving:
+                return (Event.ROLE_LOST, "NOT_MASTER")
+            drained = state is State.DRAINING and shared.commit_index == shared.log.last_index
+            return (Event.DRAINED,) if drained and shared.peer in replication.required else None
+        if state is State.CEDING:
+            return (Event.ROLE_LOST, "IN_DOUBT") if role is not Role.CEDING else None
+        if role is not Role.REPLICA:
+            return (Event.ROLE_LOST, "NOT_CONNECTED")
+        if state is State.READY and self.open is not None and self.open.epoch != shared.state.epoch:
+            return (Event.SYNC, "NOT_MASTER")
+        return None
+
+    # -- the row ---------------------------------------------------------------------------------------------------
+
+    def _feed(self, event: Event, attempt: Attempt, reasons: tuple[str, ...] = ()) -> None:
+        state = self.state
+        row = lookup(state, event)
+        if isinstance(row, Ignored):
+            return
+        own = attempt is self.open or state.is_steady  # else it is a second caller, or a frame of another handoff
+        if own:
+            self.open = None if row.state.is_steady else attempt
+        if row.state is not state:
+            self._since_ms = self.orders.now_ms
+        self._state = row.state
+        for action in row.actions:
+            self._act(action, attempt, reasons)
+        facts = {"handoff_id": attempt.id.hex(), "state": row.state.name, "event": event.name, "reason": attempt.reason}
+        if reasons:
+            facts["reasons"] = ",".join(reasons)
+        if attempt.final_index:
+            facts["final_index"] = str(attempt.final_index)
+        text = f"handoff: {row.why}" + (f" ({', '.join(reasons)})" if reasons else "")
+        self.shared.effects.append(Note(PAIR_EVENT_KIND_HANDOFF, text, facts))
+
+    def _act(self, action: Action, attempt: Attempt, reasons: tuple[str, ...]) -> None:
+        shared, now_ms = self.shared, self.orders.now_ms
+        if action is Action.SEND_REQUEST:
+            shared.send(handoff_request=attempt.request())
+        elif action is Action.SEND_PROPOSE:
+            attempt.epoch, attempt.last_index = shared.state.epoch, shared.log.last_index
+            shared.send(handoff_propose=attempt.propose())
+        elif action is Action.SEND_READY:
+            attempt.drain_at_ms = now_ms
+            shared.send(handoff_ready=HandoffReady(id=attempt.id))
+        elif action is Action.SEND_NACK:
+            nack = HandoffNack(id=attempt.id, reasons=reasons, retry_after_ms=self._cooldown_left_ms())
+            shared.send(handoff_nack=nack)
+        elif action is Action.DRAIN:
+            attempt.drain_at_ms = now_ms
+            shared.draining = True
+        elif action is Action.RESUME:
+            shared.draining = False
+            self.resume()
+        elif action is Action.CEDE:
+            shared.draining = False
+            attempt.final_index, attempt.final_digest = shared.log.last_index, shared.log.digest
+            attempt.epoch = ceding.ceded_epoch(self.replication)
+            ceding.cede(self.replication, attempt.epoch, ("ceded", attempt.id))
+        elif action is Action.SEND_ACK:
+            shared.send(handoff_ack=attempt.ack())
+        elif action is Action.PROBE:
+            self.replication.to_probe("a handoff is in doubt: register and peer decide")
+        elif action is Action.TAKE:
+            self.target.on_commit(attempt.final_index)  # ceded means committed on both
+            ceding.take_over(self.replication, attempt.epoch, self.replication.now_ms)
+        else:
+            self._end(action, attempt, reasons)
+
+    def _end(self, action: Action, attempt: Attempt, reasons: tuple[str, ...]) -> None:
+        now_ms = self.orders.now_ms
+        done = action is Action.DONE
+        if done and not attempt.dry_run:
+            self.ended_at_ms = now_ms
+        if attempt.tell is None:
+            return
+        if action is Action.IN_DOUBT and "IN_DOUBT" not in reasons:
+            reasons = ("IN_DOUBT", *reasons)
+        pause_ms = max(0, now_ms - attempt.drain_at_ms) if attempt.drain_at_ms and not attempt.dry_run else 0
+        epoch, tell = self.shared.state.epoch, attempt.tell
+        attempt.tell = None
+        tell(Outcome(done, reasons, attempt.id.hex(), attempt.final_index, epoch, pause_ms))

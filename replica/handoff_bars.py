@@ -1,0 +1,43 @@
+"""What stands in the way of a handoff at one member: all of it, not the first thing found. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.marks import DataMark, Link, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from replica.orders import Orders
+    from replica.replication import Replication
+    from replica.shared import Shared
+    from replica.sync_target import SyncTarget
+
+LAG_RECORDS_MAX = 20_000
+"""Further behind, a drain within the hold time is not to be expected."""
+
+
+def barred_here(
+    shared: Shared, replication: Replication, target: SyncTarget, orders: Orders, known: Iterable[str]
+) -> tuple[str, ...]:
+    """The reasons at this member, whichever side it is on; `known` are those that the shell has set."""
+    reasons = sorted(known)
+    if not replication.connected:
+        reasons.append("NOT_CONNECTED")
+    if replication.serving:
+        if shared.link is not Link.PAIRED or shared.peer not in replication.required or replication.publishing:
+            reasons.append("NOT_IN_SYNC")
+        elif shared.log.last_index - replication.source.peer_durable > LAG_RECORDS_MAX:
+            reasons.append("LAG")
+        return tuple(reasons)
+    if shared.role is not Role.REPLICA or not copy_is_whole(shared, target):
+        reasons.append("NOT_IN_SYNC")
+    if orders.room_bytes <= 0:
+        reasons.append("DISK")
+    return tuple(reasons)
+
+
+def copy_is_whole(shared: Shared, target: SyncTarget) -> bool:
+    """Whether this replica holds all that was acknowledged, and its queues' state is at hand."""
+    return target.opened and shared.state.data is DataMark.IN_SYNC and shared.machine is not None
