@@ -136,6 +136,7 @@ class Claiming(Commit):
         self.target.stop()
         shared.state.epoch = under_way.epoch
         shared.state.owner = shared.member
+        shared.state.diverged = ""  # only an operator's word leads from there to here
         shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
         shared.state.in_sync_set = sorted(members)
         shared.apply_up_to(shared.log.last_index, tell=False)

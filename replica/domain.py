@@ -222,6 +222,7 @@ class Domain:
             owner=shared.state.owner,
             register=shared.told_register,
             solo_since=shared.state.solo_since,
+            wants_full=shared.wants_full,
         )
 
     def on_connected(self) -> None:

@@ -39,6 +39,7 @@ from replica.orders import ENQUEUE_STORE_SHARE
 from replica.recovery import open_shared, recover
 from replica.salvage import SalvageFiles
 from replica.service_admin import AdminHandlers
+from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
 from replica.service_handoff import HandoffHandlers, hand_over_all
 from replica.service_pair import pair_handler
@@ -309,6 +310,7 @@ class Manager:
     async def _serve(self, members: Members) -> None:
         config = self.config
         assert self._operator is not None
+        assert self._salvage is not None
         status = StatusHandlers(
             members,
             self._operator,
@@ -317,8 +319,12 @@ class Manager:
             facts=self._facts,
         )
         clients = grpc.aio.server(options=SERVER_OPTIONS)
-        events = EventHandlers(self._operator.events, members.by_name)
-        pair = pair_handler(status.methods(), events.methods(), HandoffHandlers(members).methods())
+        pair = pair_handler(
+            status.methods(),
+            EventHandlers(self._operator.events, members.by_name).methods(),
+            HandoffHandlers(members).methods(),
+            DivergenceHandlers(members, self._salvage, self._reconnect).methods(),
+        )
         handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), status.manager_handler(), pair]
         clients.add_generic_rpc_handlers(handlers)
         self._health = health.aio.HealthServicer()
@@ -345,6 +351,10 @@ class Manager:
         for server in self._servers:
             await server.start()
         await self._tell_health()
+
+    def _reconnect(self, why: str) -> None:
+        if self._link is not None and self._link.session is not None:
+            self._link.session.close(why)
 
     def _bind(self, server: grpc.aio.Server, address: str) -> int:
         try:

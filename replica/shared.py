@@ -58,6 +58,8 @@ class Shared:
         self.durable_index = log.last_index
         self.commit_index = 0
         self.pending: deque[Pending] = deque()
+        self.wants_full = False
+        """An operator wants everything anew, even where the logs could be compared."""
         self.generation = 0
         """Grows when the log is cut, so that a late `durable` of a cut record is not believed."""
         self.effects: list[Effect] = []

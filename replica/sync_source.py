@@ -96,7 +96,7 @@ class SyncSource:
         self.sync_id += 1
         log = self.shared.log
         self.shared.link = Link.SYNC_SRC
-        if data_of(hello.data_state) in (DataMark.EMPTY, DataMark.SYNCING, DataMark.DAMAGED):
+        if hello.wants_full or data_of(hello.data_state) in (DataMark.EMPTY, DataMark.SYNCING, DataMark.DAMAGED):
             self._begin_full()
             return
         common = self._candidate(hello)

@@ -81,6 +81,7 @@ class SyncTarget:
         why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
         salvage_above(shared, common_point(shared.log, begin), why)
         shared.state.solo_since = 0
+        shared.wants_full = False
         shared.mark(DataMark.SYNCING)
         shared.generation += 1
         shared.pending.clear()

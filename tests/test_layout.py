@@ -26,7 +26,7 @@ PURE = (
     *("replica.claiming", "replica.verdicts"),
     *("replica.sync_source", "replica.sync_target"),
     *("replica.orders", "replica.holding", "replica.consumers", "replica.shared", "replica.log", "replica.state"),
-    *("replica.effects", "replica.calls", "replica.convert_marks", "replica.divergence"),
+    *("replica.effects", "replica.calls", "replica.convert_marks", "replica.divergence", "replica.step_aside"),
     *("replica.forecast", "replica.lag"),
     *("failover.detector", "failover.register", "failover.promotion", "failover.classifier", "failover.gate"),
     "failover.tally",

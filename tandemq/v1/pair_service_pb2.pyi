@@ -470,7 +470,7 @@ class ReadSalvageRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class ReadSalvageResponse(_message.Message):
-    __slots__ = ("log_index", "epoch", "operation", "acknowledged", "queue", "client_id", "first_sequence", "request_id", "batch", "first_index", "count")
+    __slots__ = ("log_index", "epoch", "operation", "acknowledged", "queue", "client_id", "first_sequence", "request_id", "batch", "first_index", "count", "done", "pair", "domain")
     LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
@@ -482,6 +482,9 @@ class ReadSalvageResponse(_message.Message):
     BATCH_FIELD_NUMBER: _ClassVar[int]
     FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    PAIR_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
     log_index: int
     epoch: int
     operation: str
@@ -493,4 +496,7 @@ class ReadSalvageResponse(_message.Message):
     batch: bytes
     first_index: int
     count: int
-    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., operation: _Optional[str] = ..., acknowledged: bool = ..., queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., request_id: _Optional[bytes] = ..., batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+    done: _containers.RepeatedScalarFieldContainer[int]
+    pair: str
+    domain: str
+    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., operation: _Optional[str] = ..., acknowledged: bool = ..., queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., request_id: _Optional[bytes] = ..., batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., count: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., pair: _Optional[str] = ..., domain: _Optional[str] = ...) -> None: ...

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from failover.marks import DataMark, Role
 from failover.register import RegisterState
+from replica import step_aside
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining
 from tests.support.pair import NAME, NUMBER, Member, Pair
@@ -220,6 +221,120 @@ def full_transfer_wipes() -> None:
     require(pair.a.shared.state.data is DataMark.IN_SYNC, "A is whole again")
 
 
+def reconnect(pair: Pair) -> None:
+    """What the shell does after an order: a transfer begins from a new HELLO."""
+    pair.disconnect()
+    pair.connect()
+    pair.settle(3000)
+
+
+def resolved_for_the_serving_one() -> None:
+    """An operator keeps B's history: A copies its own, marked as acknowledged, and becomes B's replica."""
+    pair, x, y = forced()
+    meet(pair)
+    require(step_aside.give_way(pair.a.core.replication, "test") == "", "A gives way")
+    pair.a.dispatch(pair.a.core)
+    pair.heal()
+    pair.checks.equal()
+    require(contents(pair.b) == [b"x/1", b"y/1"], "B's history stands")
+    require(sum(pair.a.salvaged.values()) >= ALONE, "an acknowledged operation vanished")
+    require(pair.a.shared.state.solo_since == 0 and not pair.a.shared.state.diverged, "A has forgotten it")
+    require(len(x.ops) == ALONE + 1 and len(y.ops) == 1, "nobody sent anything meanwhile")
+
+
+def gives_way_and_dies() -> None:
+    """A dies when its word is on disk and before the transfer: it takes the transfer later, and claims nothing."""
+    pair, _, _ = forced()
+    meet(pair)
+    require(step_aside.give_way(pair.a.core.replication, "test") == "", "A gives way")
+    pair.a.dispatch(pair.a.core)
+    pair.a.commit()
+    pair.crash(pair.a)
+    require(sum(pair.a.salvaged.values()) >= ALONE, "an acknowledged operation vanished")
+    pair.a.start()
+    pair.crash(pair.b)
+    pair.a.lost(refused=True)
+    pair.settle(3000)
+    require(not pair.a.serving, "an outdated copy serves")
+    pair.heal()
+    pair.checks.equal()
+
+
+def resolved_for_the_stopped_one() -> None:
+    """An operator keeps A's history: B steps down and copies its own, A becomes master by force, B its replica."""
+    pair, x, _ = forced()
+    meet(pair)
+    require(pair.a.core.replication.force("test") != "", "A would serve beside B")
+    require(step_aside.give_way(pair.b.core.replication, "test") == "", "B gives way")
+    pair.b.dispatch(pair.b.core)
+    pair.quiesce()
+    require(pair.a.core.replication.force("test") == "", "A is forced")
+    pair.a.dispatch(pair.a.core)
+    pair.checks.highest = None
+    pair.heal()
+    pair.checks.equal()
+    require(pair.master is pair.a, f"A leads: {pair.describe()}")
+    require(contents(pair.a) == [op.payload for op in x.ops], "A's history stands")
+    require(any(pair.b.salvaged.values()), "what B acknowledged vanished")
+    pair.crash(pair.a)
+    pair.a.start()
+    pair.heal()
+    require(not pair.a.shared.state.diverged, "A remembers what is over")
+
+
+def gives_way_to_nobody() -> None:
+    """Without another history the order is refused, whatever the role."""
+    pair, _ = paired()
+    for member in (pair.a, pair.b):
+        require(step_aside.give_way(member.core.replication, "test") != "", f"{member.name} threw its copy away")
+    pair.heal()
+    pair.checks.equal()
+
+
+def full_resync() -> None:
+    """The replica takes everything anew although the logs are equal; the master refuses the same order."""
+    pair, _ = paired()
+    require(step_aside.resync(pair.a.core.replication, "test", full=True) != "", "a master takes a transfer")
+    generation = pair.b.shared.generation
+    require(step_aside.resync(pair.b.core.replication, "test", full=True) == "", "the replica takes it")
+    pair.b.dispatch(pair.b.core)
+    reconnect(pair)
+    require(pair.is_paired, f"the pair is whole again: {pair.describe()}")
+    require(pair.b.shared.generation > generation and not pair.b.shared.wants_full, "nothing was transferred")
+    pair.checks.equal()
+
+
+def outdated_never_promotes() -> None:
+    """B is outdated, durably, by A which cannot reach it; then A dies: B must not take over, whatever the register."""
+    pair, _ = paired()
+    epoch = pair.a.shared.state.epoch
+    pair.disconnect()
+    require(step_aside.outdate(pair.b.core.replication, "test", by_member="a", epoch=epoch) == "", "B is outdated")
+    pair.b.dispatch(pair.b.core)
+    pair.b.commit()
+    pair.crash(pair.b)
+    pair.b.start()
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(3000)
+    require(not pair.b.serving, "an outdated copy serves")
+    pair.heal()
+    pair.checks.equal()
+
+
+def forged_outdate() -> None:
+    """From a stranger, from an older epoch, or at a master: refused, and nothing has changed."""
+    pair, _ = paired()
+    a, b = pair.a.core.replication, pair.b.core.replication
+    epoch = pair.a.shared.state.epoch
+    pair.b.shared.state.promised_epoch = epoch + 1
+    for replication, by_member, number in ((b, "c", 99), (b, "a", epoch), (a, "b", 99), (a, "", 0), (b, "b", 99)):
+        why_not = step_aside.outdate(replication, "test", by_member=by_member, epoch=number)
+        require(why_not != "", f"{by_member!r} outdates {replication.shared.member} with epoch {number}")
+    pair.b.shared.state.promised_epoch = 0
+    require(pair.is_paired, f"the pair is whole: {pair.describe()}")
+
+
 ALL = (
     old_master_returns,
     restarts_diverged,
@@ -229,4 +344,11 @@ ALL = (
     ordinary_tail,
     dies_before_the_cut,
     full_transfer_wipes,
+    resolved_for_the_serving_one,
+    gives_way_and_dies,
+    resolved_for_the_stopped_one,
+    gives_way_to_nobody,
+    full_resync,
+    outdated_never_promotes,
+    forged_outdate,
 )

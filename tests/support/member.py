@@ -231,7 +231,10 @@ class Member:
         for _, cut in group.salvage:
             for log_index, record in self.store.scan(NUMBER, cut.first, limit_records=100_000, limit_bytes=1 << 30):
                 if log_index <= cut.last:
-                    self.salvaged[log_index, read_prefix(record).epoch] = log_index <= cut.acknowledged_up_to
+                    # The first copy stays, as with the files.
+                    self.salvaged.setdefault(
+                        (log_index, read_prefix(record).epoch), log_index <= cut.acknowledged_up_to
+                    )
 
     def commit(self) -> None:
         """Make everything durable that is asked for up to now, and what follows from it."""

@@ -90,7 +90,7 @@ class Hello(_message.Message):
     def __init__(self, pair: _Optional[str] = ..., member: _Optional[str] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., endpoint: _Optional[str] = ..., domains: _Optional[_Iterable[_Union[DomainHello, _Mapping]]] = ...) -> None: ...
 
 class DomainHello(_message.Message):
-    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor", "owner", "register", "solo_since", "leaving")
+    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor", "owner", "register", "solo_since", "leaving", "wants_full")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,7 @@ class DomainHello(_message.Message):
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     SOLO_SINCE_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
+    WANTS_FULL_FIELD_NUMBER: _ClassVar[int]
     domain: int
     name: str
     role: _common_pb2.Role
@@ -121,7 +122,8 @@ class DomainHello(_message.Message):
     register: bytes
     solo_since: int
     leaving: bool
-    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ..., volatile_floor: _Optional[int] = ..., owner: _Optional[str] = ..., register: _Optional[bytes] = ..., solo_since: _Optional[int] = ..., leaving: bool = ...) -> None: ...
+    wants_full: bool
+    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ..., volatile_floor: _Optional[int] = ..., owner: _Optional[str] = ..., register: _Optional[bytes] = ..., solo_since: _Optional[int] = ..., leaving: bool = ..., wants_full: bool = ...) -> None: ...
 
 class DigestQuery(_message.Message):
     __slots__ = ("index",)

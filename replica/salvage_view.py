@@ -1,0 +1,113 @@
+"""Shows a salvage file as operations, and says which messages of it are done with; reads, and changes nothing.
+
+Done: refused when it was ordered, or settled, delivered at most once, or expired later in the same file. To enqueue
+such a message again would hand a consumer what it has acknowledged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from replica.salvage import is_operation
+from tandemq.v1.pair_service_pb2 import ReadSalvageResponse
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from replica.salvage import SalvagedRecord, SalvageFiles, SalvageInfo
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
+    from tandemq.v1.common_pb2 import IndexRange
+
+Spans = list[tuple[int, int]]
+"""(first, one beyond the last), apart and rising once merged."""
+
+
+class View:
+    """One file."""
+
+    def __init__(self, files: SalvageFiles, info: SalvageInfo, gone: dict[int, Spans]) -> None:
+        self.files = files
+        self.info = info
+        self.gone = gone
+        """By queue: indexes of messages that are done with."""
+
+    @classmethod
+    def of(cls, files: SalvageFiles, info: SalvageInfo) -> View:
+        """Reads the file once. Raises CorruptRecord."""
+        gone: dict[int, Spans] = {}
+        for record in files.records(info.name):
+            for queue_id, ranges in _ended(record.header):
+                spans = gone.setdefault(queue_id, [])
+                spans.extend((each.first, each.first + each.count) for each in ranges)
+        return cls(files, info, {queue_id: _merged(spans) for queue_id, spans in gone.items()})
+
+    def operations(self) -> Iterator[ReadSalvageResponse]:
+        """In log order. Raises CorruptRecord."""
+        for record in self.files.records(self.info.name):
+            if is_operation(record.header):
+                yield self._operation(record)
+
+    def _operation(self, record: SalvagedRecord) -> ReadSalvageResponse:
+        header, head = record.header, self.info.head
+        answer = ReadSalvageResponse(
+            log_index=record.log_index,
+            epoch=record.epoch,
+            operation=header.WhichOneof("op") or "unknown",
+            acknowledged=record.acknowledged,
+            request_id=header.request_id,
+            pair=head.pair,
+            domain=head.domain,
+        )
+        if header.WhichOneof("op") == "enqueue":
+            op = header.enqueue
+            answer.client_id = op.client_id
+            answer.first_sequence = op.first_sequence
+            answer.first_index = op.first_index
+            answer.count = op.count
+            answer.done.extend(self._done(op))
+            answer.batch = record.body
+            if record.body:
+                answer.queue = EnqueueBatch.FromString(record.body).queue
+        return answer
+
+    def _done(self, op: EnqueueOp) -> Iterator[int]:
+        refused = {refusal.ordinal for refusal in op.refusals}
+        spans = self.gone.get(op.queue_id, [])
+        index = op.first_index
+        for ordinal in range(op.count):
+            if ordinal in refused:
+                yield ordinal
+                continue
+            if _within(spans, index):
+                yield ordinal
+            index += 1
+
+
+def _ended(header: RecordHeader) -> Iterator[tuple[int, Iterable[IndexRange]]]:
+    kind = header.WhichOneof("op")
+    if kind == "settle":
+        for effect in header.settle.effects:
+            if effect.outcome == OUTCOME_ACK:
+                yield header.settle.queue_id, effect.ranges
+    elif kind == "lease" and header.lease.immediate:
+        yield header.lease.queue_id, header.lease.ranges
+    elif kind == "expire":
+        for part in header.expire.messages:
+            yield part.queue_id, part.ranges
+
+
+def _merged(spans: Spans) -> Spans:
+    out: Spans = []
+    for first, end in sorted(spans):
+        if out and first <= out[-1][1]:
+            out[-1] = (out[-1][0], max(end, out[-1][1]))
+        else:
+            out.append((first, end))
+    return out
+
+
+def _within(spans: Spans, index: int) -> bool:
+    at = bisect_right(spans, (index, 1 << 63)) - 1
+    return at >= 0 and spans[at][0] <= index < spans[at][1]

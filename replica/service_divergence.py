@@ -1,0 +1,195 @@
+"""PairService.Resolve, Resync, Outdate, ListSalvage, ReadSalvage: an operator's word on a copy, and what was cut of it.
+Judges nothing: `step_aside` and `replication` do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from failover.marks import Role
+from replica import step_aside
+from replica.answers import abort, refusal
+from replica.members import MAIN
+from replica.salvage_view import View
+from replica.service_queue import parse
+from storage.errors import CorruptRecord
+from tandemq.v1 import pair_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.domain import Domain
+    from replica.members import Members
+    from replica.salvage import SalvageFiles, SalvageInfo
+    from replica.service_pair import Method
+
+log = logging.getLogger("tandemq.operator")
+
+READ_RECORDS = 64
+"""Read from a salvage file in one turn of a thread."""
+
+Context = Any
+
+
+class DivergenceHandlers:
+    """`reconnect` ends the connection to the peer: a transfer begins from a new HELLO."""
+
+    def __init__(self, members: Members, salvage: SalvageFiles, reconnect: Callable[[str], None]) -> None:
+        self.members = members
+        self.salvage = salvage
+        self.reconnect = reconnect
+
+    def methods(self) -> dict[str, Method]:
+        """For `service_pair.pair_handler`."""
+        unary = grpc.unary_unary_rpc_method_handler
+        return {
+            "Resolve": unary(self.resolve),
+            "Resync": unary(self.resync),
+            "Outdate": unary(self.outdate),
+            "ListSalvage": unary(self.list_salvage),
+            "ReadSalvage": grpc.unary_stream_rpc_method_handler(self.read_salvage),
+        }
+
+    async def _domain(self, name: str, context: Context) -> Domain:
+        domain = self.members.by_name.get(name or MAIN)
+        if domain is None or not domain.shared.peer:
+            pairs = sorted(name for name, each in self.members.by_name.items() if each.shared.peer)
+            known = f"there are {', '.join(pairs)}" if pairs else "this member has no peer"
+            text = f"no domain of a pair is called {(name or MAIN)[:80]!r} here; {known}"
+            await abort(context, refusal(Reason.REASON_BAD_NAME, text))
+        return domain
+
+    async def _done(self, domain: Domain) -> None:
+        """Carry out what the core asked for, and wait until it is on disk."""
+        self.members.node.dispatch(domain)
+        await self.members.node.flush()
+
+    # -- the other history -----------------------------------------------------------------------------------------
+
+    async def resolve(self, request: bytes, context: Context) -> bytes:
+        """See PairService.Resolve."""
+        asked = await parse(pb.ResolveRequest, request, context)
+        domain = await self._domain(asked.domain, context)
+        shared = domain.shared
+        if asked.keep not in (shared.member, shared.peer):
+            text = f"keep is {asked.keep[:80]!r}; it must be {shared.member!r} or {shared.peer!r}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        if not asked.reason.strip():
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, "reason is empty; it is kept with the event"))
+        log.warning("domain %s: resolve, keep %s: %s", shared.name, asked.keep, asked.reason)
+        if asked.keep == shared.member:
+            return (await self._keep_own(domain, asked.reason, context)).SerializeToString()
+        last = shared.log.last_index
+        why_not = step_aside.give_way(domain.replication, asked.reason)
+        if why_not:
+            await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
+        await self._done(domain)
+        infos = await asyncio.get_running_loop().run_in_executor(None, self.salvage.infos)
+        names = [info.name for info in infos if (info.head.number, info.head.last) == (shared.domain, last)]
+        text = f"{shared.member} gives way to {shared.peer}, and takes its state when it serves"
+        return pb.ResolveResponse(done=True, text=text, salvage=names[-1] if names else "").SerializeToString()
+
+    async def _keep_own(self, domain: Domain, reason: str, context: Context) -> pb.ResolveResponse:
+        shared = domain.shared
+        if domain.replication.serving:
+            return pb.ResolveResponse(done=True, text=f"{shared.member} serves; now resolve at {shared.peer}")
+        if shared.role is not Role.DIVERGED:
+            text = f"{shared.member} is {shared.role.name} in {shared.name}: there is nothing to resolve"
+            await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
+        why_not = domain.replication.force(f"two histories, this one is kept: {reason}")
+        if why_not:
+            text = f"{why_not}; resolve at {shared.peer} first, with the same keep"
+            await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
+        await self._done(domain)
+        text = f"{shared.member} takes the mastership by force; see `tandemq pair status`"
+        return pb.ResolveResponse(done=True, text=text)
+
+    async def resync(self, request: bytes, context: Context) -> bytes:
+        """See PairService.Resync."""
+        asked = await parse(pb.ResyncRequest, request, context)
+        domain = await self._domain(asked.domain, context)
+        why_not = step_aside.resync(domain.replication, asked.reason or "no reason given", full=asked.full)
+        if why_not:
+            await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
+        await self._done(domain)
+        connected = domain.replication.connected
+        self.reconnect("an operator asked for a new transfer")
+        text = f"{domain.shared.member} takes the state of {domain.shared.peer} anew"
+        text += "" if connected else "; it begins when they are connected"
+        return pb.ResyncResponse(done=True, text=text).SerializeToString()
+
+    async def outdate(self, request: bytes, context: Context) -> bytes:
+        """See PairService.Outdate. A refusal is an answer: the caller needs to know role, epoch and log index."""
+        asked = await parse(pb.OutdateRequest, request, context)
+        if asked.domain:
+            domains = [await self._domain(asked.domain, context)]
+        else:
+            domains = self.members.node.paired() or [await self._domain("", context)]
+        first = domains[0].shared
+        answer = pb.OutdateResponse(
+            role=first.role.value,  # type: ignore[arg-type]  # the enums share their numbers
+            last_index=first.log.last_index,
+            epoch=first.state.epoch,
+        )
+        refused = []
+        for domain in domains:
+            reason = asked.reason or "no reason given"
+            why_not = step_aside.outdate(domain.replication, reason, by_member=asked.by_member[:80], epoch=asked.epoch)
+            log.warning("domain %s: outdate by %r: %s", domain.shared.name, asked.by_member[:80], why_not or "done")
+            if why_not:
+                refused.append(why_not)
+            self.members.node.dispatch(domain)
+        await self.members.node.flush()
+        if len(refused) < len(domains):
+            self.reconnect("this copy was outdated")
+        answer.done = not refused
+        answer.text = "; ".join(refused) or f"{self.members.member} is outdated until its next transfer"
+        return answer.SerializeToString()
+
+    # -- salvage ---------------------------------------------------------------------------------------------------
+
+    async def list_salvage(self, request: bytes, context: Context) -> bytes:
+        """See PairService.ListSalvage."""
+        await parse(pb.ListSalvageRequest, request, context)
+        infos = await asyncio.get_running_loop().run_in_executor(None, self.salvage.infos)
+        return pb.ListSalvageResponse(files=[_file(info) for info in infos]).SerializeToString()
+
+    async def read_salvage(self, request: bytes, context: Context) -> None:
+        """See PairService.ReadSalvage."""
+        asked = await parse(pb.ReadSalvageRequest, request, context)
+        loop = asyncio.get_running_loop()
+        info = await loop.run_in_executor(None, self.salvage.info, asked.name)
+        if info is None:
+            text = f"no salvage file is called {asked.name[:200]!r} at {self.members.member}; see ListSalvage"
+            await abort(context, refusal(Reason.REASON_BAD_NAME, text))
+        try:
+            view = await loop.run_in_executor(None, View.of, self.salvage, info)
+            operations = view.operations()
+            while batch := await loop.run_in_executor(None, list, islice(operations, READ_RECORDS)):
+                for operation in batch:
+                    await context.write(operation.SerializeToString())
+        except (CorruptRecord, OSError) as error:
+            text = f"{info.name} cannot be read to its end: {error}; what came before is good"
+            await abort(context, refusal(Reason.REASON_CORRUPT_STORE, text))
+
+
+def _file(info: SalvageInfo) -> pb.SalvageFile:
+    head, foot = info.head, info.foot
+    file = pb.SalvageFile(
+        name=info.name,
+        domain=head.domain,
+        first_index=head.first,
+        last_index=head.last,
+        operations=foot.operations,
+        acknowledged=foot.acknowledged,
+        bytes=info.bytes,
+        reason=head.why,
+    )
+    file.time.FromMilliseconds(head.time_ms)
+    return file
