@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -33,8 +34,7 @@ class Aside:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
 
     async def call(self, work: Coroutine[Any, Any, Result], limit_s: float) -> Result | str:
         """Its result, or why there is none: what it raised, or that it took too long."""
@@ -60,21 +60,18 @@ class Aside:
             return f"no end within {limit_s:g} s"
         return running.result() if error is None else f"it raised {_error_text(error)}"
 
-    @property
-    def alive(self) -> bool:
-        """Whether a call can be taken: SystemExit in a task ends the thread."""
-        return self._thread.is_alive()
-
     def close(self) -> None:
         """Ends the loop when what runs there lets it."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _work(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
+        stopped = False
+        while not stopped:
+            # A task that exits the process raises through the loop. It has been told to its caller; the loop goes on.
+            with suppress(SystemExit, KeyboardInterrupt):
+                self._loop.run_forever()
+                stopped = True
+        self._loop.close()
 
 
 def _error_text(error: BaseException) -> str:
@@ -118,9 +115,6 @@ class Guarded:
         self._aside.close()
 
     async def _call(self, work: Callable[[], Coroutine[Any, Any, Any]], limit_s: float) -> object:
-        if not self._aside.alive:
-            return "an earlier call ended its thread; restart the manager"
-
         async def there() -> object:
             return await work()
 

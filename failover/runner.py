@@ -51,7 +51,7 @@ class Runner:
             until, pause_s = loop.time() + self.total_ms / 1000, PAUSE_S
             answer = _none(event, self.classifier.name, "no time for a call")
             for attempt in range(event.attempt, event.attempt + self.attempts):
-                left_ms = min(self.call_ms, int((until - loop.time()) * 1000))
+                left_ms = min(self.call_ms, round((until - loop.time()) * 1000))
                 if left_ms <= 0:
                     break
                 answer = await self._call(replace(event, attempt=attempt, decide_by_ms=left_ms))
