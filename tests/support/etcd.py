@@ -1,4 +1,4 @@
-"""A real etcd of one member, in a directory and on ports of its own, its disk synced as in production."""
+"""A real etcd of one member or of several, in directories and on ports of its own, disks synced as in production."""
 
 from __future__ import annotations
 
@@ -38,33 +38,32 @@ def free_ports(count: int) -> list[int]:
 class EtcdServer:
     """Start, kill, freeze; the same ports and directory each time."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port, self.peer_port = free_ports(2)
-        self.endpoint = f"127.0.0.1:{self.port}"
+    def __init__(self, folder: Path, name: str = "only") -> None:
+        self.folder, self.name = folder, name
+        port, peer_port = free_ports(2)
+        self.endpoint, self.peer_url = f"127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+        self.members = {name: self.peer_url}
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         """Until it answers a linearizable read."""
-        client, peer = f"http://{self.endpoint}", f"http://127.0.0.1:{self.peer_port}"
+        await self.spawn()
+        await self._ready()
+
+    async def spawn(self) -> None:
+        """Does not wait for an answer: of a cluster most members must run before there is one."""
+        client = f"http://{self.endpoint}"
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "log").open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
-                *(binary(), "--name", "only", "--data-dir", os.fspath(self.folder / "data")),
+                *(binary(), "--name", self.name, "--data-dir", os.fspath(self.folder / "data")),
                 *("--listen-client-urls", client, "--advertise-client-urls", client),
-                *(
-                    "--listen-peer-urls",
-                    peer,
-                    "--initial-advertise-peer-urls",
-                    peer,
-                    "--initial-cluster",
-                    f"only={peer}",
-                ),
-                *("--heartbeat-interval", "20", "--election-timeout", "100"),  # alone: it elects itself this fast
+                *("--listen-peer-urls", self.peer_url, "--initial-advertise-peer-urls", self.peer_url),
+                *("--initial-cluster", ",".join(f"{name}={url}" for name, url in self.members.items())),
+                *("--heartbeat-interval", "50", "--election-timeout", "250"),  # alone it elects itself this fast
                 stdout=output,
                 stderr=output,
             )
-        await self._ready()
 
     async def _ready(self) -> None:
         assert self._process is not None
@@ -105,3 +104,12 @@ class EtcdServer:
         output, _ = await process.communicate()
         assert process.returncode == 0, output
         return output
+
+
+def cluster(folder: Path, count: int) -> list[EtcdServer]:
+    """Members of one etcd, none of them started."""
+    servers = [EtcdServer(folder / f"e{number}", f"e{number}") for number in range(count)]
+    members = {server.name: server.peer_url for server in servers}
+    for server in servers:
+        server.members = members
+    return servers
