@@ -26,6 +26,7 @@ import msgspec
 from chaos.network import Network, Wire
 from tandemq.cli.view import PairView, look
 from tandemq.config import (
+    Etcd,
     Failover,
     Limits,
     ManagerConfig,
@@ -161,6 +162,7 @@ class Cluster:
     settings: Mapping[str, Mapping[str, Any]] = field(
         default_factory=dict
     )  # by member: what its configuration differs in
+    etcd: Sequence[str] = ()  # endpoints of an etcd, somebody else's process: there is no witness then
     relayed: bool = False  # the members reach each other and the witness through `network`, which can be hurt
     profile: str = "safe"
     on_line: LineSink | None = None
@@ -171,7 +173,7 @@ class Cluster:
         assert 1 <= len(self.members) <= 2
         self.data_dir = self.data_dir.resolve()
         self.base_port = self.base_port or free_base_port()
-        if self.paired:
+        if self.paired and not self.etcd:
             listen = ["--listen", self._at(witness_port(self.base_port)), "--data-dir", str(self.data_dir / WITNESS)]
             self._add(WITNESS, ["witness", *listen])
         for name in self.members:
@@ -235,7 +237,8 @@ class Cluster:
             peer_member=other,
             peer_address=ways[Wire(name, other)][side],
             peer_endpoint=self.endpoint(other),
-            witness=ways[Wire(name, WITNESS)][side],
+            witness="" if self.etcd else ways[Wire(name, WITNESS)][side],
+            etcd=Etcd(endpoints=tuple(self.etcd)),
         )
 
     def _routes(self) -> dict[Wire, tuple[str, str]]:
@@ -344,7 +347,8 @@ class Cluster:
     async def wait_ready(self, deadline_s: float = READY_DEADLINE_S) -> PairView:
         """Returns when the witness answers and the members are whole."""
         if self.paired:
-            await self.wait_answers(WITNESS, deadline_s)
+            if WITNESS in self.children:
+                await self.wait_answers(WITNESS, deadline_s)
             return await self.wait_for(PairView.whole, "a master and a replica in sync", deadline_s)
         return await self.wait_for(lambda view: bool(view.masters()), "serving", deadline_s)
 
