@@ -163,6 +163,7 @@ class Cluster:
         default_factory=dict
     )  # by member: what its configuration differs in
     etcd: Sequence[str] = ()  # endpoints of an etcd, somebody else's process: there is no witness then
+    witnessed: bool = True  # without: the members keep the register themselves, and a verdict decides
     relayed: bool = False  # the members reach each other and the witness through `network`, which can be hurt
     profile: str = "safe"
     on_line: LineSink | None = None
@@ -173,7 +174,7 @@ class Cluster:
         assert 1 <= len(self.members) <= 2
         self.data_dir = self.data_dir.resolve()
         self.base_port = self.base_port or free_base_port()
-        if self.paired and not self.etcd:
+        if self.paired and self.witnessed and not self.etcd:
             listen = ["--listen", self._at(witness_port(self.base_port)), "--data-dir", str(self.data_dir / WITNESS)]
             self._add(WITNESS, ["witness", *listen])
         for name in self.members:
@@ -237,7 +238,7 @@ class Cluster:
             peer_member=other,
             peer_address=ways[Wire(name, other)][side],
             peer_endpoint=self.endpoint(other),
-            witness="" if self.etcd else ways[Wire(name, WITNESS)][side],
+            witness=ways[Wire(name, WITNESS)][side] if WITNESS in self.children else "",
             etcd=Etcd(endpoints=tuple(self.etcd)),
         )
 

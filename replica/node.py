@@ -176,7 +176,8 @@ class Node:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._writer_pool.shutdown(wait=True)
+        # Not in this thread: a write that hangs would keep whoever stops us from giving up on it.
+        await asyncio.get_running_loop().run_in_executor(None, self._writer_pool.shutdown)
 
     def paired(self) -> list[Domain]:
         """The domains that the peer has too."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from tandemq.cli.failure import Failure
+from tandemq.cli.failure import FAILED, Failure
 
 if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tandemq.cli")
 
 _LEVELS = ("debug", "info", "warning", "error")
+
+GIVE_UP_S = 5.0
 
 
 class Server(Protocol):
@@ -200,9 +202,21 @@ async def _serve(opening: Awaitable[Server], name: str, endpoint: str, *, until_
             raise Failure("INTERNAL", f"{name} gave up", "its last log lines say why")
     finally:
         log.info("%s stops", name)
-        await server.stop()
+        await _stop(server, name, gave_up=gave_up.done())
         for task in (asked, gave_up):
             task.cancel()
+
+
+async def _stop(server: Server, name: str, *, gave_up: bool) -> None:
+    """In order; one that gave up may hang on the very disk that made it give up, and then ends without order."""
+    try:
+        await asyncio.wait_for(server.stop(), GIVE_UP_S if gave_up else None)
+    except TimeoutError:
+        log.error(
+            "%s cannot stop in order within %g s, most likely for a disk that hangs: it ends now", name, GIVE_UP_S
+        )
+        logging.shutdown()
+        os._exit(FAILED)
 
 
 async def _gives_up(server: Server) -> None:
