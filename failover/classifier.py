@@ -192,7 +192,8 @@ class AuthorityClassifier:
     def now(self, event: Event) -> Answer:
         """The same without waiting: a takeover does not go through the loop for it."""
         verdict = by_authority(event)
-        return Answer(event.event_id, event.link_generation, verdict, "the register decides", by=self.name)
+        why = event.cause if event.kind is EventKind.LOCAL_FAULT else "the register decides"
+        return Answer(event.event_id, event.link_generation, verdict, why, by=self.name)
 
     async def preflight(self) -> list[str]:
         """The authority's reachability is the manager's to tell."""
