@@ -65,11 +65,18 @@ def check(*command: str, limit: str = "10s") -> tuple[int, dict[str, dict[str, o
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["decide.sh", "decide.py"])
-def test_a_good_command_passes(name: str) -> None:
+def test_a_good_command_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_CHECK", "true")
     code, cases, _ = check(str(COMMANDS / name))
     assert {case: row["detail"] for case, row in cases.items() if row["result"] != "pass"} == {}
     assert code == 0
     assert len(cases) > 20
+
+
+@pytest.mark.parametrize("name", ["decide.sh", "decide.py"])
+def test_the_examples_of_the_documentation_are_these(name: str) -> None:
+    documented = (Path(__file__).parents[2] / "docs" / "OPERATIONS.md").read_text()
+    assert f"\n{(COMMANDS / name).read_text()}```\n" in documented
 
 
 def test_a_command_that_always_waits_passes(tmp_path: Path) -> None:

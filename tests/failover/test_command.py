@@ -8,12 +8,14 @@ import os
 import resource
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from failover.classifier import Answer, Event, Evidence, SafetyClass, Verdict
 from failover.command import REASON_CHARS_MAX, Command, answer_of, tidy
+from failover.marks import Role
 from failover.process import Ended, Process, Ran
 from tests.failover.support import COMMANDS, ECHO_ID, PYTHON, SHELL, WRONG, Wrong, event, is_alive, script
 from tests.integration.support import until
@@ -79,8 +81,11 @@ async def test_it_reads_one_event_and_then_the_end_of_its_input(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["decide.sh", "decide.py"])
-async def test_the_examples_answer(name: str) -> None:
+async def test_the_examples_answer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY_CHECK", "true")
     assert (await ask(str(COMMANDS / name))).verdict is Verdict.ASSUME_MASTERSHIP
+    was_master = replace(event().domains[0], role=Role.MASTER, peer_role="REPLICA")
+    assert (await ask(str(COMMANDS / name), domains=(was_master,))).verdict is Verdict.CONTINUE_AS_MASTER
 
 
 @pytest.mark.parametrize(

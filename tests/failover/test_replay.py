@@ -74,7 +74,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path, journal: Path) -> None:
 
 
 def test_the_configured_classifier_is_replayed(tmp_path: Path, journal: Path) -> None:
-    config = configured(tmp_path, [str(COMMANDS / "decide.sh")])
+    config = configured(tmp_path, [str(COMMANDS / "decide.py")])
     result = invoke("replay", str(journal), "--event-id", "e1", "--config", config, "-o", "json")
     assert [row["now"] for row in rows(result)] == ["ASSUME_MASTERSHIP"] * 2
 
