@@ -201,6 +201,11 @@ class Claiming(Commit):
             self.hello_is_new = False
             self.source.begin(self.hello)
 
+    def take_out(self, reason: str) -> None:
+        """By an operator's word: neither follow nor lead until `to_probe`. The caller keeps the link down."""
+        self.to_probe(reason)
+        self.shared.become(Role.MAINTENANCE, reason)
+
     def to_probe(self, reason: str) -> None:
         """Stop: no effect of ours is visible until the register and the peer have spoken again (P6, P7)."""
         shared = self.shared

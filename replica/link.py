@@ -86,6 +86,8 @@ class Link:
         """When the last session heard the peer; 0 = there was none."""
         self.why_over = ""
         """How the last session ended."""
+        self.shut = ""
+        """Why no connection is wanted; empty: one is."""
         self._waiting: dict[str, asyncio.Future[Stream]] = {}
         self._accepting = asyncio.Lock()
         self._over = asyncio.Event()
@@ -101,7 +103,7 @@ class Link:
             self._over.clear()
             if self.session is None:
                 self.refused = await self._is_refused()
-                if not self.refused and self.dials:
+                if not self.refused and self.dials and not self.shut:
                     await self._dial()
             try:
                 # A connection that breaks is looked into at once: a refused redial may end in a takeover (rulings.md
@@ -123,6 +125,12 @@ class Link:
             return False
         writer.close()
         return False
+
+    def close(self, why: str) -> None:
+        """End the connection and let none come up; with an empty reason: let them come up again."""
+        self.shut = why
+        if why and self.session is not None:
+            self.session.close(why)
 
     # -- dialling --------------------------------------------------------------------------------------------------
 
@@ -162,6 +170,8 @@ class Link:
         if not isinstance(first, PeerFrame):
             return
         check_hello(first, self.hello(), self.peer.member)
+        if self.shut:
+            raise PeerRefused(Reason.REASON_DRAINING, self.shut)
         if self.session is not None:
             self.session.close("the peer has opened a new connection")
         async with self._accepting:  # the old session has said that it is over before the new one begins

@@ -42,6 +42,7 @@ from replica.service_admin import AdminHandlers
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
 from replica.service_handoff import HandoffHandlers, hand_over_all
+from replica.service_orders import OrderHandlers
 from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers, fingerprint
 from replica.service_status import StatusHandlers
@@ -175,6 +176,8 @@ class Manager:
         await self._serve(members)
         self._start_domains(node)
         if self._link is not None:
+            operator.shut_link = self._link.close
+            operator.resume_maintenance()
             assert self._authority is not None
             node.spawn(self._prove_start(node, self._authority))
             node.spawn(self._link.run())
@@ -322,6 +325,7 @@ class Manager:
         pair = pair_handler(
             status.methods(),
             EventHandlers(self._operator.events, members.by_name).methods(),
+            OrderHandlers(self._operator, members).methods(),
             HandoffHandlers(members).methods(),
             DivergenceHandlers(members, self._salvage, self._reconnect).methods(),
         )

@@ -18,7 +18,7 @@ from replica.node import monotonic_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from replica.domain import Domain
     from replica.effects import Note, RoleChanged
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 
 SAMPLE_S = 0.05
+MAINTENANCE = "operator/maintenance"
+
+
+async def _cannot_hand_over(domain: Domain, _reason: str) -> str:
+    return f"hand over {domain.shared.name} first: tandemq pair handoff"
 
 
 class Decider(Protocol):
@@ -61,6 +66,10 @@ class Operator:
         self.maintenance = False
         self.authority_reachable: Callable[[], bool] = lambda: False
         self.last_beat: Callable[[], HeartbeatFrame | None] = lambda: None
+        self.shut_link: Callable[[str], None] = lambda _why: None
+        """Close the connection to the peer and keep it closed, for a reason; empty: open it again."""
+        self.hand_over: Callable[[Domain, str], Awaitable[str]] = _cannot_hand_over
+        """Give a domain to the peer; returns why not."""
         self.transitions: dict[tuple[str, str], int] = {}
         """(domain, role): how often the role was taken since the start."""
         self.verdicts: dict[tuple[str, str], int] = {}
@@ -118,6 +127,38 @@ class Operator:
     def on_link(self, text: str, facts: Mapping[str, str] | None = None) -> None:
         """The connection to the peer began or ended, or the peer counts as lost."""
         self.note(PairEventKind.PAIR_EVENT_KIND_LINK, text, None, facts)
+
+    # -- maintenance -----------------------------------------------------------------------------------------------
+
+    def resume_maintenance(self) -> None:
+        """At the start: an order of before still stands."""
+        if self.members.node.store.get_meta(MAINTENANCE) == b"1":
+            self._take_out("in maintenance since before this start")
+
+    async def begin_maintenance(self, reason: str) -> str:
+        """Hand off what is served, then take part in nothing, durably. Returns why not; empty = done."""
+        for domain in self.members.node.paired():
+            if domain.replication.serving and (why := await self.hand_over(domain, reason or "maintenance")):
+                return f"{domain.shared.name} is served here and cannot be handed over: {why}"
+        await self.members.node.write(lambda batch: batch.meta.__setitem__(MAINTENANCE, b"1"))
+        self._take_out(f"in maintenance: {reason}" if reason else "in maintenance")
+        return ""
+
+    def _take_out(self, reason: str) -> None:
+        self.maintenance = True
+        self.shut_link("this member is in maintenance")
+        for domain in self.members.node.paired():
+            domain.replication.take_out(reason)
+            self.members.node.dispatch(domain)
+
+    async def end_maintenance(self) -> None:
+        """Take part again, as after a start."""
+        await self.members.node.write(lambda batch: batch.meta.__setitem__(MAINTENANCE, b"0"))
+        self.maintenance = False
+        for domain in self.members.node.paired():
+            domain.replication.to_probe("maintenance is over")
+            self.members.node.dispatch(domain)
+        self.shut_link("")
 
     # -- samples ---------------------------------------------------------------------------------------------------
 

@@ -80,6 +80,8 @@ class Watch:
 
     def _look_at_link(self, now: int) -> None:
         link, session = self.link, self.link.session
+        if link.shut:
+            return  # this member has left: the peer is not missed
         if session is not self._session:
             if self._session is not None:
                 self.detector.on_link_reset(now)
