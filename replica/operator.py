@@ -138,6 +138,8 @@ class Operator:
     async def begin_maintenance(self, reason: str) -> str:
         """Hand off what is served, then take part in nothing, durably. Returns why not; empty = done."""
         for domain in self.members.node.paired():
+            if domain.shared.role is Role.DIVERGED:
+                return f"{domain.shared.name} has two histories; choose one first: tandemq pair resolve --keep MEMBER"
             if domain.replication.serving and (why := await self.hand_over(domain, reason or "maintenance")):
                 return f"{domain.shared.name} is served here and cannot be handed over: {why}"
         await self.members.node.write(lambda batch: batch.meta.__setitem__(MAINTENANCE, b"1"))

@@ -306,9 +306,8 @@ class Replication(Claiming):
         if shared.role is Role.DIVERGED:
             refuse(shared, epoch, begin)
             return False
-        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or (
-            self.serving and epoch == shared.state.epoch
-        ):
+        ours = self.serving and epoch == shared.state.epoch
+        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or ours or shared.role is Role.MAINTENANCE:
             return False
         if epoch == shared.state.epoch and shared.state.owner == shared.member:
             self._diverge(f"both members owned epoch {epoch}", 0)

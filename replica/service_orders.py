@@ -138,6 +138,9 @@ class OrderHandlers:
         if asked.verdict not in {each.value for each in Verdict}:
             text = f"verdict {asked.verdict} is unknown; there are {_VERDICTS}"
             await self._refuse(order, asked.reason, context, Reason.REASON_BAD_REQUEST, text)
+        if self.operator.maintenance:
+            text = f"{self.members.member} is in maintenance; `tandemq pair maintenance off` first"
+            await self._refuse(order, asked.reason, context, Reason.REASON_INVALID_STATE, text)
         verdict = Verdict(asked.verdict)
         waiting = [d for d in self.members.node.paired() if asked.domain in ("", d.shared.name)]
         done, text, event_id = judge.decide(asked.domain, asked.event_id, asked.verdict, asked.reason)

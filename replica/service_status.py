@@ -141,7 +141,7 @@ class StatusHandlers:
             member.classifier = judge.name
             member.safety_class = _CLASSES[judge.safety]
             member.automation_paused = judge.paused
-            member.waiting_event_id = judge.waiting_event_id()
+            member.waiting_event_id = "" if self.operator.maintenance else judge.waiting_event_id()
 
     @staticmethod
     def _in_sync_set(domain: Domain) -> list[str]:

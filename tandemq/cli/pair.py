@@ -1,4 +1,4 @@
-"""Shows how the members of a pair do, once or again and again; changes nothing."""
+"""The group of a pair's commands, and those that show how the members do; whatever changes something is elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tandemq.cli import pair_history, pair_orders
 from tandemq.cli.output import console, print_json, print_line
 from tandemq.cli.params import DURATION, output_option, target_option, timeout_option
 
@@ -21,7 +22,11 @@ OWN_DOMAIN = "local"  # every member has its own, never replicated; shown in JSO
 
 @click.group()
 def pair() -> None:
-    """See how the members of a pair do."""
+    """See how the members of a pair do, and give them orders."""
+
+
+for _command in (*pair_history.COMMANDS, *pair_orders.COMMANDS):
+    pair.add_command(_command)
 
 
 @pair.command()
@@ -29,7 +34,8 @@ def pair() -> None:
 @timeout_option("2s")
 @output_option()
 def status(target: str | None, timeout_ms: int, output: str) -> None:
-    """Print both members' own view: role, copy, epoch and log. JSON says more, of every domain.
+    """Print both members' own view: role, copy, epoch, log, who decides, and what happens if the other one dies now.
+    JSON says more, of every domain.
 
     A member that does not answer is listed as unreachable. Exit code 3 when none answers.
 
@@ -96,6 +102,43 @@ def show(view: PairView, output: str) -> None:
         print_line(facts)
     else:
         console().print(status_table(view))
+        for line in notes(view):
+            console().print(line, soft_wrap=True)
+
+
+def notes(view: PairView) -> list[str]:
+    """What the table has no room for, a line each: who decides, how far the peer is, what happens next."""
+    from rich.markup import escape
+
+    lines = []
+    for member in (each for each in view.members if each.reachable):
+        if member.authority:
+            states = [f"automation {'[yellow]paused[/yellow]' if member.automation_paused else 'on'}"]
+            states += ["[yellow]in maintenance[/yellow]"] if member.maintenance else []
+            states += [f"[yellow]waits for a verdict on {member.waiting_event_id}[/yellow]"] * bool(
+                member.waiting_event_id
+            )
+            lost = "" if member.authority == "none" or member.witness_connected else " ([yellow]out of reach[/yellow])"
+            lines.append(
+                f"{member.name}: authority {member.authority}{lost}, classifier {member.classifier} "
+                f"({member.classifier_mode}), safety class {member.safety_class}, {', '.join(states)}"
+            )
+        for domain in member.domains:
+            if domain.name == OWN_DOMAIN or not member.authority:
+                continue
+            place = f"{member.name}/{domain.name}"
+            if domain.role == "MASTER":
+                copies = len(domain.in_sync_set)
+                lines.append(
+                    f"{place}: copies {copies}, peer behind by {domain.peer_backlog:,} operations, "
+                    f"{domain.peer_backlog_bytes:,} bytes, {domain.peer_lag_ms:,} ms"
+                    + (", [yellow]epoch not recorded yet[/yellow]" if domain.unrecorded else "")
+                )
+            if domain.advice:
+                lines.append(f"[yellow]{place}: {escape(domain.advice)}[/yellow]")
+            elif domain.if_peer_dies:
+                lines.append(f"{place}: if the peer dies now: {escape(domain.if_peer_dies)}")
+    return lines
 
 
 def status_table(view: PairView) -> Table:

@@ -14,7 +14,9 @@ import msgspec
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 
 # Channels of one process share their connections, and with them the wait before a redial. A view is a fresh look.
-_CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0))
+CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0))
+
+_SAFETY = {0: "", 1: "A", 2: "B", 3: "C"}
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +35,16 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     state_digest: str
     in_sync_set: tuple[str, ...]
     last_change: str = ""
+    master: str = ""
+    peer_backlog: int = 0
+    peer_backlog_bytes: int = 0
+    peer_lag_ms: int = 0
+    peer_durable_index: int = 0
+    if_peer_dies: str = ""
+    advice: str = ""
+    handoff: str = ""
+    unrecorded: bool = False
+    solo_since: int = 0
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +56,13 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     reachable: bool = False
     peer_connected: bool = False
     witness_connected: bool = False
+    authority: str = ""
+    classifier: str = ""
+    classifier_mode: str = ""
+    safety_class: str = ""
+    automation_paused: bool = False
+    maintenance: bool = False
+    waiting_event_id: str = ""
     domains: tuple[DomainView, ...] = ()
 
     def domain(self, name: str) -> DomainView | None:
@@ -94,7 +113,7 @@ async def look(endpoints: Iterable[str], timeout_s: float = 2.0) -> PairView:
 
 
 async def _ask(endpoint: str, timeout_s: float) -> pair_service_pb2.GetPairStatusResponse | None:
-    async with grpc.aio.insecure_channel(endpoint, options=_CHANNEL_OPTIONS) as channel:
+    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         stub = pair_service_pb2_grpc.PairServiceStub(channel)
         try:
             return await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=timeout_s)
@@ -111,6 +130,13 @@ def _member(answer: pair_service_pb2.GetPairStatusResponse) -> MemberView:
         reachable=True,
         peer_connected=member.peer_connected,
         witness_connected=member.witness_connected,
+        authority=member.authority,
+        classifier=member.classifier,
+        classifier_mode=member.classifier_mode,
+        safety_class=_SAFETY[member.safety_class],
+        automation_paused=member.automation_paused,
+        maintenance=member.maintenance,
+        waiting_event_id=member.waiting_event_id,
         domains=tuple(_domain(domain) for domain in member.domains),
     )
 
@@ -130,4 +156,14 @@ def _domain(domain: pair_service_pb2.DomainStatus) -> DomainView:
         state_digest=domain.state_digest,
         in_sync_set=tuple(domain.in_sync_set),
         last_change=domain.last_change,
+        master=domain.master,
+        peer_backlog=domain.peer_backlog,
+        peer_backlog_bytes=domain.peer_backlog_bytes,
+        peer_lag_ms=domain.peer_lag.ToMilliseconds(),
+        peer_durable_index=domain.peer_durable_index,
+        if_peer_dies=domain.if_peer_dies,
+        advice=domain.advice,
+        handoff=domain.handoff,
+        unrecorded=domain.unrecorded,
+        solo_since=domain.solo_since,
     )

@@ -1,0 +1,110 @@
+"""Finds the member that an order is for and calls it once; decides how a refusal ends the command, never what the order
+does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tandemq.cli.failure import FAILED, Failure, unreachable
+from tandemq.cli.output import print_facts
+
+if TYPE_CHECKING:
+    from tandemq.cli.view import MemberView, PairView
+    from tandemq.v1.pair_service_pb2_grpc import PairServiceAsyncStub
+
+Answer = TypeVar("Answer")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def member_option(command: Command) -> Command:
+    """Which member an order is for, when several are named."""
+    return click.option("--member", metavar="NAME", help="Member to ask; needed when several could be meant.")(command)
+
+
+def domain_option(command: Command) -> Command:
+    return click.option("--domain", default="main", show_default=True, help="Domain that it is about.")(command)
+
+
+def reason_option(*, required: bool = False) -> Callable[[Command], Command]:
+    text = "Why, for the event log" + ("." if required else "; may be left out.")
+    return click.option("--reason", metavar="TEXT", default="", required=required, help=text)
+
+
+def look_at(target: str | None, timeout_ms: int) -> PairView:
+    """Both members' own view. Ends the command when none answers."""
+    from tandemq.cli.session import endpoints_of
+    from tandemq.cli.view import look
+
+    endpoints = endpoints_of(target)
+    view = asyncio.run(look(endpoints, min(timeout_ms / 1000, 2.0)))
+    if not any(member.reachable for member in view.members):
+        raise unreachable(",".join(endpoints))
+    return view
+
+
+def choose(
+    view: PairView, target: str | None, member: str | None, *, prefer: Callable[[MemberView], bool] | None = None
+) -> MemberView:
+    """The member that an order is for: the one that was named, the only one, or the only one that `prefer` fits."""
+    reachable = [each for each in view.members if each.reachable]
+    if member is not None:
+        for each in view.members:
+            if each.name == member and not each.reachable:
+                raise unreachable(each.endpoint)
+        named = [each for each in reachable if each.name == member]
+        if not named:
+            names = ", ".join(each.name for each in view.members if each.name)
+            raise click.UsageError(f"no member is called {member}; there are {names}")
+        return named[0]
+    if target and "," not in target:
+        named = [each for each in reachable if each.endpoint == target]
+        if named:
+            return named[0]
+    if prefer is not None:
+        fitting = [each for each in reachable if prefer(each)]
+        reachable = fitting or reachable
+    if len(reachable) > 1:
+        names = " or ".join(each.name for each in reachable)
+        raise click.UsageError(f"say which member is meant: --member {names}")
+    return reachable[0]
+
+
+def call(endpoint: str, timeout_ms: int, work: Callable[[PairServiceAsyncStub], Coroutine[Any, Any, Answer]]) -> Answer:
+    """One conversation with one member, never repeated: an order is carried out where it was given."""
+    import grpc
+    import grpc.aio
+
+    from tandemq.cli.session import failure_of
+    from tandemq.cli.view import CHANNEL_OPTIONS
+    from tandemq.errors import from_rpc_error
+    from tandemq.v1 import pair_service_pb2_grpc
+
+    async def connected() -> Answer:
+        async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+            return await asyncio.wait_for(work(pair_service_pb2_grpc.PairServiceStub(channel)), timeout_ms / 1000)
+
+    try:
+        return asyncio.run(connected())
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            text = f"the member at {endpoint} does not know this order"
+            raise Failure("UNIMPLEMENTED", text, "upgrade it; see `tandemq version`") from error
+        raise failure_of(from_rpc_error(error), endpoint) from error
+    except TimeoutError as error:
+        from tandemq.cli.failure import timed_out
+
+        raise timed_out(f"{endpoint} did not answer in {timeout_ms / 1000:g} s") from error
+
+
+def finish(facts: dict[str, Any], output: str, *, done: bool, reason: str, next_step: str = "") -> None:
+    """Print an answer. One that says "not done" ends the command with exit code 1; JSON is printed all the same."""
+    if done or output != "table":
+        shown = {name: value for name, value in facts.items() if value not in ("", 0, [], None)} or facts
+        print_facts(facts if output != "table" else shown, output)
+    if not done:
+        raise Failure(reason, str(facts.get("text") or "refused"), next_step, FAILED)
