@@ -42,7 +42,7 @@ from replica.service_admin import AdminHandlers
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
 from replica.service_handoff import HandoffHandlers, hand_over_all
-from replica.service_orders import OrderHandlers
+from replica.service_orders import OrderHandlers, journalled
 from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers, fingerprint
 from replica.service_status import StatusHandlers
@@ -326,8 +326,8 @@ class Manager:
             status.methods(),
             EventHandlers(self._operator.events, members.by_name).methods(),
             OrderHandlers(self._operator, members).methods(),
-            HandoffHandlers(members).methods(),
-            DivergenceHandlers(members, self._salvage, self._reconnect).methods(),
+            journalled(self._operator, HandoffHandlers(members).methods()),
+            journalled(self._operator, DivergenceHandlers(members, self._salvage, self._reconnect).methods()),
         )
         handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), status.manager_handler(), pair]
         clients.add_generic_rpc_handlers(handlers)

@@ -15,10 +15,11 @@ from failover.marks import Role
 from replica import forecast
 from replica.lag import Behind, Lag
 from replica.node import monotonic_ms
+from replica.service_handoff import hand_over
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from replica.domain import Domain
     from replica.effects import Note, RoleChanged
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 SAMPLE_S = 0.05
 MAINTENANCE = "operator/maintenance"
-
-
-async def _cannot_hand_over(domain: Domain, _reason: str) -> str:
-    return f"hand over {domain.shared.name} first: tandemq pair handoff"
 
 
 class Decider(Protocol):
@@ -68,8 +65,6 @@ class Operator:
         self.last_beat: Callable[[], HeartbeatFrame | None] = lambda: None
         self.shut_link: Callable[[str], None] = lambda _why: None
         """Close the connection to the peer and keep it closed, for a reason; empty: open it again."""
-        self.hand_over: Callable[[Domain, str], Awaitable[str]] = _cannot_hand_over
-        """Give a domain to the peer; returns why not."""
         self.transitions: dict[tuple[str, str], int] = {}
         """(domain, role): how often the role was taken since the start."""
         self.verdicts: dict[tuple[str, str], int] = {}
@@ -140,8 +135,12 @@ class Operator:
         for domain in self.members.node.paired():
             if domain.shared.role is Role.DIVERGED:
                 return f"{domain.shared.name} has two histories; choose one first: tandemq pair resolve --keep MEMBER"
-            if domain.replication.serving and (why := await self.hand_over(domain, reason or "maintenance")):
-                return f"{domain.shared.name} is served here and cannot be handed over: {why}"
+            if not domain.replication.serving:
+                continue
+            outcome = await hand_over(domain, self.members, f"maintenance: {reason}" if reason else "maintenance")
+            if not outcome.done:
+                why = ", ".join(outcome.reasons) or "refused"
+                return f"{domain.shared.name} is served here and cannot be handed over ({why})"
         await self.members.node.write(lambda batch: batch.meta.__setitem__(MAINTENANCE, b"1"))
         self._take_out(f"in maintenance: {reason}" if reason else "in maintenance")
         return ""

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from failover.classifier import Verdict
 from replica.answers import abort, refusal
@@ -34,6 +35,56 @@ LOOK_S = 0.02
 _VERDICTS = "20 continue, 21 assume, 22 failed instance, 23 wait, 24 peer alive"
 
 Context = Any
+
+
+def journalled(operator: Operator, methods: Mapping[str, Method]) -> dict[str, Method]:
+    """The same methods; those that are orders written into the event log as well, done or refused."""
+    wrapped = {name: _journalled(operator, name, methods[name]) for name in _ORDERS.keys() & methods.keys()}
+    return {**methods, **wrapped}
+
+
+def _journalled(operator: Operator, name: str, method: Method) -> Method:
+    asked_as, answered_as = _ORDERS[name]
+    handle: Any = method.unary_unary
+
+    async def carry_out(request: bytes, context: Context) -> bytes:
+        outcome, text = "refused", "refused"
+        try:
+            answer: bytes = await handle(request, context)
+            said = answered_as.FromString(answer)
+            outcome, text = "done" if said.done else "refused", said.text
+            return answer
+        finally:  # an abort ends it too
+            _note_order(operator, name.lower(), asked_as, request, context, outcome, text or str(context.details()))
+
+    return grpc.unary_unary_rpc_method_handler(carry_out)
+
+
+def _note_order(
+    operator: Operator, order: str, asked_as: Any, request: bytes, context: Context, outcome: str, text: str
+) -> None:
+    try:
+        asked = asked_as.FromString(request)
+    except DecodeError:
+        return  # nobody knows what was asked
+    if outcome == "refused":
+        text = context.details() or text
+    domain = operator.members.by_name.get(asked.domain or MAIN)
+    by, reason = str(context.peer()), asked.reason[:REASON_CHARS_MAX]
+    dry = " (dry run)" if getattr(asked, "dry_run", False) else ""
+    said = f" ({reason})" if reason else ""
+    facts = {"order": order, "reason": reason, "by": by, "outcome": text}
+    text = f"an operator at {by} ordered {order}{dry}{said}: {text}"
+    operator.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, facts)
+
+
+_ORDERS: dict[str, tuple[Any, Any]] = {
+    "Handoff": (pb.HandoffRequest, pb.HandoffResponse),
+    "Resync": (pb.ResyncRequest, pb.ResyncResponse),
+    "Outdate": (pb.OutdateRequest, pb.OutdateResponse),
+    "Resolve": (pb.ResolveRequest, pb.ResolveResponse),
+}
+"""Orders that other modules answer."""
 
 
 class OrderHandlers:
