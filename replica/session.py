@@ -249,6 +249,8 @@ class Session:
                 heard_ago_ms=max(0, now - self.heard_ms),
                 domains=beats,
                 write_stall_ms=now - began if began else 0,
+                room_bytes=max(0, min((d.orders.room_bytes for d in self.node.paired()), default=0)),
+                full=any(d.orders.is_full for d in self.node.paired()),
             )
             await self.beat.write(frame)
             await asyncio.sleep(self.heartbeat_s)

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("tandemq.watch")
 
 WATCH_S = 0.02
+MOVE_AGAIN_MS = 60_000
+"""Between two handoffs for want of room: two stores that fill up together must not play ball."""
+ROOM_MIN_BYTES = 1 << 20
+"""Less room than this at the peer is not worth a handoff."""
 
 
 class Watch:
@@ -46,6 +50,7 @@ class Watch:
         self.on_lost: Callable[[str], None] = lambda _text: None
         """Told in a sentence once for each absence of the peer, when it begins to count as lost."""
         self._lost = False
+        self._moved_ms = -MOVE_AGAIN_MS
 
     def on_beat(self, frame: HeartbeatFrame) -> None:
         """A heartbeat of the peer."""
@@ -77,6 +82,7 @@ class Watch:
             now = monotonic_ms()
             self._look_at_link(now)
             self._look_at_disk(now)
+            self._look_at_room(now)
 
     def _look_at_link(self, now: int) -> None:
         link, session = self.link, self.link.session
@@ -118,6 +124,21 @@ class Watch:
                 verdicts.asked.pop(EventKind.LOCAL_FAULT, None)
             elif domain.replication.serving:
                 verdicts.ask(EventKind.LOCAL_FAULT, now, f"a write has been under way for {now - began} ms")
+                self.node.dispatch(domain)
+
+    def _look_at_room(self, now: int) -> None:
+        """A full store at the master, room at the replica: the other one had better take what clients send."""
+        beat = self.last_beat
+        if self.link.session is None or beat is None or beat.full or now < self._moved_ms + MOVE_AGAIN_MS:
+            return
+        for domain in self.node.paired():
+            if not domain.replication.serving or not domain.orders.is_full:
+                continue
+            if beat.room_bytes > max(ROOM_MIN_BYTES, 2 * domain.orders.room_bytes) and domain.handoff.is_paired:
+                self._moved_ms = now
+                log.warning("domain %s: the store is full here and not at the peer: handing off", domain.shared.name)
+                domain.orders.now_ms = self.node.clock.now_ms()
+                domain.handoff.start("the store is full here, and the peer has room")
                 self.node.dispatch(domain)
 
 
