@@ -17,9 +17,11 @@ from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from replica.log import DomainLog
     from replica.shared import Shared
-    from tandemq.peer.v1.peer_service_pb2 import SyncBegin
+    from tandemq.peer.v1.peer_service_pb2 import EpochBoundary, SyncBegin
 
 NOBODY_WAS_TOLD = ("role", "expire")
 """Operations that no client is told of."""
@@ -50,6 +52,13 @@ def common_point(log: DomainLog, begin: SyncBegin) -> int:
             later = boundaries[position + 1 :]
             return min(mine, later[0].first_index - 1 if later else begin.base_index)
     return 0
+
+
+def point_before(log: DomainLog, epoch: int, theirs: Iterable[EpochBoundary]) -> int:
+    """Highest log index that both had before an epoch that both claim to own: where the first of the two begins."""
+    mine = [boundary.first_index for boundary in log.history if boundary.epoch == epoch]
+    begins = [*mine, *(boundary.first_index for boundary in theirs if boundary.epoch == epoch)]
+    return min(begins) - 1 if begins else 0
 
 
 def first_operation(log: DomainLog, first: int, held_from: int) -> int:
@@ -94,6 +103,9 @@ def salvage_above(shared: Shared, common: int, why: str) -> None:
     log = shared.log
     if shared.state.data in (DataMark.EMPTY, DataMark.SYNCING):
         return  # what the log says is gone from the store already
+    copied = shared.state.salvaged
+    if copied[0] <= common + 1 and log.last_index <= copied[1]:
+        return
     first = first_operation(log, common + 1, shared.state.kept_from)
     if first:
         known = log.last_index if shared.state.solo_since else shared.commit_index

@@ -16,18 +16,20 @@ from failover.register import RegisterState
 from replica import ceding
 from replica.claiming import Claiming
 from replica.claims import ClaimUnderWay, facts_of
-from replica.divergence import diverge, judge, refuse
+from replica.divergence import diverge, judge, point_before, refuse
 from replica.effects import Fail
 from replica.sync_source import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from failover.classifier import Answer
     from failover.register import Register
     from replica.claims import Mastership
     from replica.shared import Shared
     from replica.sync_source import SyncSource
     from replica.sync_target import SyncTarget
-    from tandemq.peer.v1.peer_service_pb2 import DomainHello, SyncBegin
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, SyncBegin
 
 REGISTER_RETRY_MS = 150
 """Between two reads of an unreadable register: two tries inside the suspect time."""
@@ -282,7 +284,7 @@ class Replication(Claiming):
             if hello.epoch > shared.state.epoch or hello.promised_epoch > shared.state.epoch:
                 self.to_probe("the peer has a higher epoch")
             elif peer_is_master and hello.epoch == shared.state.epoch and hello.owner == shared.peer:
-                self._diverge(f"both members owned epoch {hello.epoch}", 0)
+                self._two_owners(hello.epoch, hello.history)
             elif hello.role == Role.DIVERGED.value:
                 self.source.refused()
                 return  # it takes nothing until an operator has chosen
@@ -292,6 +294,9 @@ class Replication(Claiming):
                 self.sync_when_read = True
         self._read_register(now_ms)
         self._decide(now_ms)
+
+    def _two_owners(self, epoch: int, theirs: Iterable[EpochBoundary]) -> None:
+        self._diverge(f"both members owned epoch {epoch}", point_before(self.shared.log, epoch, theirs))
 
     def _diverge(self, why: str, common: int) -> None:
         """Following would wipe what was acknowledged under our ownership, leading would do so to the peer."""
@@ -310,7 +315,7 @@ class Replication(Claiming):
         if epoch < max(shared.state.epoch, shared.state.promised_epoch) or ours or shared.role is Role.MAINTENANCE:
             return False
         if epoch == shared.state.epoch and shared.state.owner == shared.member:
-            self._diverge(f"both members owned epoch {epoch}", 0)
+            self._two_owners(epoch, begin.history)
             refuse(shared, epoch, begin)
             return False
         if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:

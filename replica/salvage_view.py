@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from replica.bodies import row_of
 from replica.salvage import is_operation
 from tandemq.v1.pair_service_pb2 import ReadSalvageResponse
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
@@ -69,7 +70,10 @@ class View:
             answer.done.extend(self._done(op))
             answer.batch = record.body
             if record.body:
-                answer.queue = EnqueueBatch.FromString(record.body).queue
+                batch = EnqueueBatch.FromString(record.body)
+                answer.queue = batch.queue
+                if header.request_id:
+                    answer.messages.extend(row_of(batch.messages, place) for place in range(op.count))
         return answer
 
     def _done(self, op: EnqueueOp) -> Iterator[int]:

@@ -102,6 +102,10 @@ class DivergenceHandlers:
         if shared.role is not Role.DIVERGED:
             text = f"{shared.member} is {shared.role.name} in {shared.name}: there is nothing to resolve"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
+        if domain.replication.hello is None:
+            # An operator who means it says so with the loss that it costs: a peer out of sight may be serving.
+            text = f"{shared.peer} is not connected: connect it, or use `tandemq pair failover --force`"
+            await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
         why_not = domain.replication.force(f"two histories, this one is kept: {reason}")
         if why_not:
             text = f"{why_not}; resolve at {shared.peer} first, with the same keep"

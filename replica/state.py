@@ -57,6 +57,9 @@ class DomainState(msgspec.Struct, omit_defaults=True):
     diverged_at: int = 0
     """Last log index that the peer's history has too, when it diverged; 0 = unknown."""
 
+    salvaged: tuple[int, int] = (0, 0)
+    """First and last log index that were copied when this member gave way: the cut that follows leaves it out."""
+
     def encode(self) -> bytes:
         """Bytes for the meta table."""
         return msgspec.msgpack.encode(self)

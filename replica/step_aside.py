@@ -37,7 +37,9 @@ def give_way(replication: Replication, reason: str) -> str:
         return "a claim of this member is under way: ask again in a second"
     salvage_above(shared, common, f"an operator kept the history of {shared.peer}: {reason}")
     replication.to_probe(f"an operator kept the history of {shared.peer}")
+    state.salvaged = (common + 1, log.last_index)
     state.diverged, state.diverged_at, state.solo_since = "", 0, 0
+    state.owner = shared.peer  # of the epoch too, where both had its number
     shared.mark(DataMark.STALE)
     # Committed here, perhaps, but not there: nothing stands in the way of the cut (`divergence.cut_above`).
     shared.commit_index = min(shared.commit_index, common)

@@ -80,7 +80,7 @@ class SyncTarget:
         shared = self.shared
         why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
         salvage_above(shared, common_point(shared.log, begin), why)
-        shared.state.solo_since = 0
+        shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
         shared.wants_full = False
         shared.mark(DataMark.SYNCING)
         shared.generation += 1
@@ -130,7 +130,7 @@ class SyncTarget:
                 shared.pending.pop()
             for log_index in [index for index in shared.volatile_bodies if index > base]:
                 shared.forget_bodies([log_index])
-        shared.state.solo_since = 0
+        shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
         shared.log.history = [b for b in history if b.first_index <= base]
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         shared.persist_state(cut=base if cut else None)

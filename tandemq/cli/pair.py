@@ -9,6 +9,7 @@ import click
 from tandemq.cli import pair_history, pair_orders
 from tandemq.cli.output import console, print_json, print_line
 from tandemq.cli.params import DURATION, output_option, target_option, timeout_option
+from tandemq.cli.salvage import salvage
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,6 +28,9 @@ def pair() -> None:
 
 for _command in (*pair_history.COMMANDS, *pair_orders.COMMANDS):
     pair.add_command(_command)
+
+
+pair.add_command(salvage)
 
 
 @pair.command()

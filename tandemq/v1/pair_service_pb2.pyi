@@ -3,6 +3,7 @@ import datetime
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from tandemq.v1 import common_pb2 as _common_pb2
+from tandemq.v1 import message_pb2 as _message_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -470,7 +471,7 @@ class ReadSalvageRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class ReadSalvageResponse(_message.Message):
-    __slots__ = ("log_index", "epoch", "operation", "acknowledged", "queue", "client_id", "first_sequence", "request_id", "batch", "first_index", "count", "done", "pair", "domain")
+    __slots__ = ("log_index", "epoch", "operation", "acknowledged", "queue", "client_id", "first_sequence", "request_id", "batch", "first_index", "count", "done", "pair", "domain", "messages")
     LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
@@ -485,6 +486,7 @@ class ReadSalvageResponse(_message.Message):
     DONE_FIELD_NUMBER: _ClassVar[int]
     PAIR_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
     log_index: int
     epoch: int
     operation: str
@@ -499,4 +501,5 @@ class ReadSalvageResponse(_message.Message):
     done: _containers.RepeatedScalarFieldContainer[int]
     pair: str
     domain: str
-    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., operation: _Optional[str] = ..., acknowledged: bool = ..., queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., request_id: _Optional[bytes] = ..., batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., count: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., pair: _Optional[str] = ..., domain: _Optional[str] = ...) -> None: ...
+    messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
+    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., operation: _Optional[str] = ..., acknowledged: bool = ..., queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., request_id: _Optional[bytes] = ..., batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., count: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., pair: _Optional[str] = ..., domain: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ...) -> None: ...
