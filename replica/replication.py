@@ -14,22 +14,19 @@ from failover.marks import DataMark, Link, Role
 from failover.promotion import Claim, Follow, Why, decide, next_epoch
 from failover.register import RegisterState
 from replica import ceding
-from replica.claiming import Claiming
 from replica.claims import ClaimUnderWay, facts_of
-from replica.divergence import diverge, judge, point_before, refuse
 from replica.effects import Fail
+from replica.following import Following
 from replica.sync_source import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from failover.classifier import Answer
     from failover.register import Register
     from replica.claims import Mastership
     from replica.shared import Shared
     from replica.sync_source import SyncSource
     from replica.sync_target import SyncTarget
-    from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, SyncBegin
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 REGISTER_RETRY_MS = 150
 """Between two reads of an unreadable register: two tries inside the suspect time."""
@@ -41,7 +38,7 @@ REJOIN_MS, REJOIN_MS_MAX = 10_000, 160_000
 MASTER_NUMBERS = (Role.MASTER.value, Role.MASTER_SUSPENDED.value)
 
 
-class Replication(Claiming):
+class Replication(Following):
     """Role and epoch of one domain at one member."""
 
     def __init__(
@@ -294,45 +291,6 @@ class Replication(Claiming):
                 self.sync_when_read = True
         self._read_register(now_ms)
         self._decide(now_ms)
-
-    def _two_owners(self, epoch: int, theirs: Iterable[EpochBoundary]) -> None:
-        self._diverge(f"both members owned epoch {epoch}", point_before(self.shared.log, epoch, theirs))
-
-    def _diverge(self, why: str, common: int) -> None:
-        """Following would wipe what was acknowledged under our ownership, leading would do so to the peer."""
-        self.to_probe("diverged")
-        diverge(self.shared, why, common)
-
-    def may_follow(self, epoch: int, begin: SyncBegin) -> bool:
-        """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12). Two histories end in
-        DIVERGED instead, and stay there until an operator chooses.
-        """
-        shared = self.shared
-        if shared.role is Role.DIVERGED:
-            refuse(shared, epoch, begin)
-            return False
-        ours = self.serving and epoch == shared.state.epoch
-        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or ours or shared.role is Role.MAINTENANCE:
-            return False
-        if epoch == shared.state.epoch and shared.state.owner == shared.member:
-            self._two_owners(epoch, begin.history)
-            refuse(shared, epoch, begin)
-            return False
-        if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:
-            return False
-        loss = judge(shared, begin)
-        if loss is not None:
-            why = f"the peer's epoch {epoch} lacks what this member acknowledged alone, {loss.first} to {loss.last}"
-            self._diverge(why, loss.common)
-            refuse(shared, epoch, begin)
-            return False
-        if self.serving:
-            self.to_probe(f"the peer is master of epoch {epoch}")
-        self.claim = None
-        self.was_master = False
-        shared.become(Role.REPLICA, f"follows epoch {epoch}")
-        shared.master = shared.peer
-        return True
 
     def on_tick(self, now_ms: int) -> None:
         """Time passes: read the register again when it is due, and decide."""

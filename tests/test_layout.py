@@ -23,7 +23,7 @@ FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
 # Decide, never act: no module reachable from these, through our own imports, may touch the world.
 PURE = (
     *("replica.machine*", "replica.domain", "replica.replication", "replica.commit", "replica.claims"),
-    *("replica.claiming", "replica.verdicts"),
+    *("replica.claiming", "replica.following", "replica.verdicts"),
     *("replica.sync_source", "replica.sync_target"),
     *("replica.orders", "replica.holding", "replica.consumers", "replica.shared", "replica.log", "replica.state"),
     *("replica.effects", "replica.calls", "replica.convert_marks", "replica.divergence", "replica.step_aside"),

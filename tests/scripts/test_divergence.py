@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-import replica.commit
-import replica.replication
+import replica.following
 import replica.sync_target
 from replica.replication import Replication
 from tests.support import diverging
@@ -20,7 +19,7 @@ def test_story_ends_well(story: Callable[[], None]) -> None:
 
 
 def no_judge(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.replication, "judge", lambda _shared, _begin: None)
+    patch.setattr(replica.following, "judge", lambda _shared, _begin: None)
     patch.setattr(replica.sync_target, "cut_above", lambda _shared, begin: begin.base_index)
 
 

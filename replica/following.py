@@ -1,0 +1,57 @@
+"""Whether this member follows a SYNC of the peer, or stops at two histories; never what the SYNC then changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.marks import Role
+from replica.claiming import Claiming
+from replica.divergence import diverge, judge, point_before, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tandemq.peer.v1.peer_service_pb2 import EpochBoundary, SyncBegin
+
+
+class Following(Claiming):
+    """The peer's mastership of one domain, as this member takes it."""
+
+    def _two_owners(self, epoch: int, theirs: Iterable[EpochBoundary]) -> None:
+        self._diverge(f"both members owned epoch {epoch}", point_before(self.shared.log, epoch, theirs))
+
+    def _diverge(self, why: str, common: int) -> None:
+        """Following would wipe what was acknowledged under our ownership, leading would do so to the peer."""
+        self.to_probe("diverged")
+        diverge(self.shared, why, common)
+
+    def may_follow(self, epoch: int, begin: SyncBegin) -> bool:
+        """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12). Two histories end in
+        DIVERGED instead, and stay there until an operator chooses.
+        """
+        shared = self.shared
+        if shared.role is Role.DIVERGED:
+            refuse(shared, epoch, begin)
+            return False
+        ours = self.serving and epoch == shared.state.epoch
+        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or ours or shared.role is Role.MAINTENANCE:
+            return False
+        if epoch == shared.state.epoch and shared.state.owner == shared.member:
+            self._two_owners(epoch, begin.history)
+            refuse(shared, epoch, begin)
+            return False
+        if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:
+            return False
+        loss = judge(shared, begin)
+        if loss is not None:
+            why = f"the peer's epoch {epoch} lacks what this member acknowledged alone, {loss.first} to {loss.last}"
+            self._diverge(why, loss.common)
+            refuse(shared, epoch, begin)
+            return False
+        if self.serving:
+            self.to_probe(f"the peer is master of epoch {epoch}")
+        self.claim = None
+        self.was_master = False
+        shared.become(Role.REPLICA, f"follows epoch {epoch}")
+        shared.master = shared.peer
+        return True
