@@ -47,3 +47,10 @@ def put_back(cluster: Cluster, name: str, kept: Path) -> None:
 
 def _is_down(cluster: Cluster, name: str) -> None:
     assert not cluster.children[name].running, f"{name} runs; its directory is not to be touched"
+
+
+def release(cluster: Cluster) -> None:
+    """Lets every paused process go on, so that it can be ended in order."""
+    for name, child in cluster.children.items():
+        if child.paused:
+            cluster.resume(name)

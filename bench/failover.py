@@ -1,0 +1,302 @@
+"""Measures how long a producer waits when its master dies, freezes, is cut off, or hands over: at least 20 times each.
+
+A producer of the SDK sends all the time. After a fault the figure is the time until the first message that was sent
+after the fault is acknowledged; at a handoff under load it is the longest pause between two acknowledgements. Default
+timers, a witness, no tuning. Prints a table on stderr and writes build/bench/failover.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import random
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import grpc.aio
+from machine import facts
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from chaos import nemesis
+from chaos.cluster import Cluster
+from tandemq import aio
+from tandemq.v1 import pair_service_pb2 as pb
+from tandemq.v1 import pair_service_pb2_grpc as pb_grpc
+
+ROOT = Path(__file__).resolve().parent.parent
+QUEUE = "failover"
+SEND_EVERY_S = 0.002
+CALM_S = 0.5  # of sending before each fault, so that nothing of the last one is left
+PATIENCE_S = 30.0
+HANDOFF_RATE, HANDOFF_FRAME, HANDOFF_BYTES = 20_000, 200, 1024
+# Of the member that takes over, in its log: what is over when the line is written.
+STEPS = {
+    "connection over": re.compile(r"connection to \w+ is over"),
+    "claimed": re.compile(r"register: claim of epoch \d+ .*: done"),
+    "committed": re.compile(r"register: commit of epoch \d+ .*: done"),
+    "serves": re.compile(r"domain main: MASTER, epoch"),
+}
+TARGETS_MS = {"kill -9": (300, 1000), "frozen": (None, 3000), "cut off": (None, 3000), "handoff": (None, 200)}
+
+
+@dataclass(slots=True)
+class Traffic:
+    """A producer that sends all the time, and when each message left and was acknowledged."""
+
+    client: aio.Client
+    every_s: float = SEND_EVERY_S
+    payloads: tuple[bytes, ...] = (b"x" * 100,)
+    acked: list[tuple[float, float]] = field(default_factory=list)  # (sent, acknowledged)
+    failed: BaseException | None = None
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Traffic]:
+        sending = asyncio.create_task(self._send_all())
+        try:
+            yield self
+        finally:
+            sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await sending
+
+    async def _send_all(self) -> None:
+        async with self.client.producer(QUEUE) as producer, asyncio.TaskGroup() as sends:
+            due_s = time.monotonic()
+            while True:
+                sends.create_task(self._send(producer))
+                due_s = max(due_s + self.every_s, time.monotonic() - 0.05)
+                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
+
+    async def _send(self, producer: aio.Producer) -> None:
+        sent_s = time.monotonic()
+        await producer.send_many(self.payloads)
+        self.acked.append((sent_s, time.monotonic()))
+
+    async def calm(self) -> None:
+        """Returns when everything was acknowledged promptly for a while."""
+        began_s = time.monotonic()
+        while True:
+            await asyncio.sleep(SEND_EVERY_S)
+            now_s = time.monotonic()
+            recent = [acked for sent, acked in self.acked[-200:] if sent > now_s - CALM_S]
+            if now_s - began_s > CALM_S and recent and now_s - recent[-1] < 0.05:
+                return
+            if now_s - began_s > PATIENCE_S:
+                raise SystemExit("bench: the pair did not become calm")
+
+    async def first_after(self, fault_s: float) -> float:
+        """When the first message that was sent after the fault was acknowledged."""
+        while True:
+            for sent_s, acked_s in reversed(self.acked):
+                if acked_s < fault_s:
+                    break
+                if sent_s >= fault_s:
+                    return min(acked for sent, acked in self.acked if sent >= fault_s)
+            if time.monotonic() - fault_s > PATIENCE_S:
+                raise SystemExit(f"bench: nothing was acknowledged within {PATIENCE_S:g} s of a fault")
+            await asyncio.sleep(SEND_EVERY_S / 2)
+
+    def longest_pause(self, from_s: float, to_s: float) -> float:
+        times = [from_s, *sorted(acked for _, acked in self.acked if from_s < acked < to_s), to_s]
+        return max(after - before for before, after in pairwise(times))
+
+
+class Bench:
+    """One pair, one fault after the other."""
+
+    def __init__(self, cluster: Cluster, runs: int, draw: random.Random, progress: Progress) -> None:
+        self._cluster, self._runs, self._draw, self._progress = cluster, runs, draw, progress
+        self.found: dict[str, list[dict[str, Any]]] = {}
+
+    async def run(self, wanted: list[str]) -> None:
+        faults: dict[str, Callable[[str], Awaitable[None]]] = {
+            "kill -9": self._kill,
+            "frozen": self._freeze,
+            "cut off": self._cut,
+        }
+        async with aio.connect(self._cluster.target, timeout=60) as client:
+            await client.create_queue(QUEUE)
+            consuming = asyncio.create_task(self._consume(client))
+            for name, fault in faults.items():
+                if name in wanted:
+                    async with Traffic(client).running() as traffic:
+                        await self._faults(name, fault, traffic)
+            if "handoff" in wanted:
+                await self._handoffs(client)
+            consuming.cancel()
+            with suppress(asyncio.CancelledError):
+                await consuming
+
+    async def _consume(self, client: aio.Client) -> None:
+        """So that the queue stays short."""
+        async with client.consumer(QUEUE, credit_messages=20_000) as consumer:
+            async for batch in consumer.batches():
+                batch.ack()
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    async def _faults(self, name: str, fault: Callable[[str], Awaitable[None]], traffic: Traffic) -> None:
+        bar = self._progress.add_task(name, total=self._runs)
+        for _ in range(self._runs):
+            master = (await self._cluster.wait_ready()).masters()[0]
+            await traffic.calm()
+            await asyncio.sleep(self._draw.random() * 0.3)
+            self._began_wall, self._began_s = time.time(), time.monotonic()
+            self._traffic = traffic
+            await fault(master)
+            self._progress.advance(bar)
+
+    async def _measure(self, name: str, master: str) -> None:
+        took_s = await self._traffic.first_after(self._began_s) - self._began_s
+        heir = next(each for each in self._cluster.members if each != master)
+        self.found.setdefault(name, []).append({"ms": round(took_s * 1e3, 1), "master": master, **self._steps(heir)})
+
+    async def _kill(self, master: str) -> None:
+        self._cluster.kill(master)
+        await self._measure("kill -9", master)
+        await self._cluster.restart(master)
+
+    async def _freeze(self, master: str) -> None:
+        self._cluster.pause(master)
+        await self._measure("frozen", master)
+        self._cluster.resume(master)
+
+    async def _cut(self, master: str) -> None:
+        self._cluster.network.isolate(master)
+        await self._measure("cut off", master)
+        self._cluster.network.heal()
+
+    def _steps(self, heir: str) -> dict[str, float]:
+        """Milliseconds after the fault at which the heir had taken each step, from its log."""
+        found: dict[str, float] = {}
+        lines = self._cluster.children[heir].log.read_text(errors="replace").splitlines()
+        for line in lines[-200:]:
+            with suppress(ValueError, KeyError):
+                entry = json.loads(line)
+                after_s = dt.datetime.fromisoformat(entry["time"]).timestamp() - self._began_wall
+                for name, pattern in STEPS.items():
+                    if after_s >= 0 and pattern.search(entry["message"]):
+                        found.setdefault(name, round(after_s * 1e3, 1))
+        return found
+
+    # -- handoff ---------------------------------------------------------------------------------------------------
+
+    async def _handoffs(self, client: aio.Client) -> None:
+        bar = self._progress.add_task("handoff", total=self._runs)
+        payloads = (b"x" * HANDOFF_BYTES,) * HANDOFF_FRAME
+        async with Traffic(client, HANDOFF_FRAME / HANDOFF_RATE, payloads).running() as traffic:
+            for _ in range(self._runs):
+                master = (await self._cluster.wait_ready()).masters()[0]
+                await traffic.calm()
+                began_s = time.monotonic()
+                count = len(traffic.acked)
+                reply = await self._hand_over(master)
+                await asyncio.sleep(CALM_S)
+                ended_s = time.monotonic()
+                if not reply.done:
+                    raise SystemExit(f"bench: the handoff was refused: {', '.join(reply.reasons)}: {reply.text}")
+                self.found.setdefault("handoff", []).append(
+                    {
+                        "ms": round(traffic.longest_pause(began_s - 0.02, ended_s) * 1e3, 1),
+                        "master": master,
+                        "drained": round(reply.pause.ToMilliseconds(), 1),
+                        "per_s": round((len(traffic.acked) - count) * HANDOFF_FRAME / (ended_s - began_s)),
+                    }
+                )
+                self._progress.advance(bar)
+
+    async def _hand_over(self, master: str) -> pb.HandoffResponse:
+        async with grpc.aio.insecure_channel(self._cluster.endpoint(master)) as channel:
+            stub = pb_grpc.PairServiceStub(channel)
+            return await stub.Handoff(pb.HandoffRequest(reason="bench"), timeout=PATIENCE_S)
+
+
+# -- what it prints ----------------------------------------------------------------------------------------------------
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, float]:
+    values = sorted(run["ms"] for run in runs)
+    place = max(0, -(-9 * len(values) // 10) - 1)  # nearest rank
+    return {"runs": len(values), "p50": round(statistics.median(values), 1), "p90": values[place], "max": values[-1]}
+
+
+def verdict(name: str, found: dict[str, float]) -> str:
+    p50, most = TARGETS_MS[name]
+    missed = [f"{key} {limit} ms" for key, limit in (("p50", p50), ("max", most)) if limit and found[key] > limit]
+    return f"missed: {', '.join(missed)}" if missed else "met"
+
+
+def table(found: dict[str, list[dict[str, Any]]]) -> Table:
+    shown = Table(title="First acknowledgement after the fault; longest pause at a handoff (ms)")
+    for head in ("what", "runs", "p50", "p90", "max", "target", "steps of the heir, p50"):
+        shown.add_column(head, justify="left" if head in ("what", "target", "steps of the heir, p50") else "right")
+    for name, runs in found.items():
+        line = summary(runs)
+        keys = [key for key in (*STEPS, "drained", "per_s") if any(key in run for run in runs)]
+        steps = ", ".join(f"{key} {statistics.median(run[key] for run in runs if key in run):,.0f}" for key in keys)
+        shown.add_row(name, *(f"{line[key]:,.0f}" for key in ("runs", "p50", "p90", "max")), verdict(name, line), steps)
+    return shown
+
+
+async def measure(options: argparse.Namespace, directory: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    with Progress(console=Console(stderr=True)) as progress:
+        # A relay accepts for a process that is gone, and would hide that its port refuses: only the cut needs relays.
+        for relayed, names in ((False, ("kill -9", "frozen", "handoff")), (True, ("cut off",))):
+            wanted = [name for name in names if options.only in name]
+            if wanted:
+                async with Cluster(directory / str(relayed), relayed=relayed).running() as cluster:
+                    bench = Bench(cluster, options.runs, random.Random(options.seed), progress)
+                    try:
+                        await bench.run(wanted)
+                    finally:
+                        nemesis.release(cluster)
+                found |= bench.found
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20, help="of each fault; default: 20")
+    parser.add_argument("--only", default="", help="faults whose name contains this: kill -9, frozen, cut off, handoff")
+    parser.add_argument("--seed", type=int, default=1, help="of the moments at which faults come")
+    parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
+    options = parser.parse_args()
+    now = dt.datetime.now(dt.UTC)
+    with tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+        found = asyncio.run(measure(options, Path(directory)))
+    out = {
+        "time": now.isoformat(timespec="seconds"),
+        **facts(),
+        "settings": {
+            "send_every_s": SEND_EVERY_S,
+            "handoff": {"per_s": HANDOFF_RATE, "frame": HANDOFF_FRAME, "bytes": HANDOFF_BYTES},
+            "timers": "default",
+            "seed": options.seed,
+        },
+        "targets_ms": {name: {"p50": p50, "max": most} for name, (p50, most) in TARGETS_MS.items()},
+        "summary": {name: summary(runs) for name, runs in found.items()},
+        "runs": found,
+    }
+    kept = ROOT / "build/bench/failover.json"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(out, indent=1) + "\n")
+    Console(stderr=True, width=160).print(table(found))
+    print(f"kept in {kept.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
