@@ -5,12 +5,14 @@ unanswered.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 import grpc
 from google.protobuf.message import DecodeError
 
+from failover.marks import Role
 from replica import forward
 from replica.answers import abort, ack_of, failure, header_of, refusal
 from replica.calls import EnqueueCall
@@ -36,6 +38,10 @@ if TYPE_CHECKING:
 UNANSWERED_BATCHES_MAX = 256
 UNANSWERED_BYTES_MAX = 32 << 20
 """Of one stream: beyond it the stream is not read, and HTTP/2 flow control stops the producer."""
+SUSPENDED_PATIENCE_S, PROBE_PATIENCE_S = 0.3, 1.0
+"""How long unanswered batches wait at a member without a master before their producer is sent to look elsewhere. A
+master that is suspended has lost peer and register, so its peer may well be master by now; a member in PROBE may be
+about to take over itself, and needs the time between "connection lost" and "peer lost" for it."""
 
 
 class BatchWaiter:
@@ -101,6 +107,7 @@ class ProduceStream:
         last_sequence = await self._last_sequence(open_)
         await self.context.write(self._opened(open_, last_sequence).SerializeToString())
         writer = asyncio.create_task(self._write())
+        watch = asyncio.create_task(self._watch_master(open_.queue))
         try:
             await self._read(open_)
             self.closing = True
@@ -108,6 +115,7 @@ class ProduceStream:
             await writer
         finally:
             writer.cancel()
+            watch.cancel()
             for waiter in list(self.waiters):
                 waiter.cancelled = True
 
@@ -211,6 +219,25 @@ class ProduceStream:
         domain = self.members.of_queue(batch.queue)
         domain.submit(call, node.clock.now_ms())
         node.dispatch(domain)
+
+    async def _watch_master(self, queue: str) -> None:
+        """Sends the producer away once no master is to be had here: a member that is cut off would hold it for good."""
+        members, loop = self.members, asyncio.get_running_loop()
+        lost_s: float | None = None
+        while True:
+            domain, changed = members.of_queue(queue), members.changed
+            role = domain.shared.role
+            if role is Role.MASTER or (role is Role.REPLICA and members.master_endpoint(domain)):
+                lost_s = None
+                await changed.wait()
+                continue
+            lost_s = loop.time() if lost_s is None else lost_s
+            patience_s = SUSPENDED_PATIENCE_S if role is Role.MASTER_SUSPENDED else PROBE_PATIENCE_S
+            if loop.time() >= lost_s + patience_s and self.unanswered:
+                self.goaway(f"{members.member} sees no master of domain {domain.shared.name}; the other member may")
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), patience_s)
 
     def goaway(self, message: str) -> None:
         """Ask the producer to open a new stream and repeat what is unanswered."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -264,17 +265,15 @@ class Producer:
     async def _woken(self, stream: Stream) -> None:
         """Waits for work; leaves a member that takes batches and answers none, for it may hang where others do not."""
         patience_s = 2 * self._policy.attempt_s
-        while True:
-            try:
-                async with asyncio.timeout(patience_s):
+        # New messages wake it too: whoever goes on sending must not wait for ever.
+        silent_s = self._loop.time() - max(self._progress_at, self._opened_at)
+        if not self._outbox.messages or silent_s < patience_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_s - silent_s if self._outbox.messages else None):
                     await self._wake.wait()
                     return
-            except TimeoutError:
-                silent_s = self._loop.time() - max(self._progress_at, self._opened_at)
-                if self._outbox.messages and silent_s >= patience_s:
-                    raise TimedOut(
-                        "DEADLINE_EXCEEDED", f"{stream.endpoint} answered no batch for {silent_s:.1f} s", retryable=True
-                    ) from None
+            silent_s = self._loop.time() - max(self._progress_at, self._opened_at)
+        raise TimedOut("DEADLINE_EXCEEDED", f"{stream.endpoint} answered no batch for {silent_s:.1f} s", retryable=True)
 
     async def _read(self, stream: Stream) -> None:
         while True:

@@ -348,3 +348,28 @@ async def test_a_stream_that_breaks_after_a_long_rest_is_reopened(member: FakeMe
             await until(lambda: producer._attempts.failures or producer._failed)
         assert (await producer.send(b"2")).index == 2
     assert ledger.payloads == [b"1", b"2"]
+
+
+async def test_whoever_goes_on_sending_leaves_a_member_that_answers_nothing(
+    member: FakeMember, other: FakeMember
+) -> None:
+    """Each new message woke the producer, and its patience began anew: with steady traffic it stayed for good."""
+    ledger = Ledger()
+
+    async def silent(stream: FakeStream) -> None:
+        await stream.read()
+        await stream.write(opened=pb.ProduceOpened(header=member.header(), max_batches=2, max_batch_bytes=1 << 20))
+        while await stream.read():
+            pass
+
+    member.produce = [silent]
+    other.produce = [serving(other, ledger)]
+    target = f"{member.endpoint},{other.endpoint}"
+    async with aio.connect(target, attempt_timeout=0.5) as client, client.producer("q") as producer:
+        sent = [producer.send_nowait(b"0")]
+        async with asyncio.timeout(2.5):
+            while not sent[0].done():
+                sent.append(producer.send_nowait(b"%d" % len(sent)))
+                await asyncio.wait(sent[:1], timeout=0.01)
+        await asyncio.gather(*sent)
+    assert ledger.payloads == [b"%d" % number for number in range(len(sent))]
