@@ -76,6 +76,14 @@ class Combine:
         """To each member."""
         await asyncio.gather(*(member.report(outcome) for member in self.members), return_exceptions=True)
 
+    async def close(self) -> None:
+        """Of each member that has something to close."""
+        for member in self.members:
+            if (close := getattr(member, "close", None)) is not None:
+                result = close()
+                if asyncio.iscoroutine(result):
+                    await result
+
 
 def _answer(event: Event, task: asyncio.Future[Answer], limit_ms: int) -> Answer:
     """A member's answer, or why there is none."""

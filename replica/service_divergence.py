@@ -131,6 +131,13 @@ class DivergenceHandlers:
     async def outdate(self, request: bytes, context: Context) -> bytes:
         """See PairService.Outdate. A refusal is an answer: the caller needs to know role, epoch and log index."""
         asked = await parse(pb.OutdateRequest, request, context)
+        if asked.by_member and asked.pair != self.members.pair:
+            # A second path that leads to a namesake: its "done" would be believed to be ours.
+            own, other = self.members.pair, asked.pair[:80]
+            text = (
+                f"{self.members.member} belongs to pair {own!r}, the caller to {other!r}: check outdate_endpoint there"
+            )
+            return pb.OutdateResponse(text=text).SerializeToString()
         if asked.domain:
             domains = [await self._domain(asked.domain, context)]
         else:

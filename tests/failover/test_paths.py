@@ -7,8 +7,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from failover.combine import Combine
 from failover.marks import DataMark, Role
 from failover.peer_outdate import PeerOutdate
 from failover.probe import Sight, look
+from tests.support.sockets import full_listener, listener, refused
 
 PART = DomainFacts(
     "main", Role.MASTER, DataMark.IN_SYNC, 3, last_index=5, durable_index=5, commit_index=4, peer_index=4
@@ -26,36 +27,6 @@ MASTER = Event("e", EventKind.PEER_LOST, 1, "orders", "a", "b", (PART,), decide_
 REPLICA = replace(MASTER, domains=(replace(PART, role=Role.PROBE),))
 NO_NAME = "no-such-host.invalid:7600"
 SHORT_S = 0.3
-
-
-@contextmanager
-def listener() -> Iterator[str]:
-    """Accepts in the kernel and never says a word: a black hole to whoever wants an answer."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-@contextmanager
-def full_listener() -> Iterator[str]:
-    """Its queue is full: a further connection gets no answer at all, as from a host that is gone."""
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        server.listen(0)
-        waiting = []
-        for _ in range(2):
-            each = socket.socket()
-            each.setblocking(False)
-            each.connect_ex(server.getsockname())
-            waiting.append(each)
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-        for each in waiting:
-            each.close()
-
-
-def refused() -> str:
-    """A port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 SERVER = """

@@ -1,152 +1,201 @@
-"""R127-R131: a pair whose members ask a classifier command, in real processes, with and without a third voice."""
+"""The shipped classifiers decide over a real pair without a third voice: real kills, real cuts, real second paths."""
 
 from __future__ import annotations
 
-import json
-import stat
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chaos.cluster import Cluster
+from tandemq.cli.view import PairView
 from tandemq.config import Failover
-from tests.integration.support import gone, master_of, member_view, new_name, raw_to, stopped_at_end, until
+from tandemq.v1.common_pb2 import DATA_STATE_STALE, ROLE_MASTER
+from tandemq.v1.pair_service_pb2 import SAFETY_CLASS_A, SAFETY_CLASS_B, SAFETY_CLASS_C, DecideRequest, OutdateRequest
+from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, role, status
+from tests.integration.support import CALL_S, raw_to, stopped_at_end, until
+from tests.support.sockets import full_listener, listener
 
-QUICK = {"call_ms": 1000, "total_ms": 2000, "attempts": 1, "cold_start_ms": 500}
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
 
-
-def command(tmp_path: Path, text: str) -> tuple[str, ...]:
-    """A script that decides."""
-    path = tmp_path / "decide"
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return (str(path),)
-
-
-# Says what a script that is right about a dead peer would say: 20 to a master, 21 to a replica.
-BY_ROLE = 'if grep -q \'"role": *"MASTER\'; then exit 20; else exit 21; fi'
+BIAS_MS = 400
+LIMITS: dict[str, Any] = {"call_ms": 2_000, "attempts": 1, "total_ms": 2_000, "probe_bias_ms": BIAS_MS}
 
 
 @asynccontextmanager
-async def started(cluster: Cluster) -> AsyncIterator[None]:
-    await cluster.start()
-    yield
+async def pair(folder: Path, **failover: Any) -> AsyncIterator[Cluster]:
+    """Whole, a is master, nobody else keeps the register. The second path to each member is its client port."""
+    cluster = Cluster(folder, relayed=True, witnessed=False)
+    others = {"a": cluster.endpoint("b"), "b": cluster.endpoint("a")}
+    cluster.settings = {
+        name: {
+            "failover": Failover(
+                **{**LIMITS, "probe_address": other, "outdate_endpoint": other, "probe_http": False, **failover}
+            )
+        }
+        for name, other in others.items()
+    }
+    async with stopped_at_end(cluster):
+        await cluster.start()
+        async with raw_to(cluster.endpoint("a")) as [a]:
+            await a.create(ASIDE)
+            assert (await a.send(ASIDE, b"before")).header.copies == 2
+        yield cluster
 
 
-async def role_of(cluster: Cluster, name: str) -> str:
-    view = await member_view(cluster, name)
-    main = view.domain("main") if view is not None else None
-    return main.role if main is not None else "?"
+async def journalled(cluster: Cluster, name: str, *words: str) -> str:
+    """The classifier's journal of a member, once it has these words."""
+    path = cluster.data_dir / name / "classifier.jsonl"
+
+    async def has() -> str:
+        text = await asyncio.to_thread(path.read_text) if path.exists() else ""
+        return text if all(word in text for word in words) else ""
+
+    text: str = await until(has, f"{path.name} of {name} says {words}")
+    return text
 
 
-async def why_of(cluster: Cluster, name: str) -> str:
-    view = await member_view(cluster, name)
-    main = view.domain("main") if view is not None else None
-    return main.last_change if main is not None else "?"
+async def test_alt_path_promotes_the_replica_of_a_dead_master(tmp_path: Path) -> None:
+    with listener() as up, listener() as other:
+        async with (
+            pair(tmp_path, classifier="alt-path", probe_targets=(up, other), accept_unproven=True) as cluster,
+            raw_to(cluster.endpoint("b")) as [b],
+        ):
+            assert (await status(cluster, "b")).safety_class == SAFETY_CLASS_B
+            cluster.kill("a")
+            await becomes(cluster, "b", "MASTER")
+            await journalled(cluster, "b", "ASSUME_MASTERSHIP", "silent on both paths")
+            assert (await b.send(ASIDE, b"after")).header.copies == 1
+            await cluster.restart("a")
+            await cluster.wait_for(PairView.whole, "whole again")
+            assert await b.take(ASIDE, 10) == [b"before", b"after"]
 
 
-def journal(cluster: Cluster, name: str) -> list[dict[str, object]]:
-    text = (cluster.data_dir / name / "classifier.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+async def test_alt_path_sees_a_peer_behind_a_cut_link_and_promotes_nobody(tmp_path: Path) -> None:
+    with listener() as up, listener() as other:
+        async with pair(tmp_path, classifier="alt-path", probe_targets=(up, other), accept_unproven=True) as cluster:
+            cluster.network.cut("a", "b")
+            for name in cluster.members:
+                await journalled(cluster, name, "PEER_ALIVE", "only the link is broken")
+                assert await role(cluster, name) in NO_MASTER
+            cluster.network.heal()
+            await cluster.wait_ready()
+            view = await cluster.status()
+            assert {domain.epoch for member in view.members for domain in member.domains} <= {1, 2}
 
 
-async def test_a_pair_without_a_third_voice_forms_and_a_command_makes_the_replica_master(tmp_path: Path) -> None:
-    failover = Failover(classifier="command", command=command(tmp_path, BY_ROLE), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover)
-    async with stopped_at_end(cluster), started(cluster), raw_to(cluster.endpoint("b")) as (b,):
-        queue = new_name()
-        await b.create(queue)
-        await b.send(queue, b"one", b"two")
-        old = master_of(await cluster.status())
-        assert old == "a"
-        cluster.kill("a")
-        await gone(cluster, "a")
-        await b.send(queue, b"three")
-        assert await role_of(cluster, "b") == "MASTER"
-        await cluster.restart("a")
-        await cluster.wait_for(lambda view: view.whole() and view.equal(), "both hold the same")
-        assert await b.take(queue, 3) == [b"one", b"two", b"three"]
-        said = [
-            line for line in journal(cluster, "b") if line.get("verdict") == "ASSUME_MASTERSHIP" or "answer" in line
-        ]
-        assert said, "every call is journalled"
+async def test_alt_path_without_a_network_ends_this_member(tmp_path: Path) -> None:
+    with ExitStack() as silent:
+        targets = tuple(silent.enter_context(full_listener()) for _ in range(2))
+        async with pair(tmp_path, classifier="alt-path", probe_targets=targets, accept_unproven=True) as cluster:
+            process = cluster.children["b"].process
+            assert process is not None
+            cluster.kill("a")
+
+            async def ended() -> bool:
+                return process.poll() is not None
+
+            await until(ended, "b ends itself")
+            assert process.returncode == 1
+            await journalled(cluster, "b", "FAILED_INSTANCE", "this member is cut off")
 
 
-async def test_without_anybody_to_ask_the_survivor_waits_and_says_what_to_do(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path / "pair", witnessed=False)
-    async with stopped_at_end(cluster), started(cluster):
-        cluster.kill("a")
-        await gone(cluster, "a")
-
-        async def advised() -> bool:
-            return "tandemq pair decide" in await why_of(cluster, "b")
-
-        await until(advised, "b says what to do")
-        assert await role_of(cluster, "b") == "PROBE"
-
-
-@pytest.mark.parametrize(
-    "text", ["exit 0", "exit 1", "sleep 60", "kill -9 $$", "yes; exit 21", "exit 20", "echo {}; exit 21"]
-)
-async def test_what_is_no_fitting_answer_never_promotes(tmp_path: Path, text: str) -> None:
-    """Exit 0 above all: a script that does nothing must not make a second master."""
-    failover = Failover(classifier="command", command=command(tmp_path, text), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover)
-    async with stopped_at_end(cluster), started(cluster):
-        cluster.kill("a")
-        await gone(cluster, "a")
-
-        async def asked_twice() -> bool:
-            path = cluster.data_dir / "b" / "classifier.jsonl"
-            return path.exists() and path.read_text().count("PEER_LOST") >= 2
-
-        await until(asked_twice, "b has asked, got no fitting answer, and asked again", deadline_s=30)
-        assert await role_of(cluster, "b") == "PROBE"
+async def test_blind_probes_promote_nobody(tmp_path: Path) -> None:
+    """The peer is dead and its second address has no such name: unknown, not dead."""
+    with listener() as up, listener() as other:
+        async with pair(
+            tmp_path,
+            classifier="alt-path",
+            probe_targets=(up, other),
+            accept_unproven=True,
+            probe_address="no-such-host.invalid:7600",
+        ) as cluster:
+            cluster.kill("a")
+            await journalled(cluster, "b", "the peer could not be probed")
+            assert await role(cluster, "b") in NO_MASTER
 
 
-async def test_two_wrong_verdicts_end_in_diverged_never_in_silence(tmp_path: Path) -> None:
-    """Class C: nothing prevents it, everything shows it (pair-protocol.md 4.4, invariant 2)."""
-    failover = Failover(classifier="command", command=command(tmp_path, BY_ROLE), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
-    async with stopped_at_end(cluster), started(cluster), raw_to(*cluster.endpoints) as (a, b):
-        queue = new_name()
-        await a.create(queue)
+async def test_peer_outdate_lets_the_master_go_on_over_a_cut_link(tmp_path: Path) -> None:
+    async with pair(tmp_path, classifier="peer-outdate") as cluster, raw_to(*cluster.endpoints) as [a, b]:
+        assert (await status(cluster, "a")).safety_class == SAFETY_CLASS_A
         cluster.network.cut("a", "b")
-
-        async def both_serve() -> bool:
-            return [await role_of(cluster, name) for name in "ab"] == ["MASTER", "MASTER"]
-
-        await until(both_serve, "both were told to go on")
-        await a.send(queue, b"at a")
-        await b.send(queue, b"at b")
-        cluster.network.heal()
-
-        async def diverged() -> bool:
-            return "DIVERGED" in [await role_of(cluster, name) for name in "ab"]
-
-        await until(diverged, "the two histories are noticed")
-
-
-async def test_a_failed_instance_ends_and_the_other_takes_over(tmp_path: Path) -> None:
-    """R129, R131: it stops serving; a restart begins with looking for the peer and a state transfer."""
-    isolated = 'if grep -q \'"role": *"MASTER\'; then exit 22; else exit 21; fi'
-    failover = Failover(classifier="command", command=command(tmp_path, isolated), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
-    async with stopped_at_end(cluster), started(cluster), raw_to(cluster.endpoint("b")) as (b,):
-        queue = new_name()
-        await b.create(queue)
-        cluster.network.cut("a", "b")
-
-        async def ended() -> bool:
-            return not cluster.children["a"].running
-
-        await until(ended, "a ends")
-        assert cluster.children["a"].ending == "exit code 1"
-        assert "failed instance" in cluster.children["a"].tail()
-        await b.send(queue, b"goes on")
+        await becomes(cluster, "a", "MASTER", epoch=2)
+        await journalled(cluster, "a", "CONTINUE_AS_MASTER", "peer_outdated")
+        assert (await a.send(ASIDE, b"alone")).header.copies == 1
+        (main,) = [domain for domain in (await status(cluster, "b")).domains if domain.name == "main"]
+        assert main.data_state == DATA_STATE_STALE
+        cluster.kill("a")  # what b has is outdated now, whatever happens
+        await asyncio.sleep(CUT_OFF_S)
+        assert await role(cluster, "b") in NO_MASTER
         cluster.network.heal()
         await cluster.restart("a")
-        await cluster.wait_for(lambda view: view.whole() and view.equal(), "a is replica")
-        assert await role_of(cluster, "b") == "MASTER"
+        await cluster.wait_for(PairView.whole, "whole again")
+        assert await b.take(ASIDE, 10) == [b"before", b"alone"]
+
+
+async def test_peer_outdate_says_nothing_about_a_dead_master(tmp_path: Path) -> None:
+    async with pair(tmp_path, classifier="peer-outdate") as cluster:
+        cluster.kill("a")
+        await journalled(cluster, "b", "the peer could not be outdated", "UNAVAILABLE")
+        assert await role(cluster, "b") in NO_MASTER
+        await cluster.restart("a")
+        await cluster.wait_for(PairView.whole, "whole again")
+
+
+async def test_a_master_that_serves_and_a_namesake_of_another_pair_are_not_outdated(tmp_path: Path) -> None:
+    async with pair(tmp_path, classifier="peer-outdate") as cluster, raw_to(*cluster.endpoints) as [a, b]:
+        for member, words in ((a, "serves main"), (b, "")):
+            other = "b" if member is a else "a"
+            request = OutdateRequest(domain="main", by_member=other, epoch=99, pair="another")
+            answer = await member.pair.Outdate(request, timeout=CALL_S)
+            assert not answer.done
+            assert "belongs to pair 'pair', the caller to 'another'" in answer.text
+            if words:
+                request.pair = "pair"
+                answer = await member.pair.Outdate(request, timeout=CALL_S)
+                assert (answer.done, answer.role) == (False, ROLE_MASTER)
+                assert words in answer.text
+        await cluster.wait_for(PairView.whole, "nothing changed")
+
+
+async def test_combine_does_not_count_a_blind_member_as_a_no(tmp_path: Path) -> None:
+    """Any: the one that needs the peer sees nothing, the other one has seen enough, and the class is the lower one."""
+    with listener() as up, listener() as other:
+        async with pair(
+            tmp_path,
+            classifier="combine",
+            members=("alt-path", "peer-outdate"),
+            rule="any",
+            probe_targets=(up, other),
+            accept_unproven=True,
+        ) as cluster:
+            assert (await status(cluster, "b")).safety_class == SAFETY_CLASS_B
+            cluster.kill("a")
+            await becomes(cluster, "b", "MASTER")  # one is blind, the other has seen enough
+            await journalled(cluster, "b", "alt-path: ASSUME_MASTERSHIP", "peer-outdate: unknown")
+            await cluster.restart("a")
+            await cluster.wait_for(PairView.whole, "whole again")
+
+
+async def test_operator_is_called_with_the_words_to_type_and_his_verdict_is_obeyed(tmp_path: Path) -> None:
+    async with pair(tmp_path, classifier="operator") as cluster, raw_to(cluster.endpoint("b")) as [b]:
+        assert (await status(cluster, "b")).safety_class == SAFETY_CLASS_C
+        cluster.kill("a")
+        log = cluster.children["b"].log
+
+        async def alerted() -> str:
+            lines = (await asyncio.to_thread(log.read_text)).splitlines()
+            return next((line for line in lines if "tandemq pair decide assume --event" in line), "")
+
+        line = await until(alerted, "the alert")
+        assert "Make sure that a is down and stays down" in line
+        assert await role(cluster, "b") in NO_MASTER
+        event_id = line.partition("--event ")[2].split()[0]
+        request = DecideRequest(event_id=event_id, verdict=21, reason="its host is switched off")
+        answer = await b.pair.Decide(request, timeout=CALL_S)
+        assert answer.done, answer.text
+        await becomes(cluster, "b", "MASTER")
+        assert (await b.send(ASIDE, b"after")).header.copies == 1

@@ -1,4 +1,4 @@
-"""The alert: once for each event, with the command to type; and nobody is promoted by it."""
+"""The alert: once for each loss, with the command to type; and nobody is promoted by it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ PART = DomainFacts(
 EVENT = Event("ev-7", EventKind.PEER_LOST, 1, "orders", "a", "b", (PART,))
 
 
-def test_one_alert_for_each_event_with_the_command(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_alert_for_each_loss_with_the_command(caplog: pytest.LogCaptureFixture) -> None:
     operator = Operator("10.0.0.1:7600")
     with caplog.at_level(logging.ERROR):
-        for event in (EVENT, replace(EVENT, attempt=2), replace(EVENT, event_id="ev-8")):
+        again = replace(EVENT, event_id="ev-8", link_generation=2)
+        for event in (EVENT, replace(EVENT, attempt=2), replace(EVENT, event_id="ev-7.2"), again):
             answer = asyncio.run(operator.classify(event))
             assert answer.verdict is Verdict.WAIT
             assert (answer.event_id, answer.by) == (event.event_id, "operator")
     first, second = (record.getMessage() for record in caplog.records)
     assert "Make sure that b is down" in first
-    assert 'tandemq pair decide 20 --event ev-7 --reason "..." --target 10.0.0.1:7600' in first
+    assert 'tandemq pair decide continue --event ev-7 --reason "..." --target 10.0.0.1:7600' in first
     assert "--event ev-8" in second
 
 
 @pytest.mark.parametrize(
     ("role", "data", "words"),
     [
-        (Role.MASTER_SUSPENDED, DataMark.IN_SYNC, "decide 20 "),
-        (Role.PROBE, DataMark.IN_SYNC, "decide 21 "),
+        (Role.MASTER_SUSPENDED, DataMark.IN_SYNC, "decide continue "),
+        (Role.PROBE, DataMark.IN_SYNC, "decide assume "),
         (Role.PROBE, DataMark.STALE, "is not promoted; bring b back"),
     ],
 )
