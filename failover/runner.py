@@ -67,11 +67,15 @@ class Runner:
         if self.journal is not None:
             self.journal.write_soon(call_line(event, answer))
 
-    async def report(self, outcome: Outcome) -> None:
-        """Journals what became of an answer and tells the classifier, without waiting for either."""
+    def record_outcome(self, outcome: Outcome) -> None:
+        """Journals what became of an answer that the classifier was not asked for."""
         log.info("event %s: %s%s", outcome.event_id, outcome.effect, f": {outcome.why}" if outcome.why else "")
         if self.journal is not None:
             self.journal.write_soon(outcome_line(outcome))
+
+    async def report(self, outcome: Outcome) -> None:
+        """Journals what became of an answer and tells the classifier, without waiting for either."""
+        self.record_outcome(outcome)
         task = asyncio.ensure_future(self.classifier.report(outcome))
         self._reports.add(task)
         task.add_done_callback(self._reported)

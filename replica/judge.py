@@ -71,6 +71,7 @@ class Judge:
         self._changes: dict[str, deque[int]] = {}
         self.name = self.runners[True].classifier.name
         self.safety = SafetyClass.A if self.has_authority else self.runners[True].classifier.safety
+        self.not_ready: list[str] = []
         self.paused = self.node.store.get_meta(PAUSED) == b"1"
         for domain in self.node.paired():
             domain.replication.verdicts.policy = self._policy()
@@ -93,6 +94,12 @@ class Judge:
             accept_unproven=failover.accept_unproven,
             cold_start_ms=0 if self.has_authority else failover.cold_start_ms,
         )
+
+    async def preflight(self) -> None:
+        """Says in the log what would keep the classifier from answering: at the start, not in the hour of need."""
+        self.not_ready = await self.runners[True].preflight()
+        for why in self.not_ready:
+            log.warning("classifier %s is not ready: %s", self.name, why)
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -247,6 +254,7 @@ class Judge:
             )  # fmt: skip
             self.runners[was_master].record(event, answer)
             ruling = domain.on_verdict(answer, EventKind.PEER_LOST, monotonic_ms())
+            self.runners[was_master].record_outcome(Outcome(current, ruling.effect.value, ruling.why))
             self.node.dispatch(domain)
             rulings.append(ruling)
             log.warning("domain %s: an operator says %s: %s", domain.shared.name, _said(answer), reason)

@@ -201,6 +201,7 @@ class Manager:
         self._watch = watch = Watch(node, link, config, self.detector)
         self._journal = Journal(Path(config.data_dir))
         watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation)
+        node.spawn(watch.judge.preflight())
         node.on_beat = watch.on_beat
         node.on_ask = watch.judge.on_ask
         assert self._operator is not None
@@ -347,7 +348,8 @@ class Manager:
             self._servers.append(peers)
         host, _, port = config.listen_http.rpartition(":")
         try:
-            self._http = HttpServer(host.strip("[]"), int(port), self._ready, Metrics(members))
+            judge = self._watch.judge if self._watch is not None else None
+            self._http = HttpServer(host.strip("[]"), int(port), self._ready, Metrics(members, judge))
         except OSError as error:
             raise _port_error(config.listen_http, error) from error
         self.ports["http"] = self._http.port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from replica.judge import Judge
     from replica.members import Members
 
 ROLES = (Role.PROBE, Role.REPLICA, Role.MASTER, Role.MASTER_SUSPENDED)
@@ -22,13 +24,15 @@ ROLES = (Role.PROBE, Role.REPLICA, Role.MASTER, Role.MASTER_SUSPENDED)
 class Metrics:
     """A collector over one member. Reads plain attributes: safe from another thread, exact to the moment."""
 
-    def __init__(self, members: Members) -> None:
-        self.members = members
+    def __init__(self, members: Members, judge: Judge | None = None) -> None:
+        self.members, self.judge = members, judge
 
     def collect(self) -> Iterable[Metric]:
         """Called at each scrape."""
         yield from self._domains()
         yield from self._queues()
+        if self.judge is not None:
+            yield from _classifier(self.judge)
         node = self.members.node
         usage = node.store.usage()
         yield GaugeMetricFamily("tandemq_store_used_bytes", "Live bytes in the store.", value=usage.used_bytes)
@@ -73,3 +77,25 @@ class Metrics:
                 enqueued.add_metric([name, queue], info.enqueued_total)
                 acked.add_metric([name, queue], info.acked_total)
         return [ready, enqueued, acked]
+
+
+def _classifier(judge: Judge) -> list[Metric]:
+    calls = CounterMetricFamily(
+        "tandemq_classifier_calls", "Calls of the classifier, by what they gave.", labels=["classifier", "verdict"]
+    )
+    last_s = GaugeMetricFamily(
+        "tandemq_classifier_last_call_seconds", "How long the last call took.", labels=["classifier"]
+    )
+    counts: Counter[str] = Counter()
+    for runner in judge.runners.values():
+        counts += Counter(dict(runner.calls))  # a copy in one step: the loop may be counting
+    for verdict, count in counts.items():
+        calls.add_metric([judge.name, verdict], count)
+    last_s.add_metric([judge.name], max(runner.last_ms for runner in judge.runners.values()) / 1000)
+    journals = {runner.journal for runner in judge.runners.values() if runner.journal is not None}
+    lost = CounterMetricFamily(
+        "tandemq_classifier_journal_lost",
+        "Lines of the classifier journal that could not be written.",
+        value=sum(journal.lost_count for journal in journals),
+    )
+    return [calls, last_s, lost]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,9 +31,10 @@ LIMITS = {"call_ms": 300, "attempts": 2, "total_ms": 700}
 @asynccontextmanager
 async def pair(folder: Path, text: str, *, witnessed: bool = False, **failover: Any) -> AsyncIterator[Cluster]:
     """Whole, a is the master; both ask a command with this text."""
-    command = (script(folder, text),)
-    settings = Failover(classifier="command", command=command, hand_over_at_stop=False, **{**LIMITS, **failover})
-    async with stopped_at_end(Cluster(folder / "pair", failover=settings, witnessed=witnessed)) as cluster:
+    settings = {"command": (script(folder, text),), "hand_over_at_stop": False, **LIMITS, **failover}
+    async with stopped_at_end(
+        Cluster(folder / "pair", failover=Failover(classifier="command", **settings), witnessed=witnessed)
+    ) as cluster:
         await cluster.start()
         async with raw_to(cluster.endpoint("a")) as [member]:
             await member.create("q")
@@ -45,9 +47,11 @@ def calls(cluster: Cluster, name: str) -> list[Call]:
     return read(directory).calls if (directory / "classifier.jsonl").exists() else []
 
 
-async def journalled(cluster: Cluster, name: str, reason: str, verdict: Verdict | None) -> Call:
+async def journalled(cluster: Cluster, name: str, reason: str, verdict: Verdict | None, after: int = 0) -> Call:
+    """The first call that fits, leaving out the first `after` ones."""
+
     async def found() -> Call | None:
-        fits = (c for c in calls(cluster, name) if c.answer.verdict is verdict and reason in c.answer.reason)
+        fits = (c for c in calls(cluster, name)[after:] if c.answer.verdict is verdict and reason in c.answer.reason)
         return next(fits, None)
 
     call: Call = await until(found, f"{name} journals {verdict} because {reason!r}")
@@ -58,6 +62,25 @@ async def replayed(cluster: Cluster, name: str, command: str) -> int:
     arguments = ["classifier", "replay", str(cluster.data_dir / name), "-o", "json", "--", command]
     result = await asyncio.to_thread(CliRunner().invoke, root, arguments)
     return result.exit_code
+
+
+async def metrics(cluster: Cluster, name: str) -> list[str]:
+    return (await asyncio.to_thread(_scrape, cluster.config(name).listen_http)).splitlines()
+
+
+def _scrape(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+async def test_a_command_that_is_not_there_is_named_at_the_start(tmp_path: Path) -> None:
+    async with pair(tmp_path, "exit 23\n", command=("/no/such/decide",)) as cluster:
+
+        async def named() -> bool:
+            text = (cluster.data_dir / "logs" / "a.log").read_text()
+            return "classifier command is not ready: /no/such/decide: not found" in text
+
+        await until(named, "the log names it")
 
 
 async def test_a_good_command_is_obeyed_journalled_and_replayable(tmp_path: Path) -> None:
@@ -81,14 +104,20 @@ async def test_a_wrong_command_is_named_logged_counted_and_harmless(tmp_path: Pa
     async with pair(tmp_path, "exit 1\n", accept_unproven=True) as cluster:
         cluster.kill("a")
         for wrong in WRONG.values():
+            before = len(calls(cluster, "b"))
             script(tmp_path, wrong.text, "next")
             (tmp_path / "next").replace(tmp_path / "decide")
             # The id in a wrong command's own text is that of another test; what is said of it is the same.
-            await journalled(cluster, "b", wrong.reason.partition(", asked was")[0], None)
+            await journalled(cluster, "b", wrong.reason.partition(", asked was")[0], None, before)
             assert await role(cluster, "b") != "MASTER"
         assert all(call.answer.verdict is None for call in calls(cluster, "b"))
         logged = (cluster.data_dir / "logs" / "b.log").read_text()
         assert "NO_ANSWER after" in logged
+        counted = [line for line in await metrics(cluster, "b") if line.startswith("tandemq_classifier_")]
+        (count,) = (line for line in counted if 'verdict="NO_ANSWER"' in line)
+        assert count.startswith('tandemq_classifier_calls_total{classifier="command"')
+        assert float(count.split()[-1]) >= len(WRONG)
+        assert "tandemq_classifier_journal_lost_total 0.0" in counted
         assert "it says WAIT on stdout and exits with 21" in logged
         script(tmp_path, GOOD, "next")
         (tmp_path / "next").replace(tmp_path / "decide")
