@@ -253,3 +253,13 @@ def _copies_word(facts: Facts) -> str:
     if facts.peer_data.is_good and facts.peer_epoch >= facts.epoch:
         return "peer's is best"
     return "unclear"
+
+
+def render() -> str:
+    """The table for docs/PROTOCOL.md."""
+    names = list(dict.fromkeys(name for row in TABLE for name in row.when))
+    lines = ["| " + " | ".join([*names, "then", "as the operator reads it"]) + " |", "|---" * (len(names) + 2) + "|"]
+    for row in TABLE:
+        words = [row.when.get(name, "") for name in names]
+        lines.append("| " + " | ".join([*words, row.then.value, row.why.value]) + " |")
+    return "\n".join(lines) + "\n"

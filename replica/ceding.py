@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from failover.marks import Link, Role
 from failover.promotion import next_epoch
+from failover.steps import Step
 from replica.claims import ClaimUnderWay
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def take_over(replication: Replication, epoch: int, now_ms: int) -> None:
     shared = replication.shared
     members = frozenset({shared.member, shared.peer})
     replication.to_probe(f"{shared.peer} hands over: claiming epoch {epoch}")
-    replication.claim = ClaimUnderWay("reading", members, epoch, None, f"{shared.peer} handed over", ceded=True)
+    replication.claim = ClaimUnderWay(Step.READING, members, epoch, None, f"{shared.peer} handed over", ceded=True)
     if replication.readable:
         replication.distrust(now_ms)  # what was read a second ago may lack this member's own addition to the set
     else:

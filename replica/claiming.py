@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark, Link, Role
 from failover.promotion import next_epoch
 from failover.register import Register, RegisterState, claim, commit
+from failover.steps import Found, Step, follow
 from replica.claims import ClaimUnderWay, nonce_of, pause_after
 from replica.commit import Commit
 from replica.effects import SetRegister
@@ -73,14 +74,15 @@ class Claiming(Commit):
             desired = Register(register.version + 1, epoch, self.shared.member, members, members, state, nonce)
         else:
             desired = claim(register, member=self.shared.member, epoch=epoch, members=members, nonce=nonce)
-        self.claim = ClaimUnderWay("claiming", members, epoch, desired, reason, forced=forced, ceded=ceded)
+        self.claim = ClaimUnderWay(Step.CLAIMING, members, epoch, desired, reason, forced=forced, ceded=ceded)
         self._stop_serving()
-        self.shared.effects.append(SetRegister(register, desired, f"claiming:{epoch}", forced=reason if forced else ""))
+        word = reason if forced else ""
+        self.shared.effects.append(SetRegister(register, desired, f"{Step.CLAIMING}:{epoch}", forced=word))
 
     def begin_unrecorded(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
         """Take an epoch without the register; what allows that is for the caller to know."""
         epoch = epoch or self._epoch_above_all()
-        self.claim = ClaimUnderWay("storing", members, epoch, None, reason, forced=forced)
+        self.claim = ClaimUnderWay(Step.STORING, members, epoch, None, reason, forced=forced)
         self._stop_serving()
         self._store_epoch(self.claim)
 
@@ -99,30 +101,22 @@ class Claiming(Commit):
         under_way = self.claim
         if under_way is None or purpose != f"{under_way.step}:{under_way.epoch}":
             return  # of a claim that was given up; if it landed, P7 finds it
-        if outcome == "unknown" and under_way.ceded:
-            self._go_on_unrecorded(under_way)
-        elif outcome != "done":
+        found = Found.UNKNOWN_CEDED if outcome == "unknown" and under_way.ceded else Found(outcome)
+        step = follow(under_way.step, found)
+        if step is Step.PROBE:
             self.claim = None
             self._back_off(now_ms)
             self.to_probe(f"claim of epoch {under_way.epoch} was {outcome}")
             self._read_register(now_ms)
-        elif under_way.step == "claiming":
-            under_way.step = "storing"
-            under_way.desired = register if under_way.forced and register is not None else under_way.desired
+            return
+        if found is Found.UNKNOWN_CEDED:
+            under_way.desired = None  # P18: should the call land after all, P7 finds it
+        elif under_way.forced and register is not None:
+            under_way.desired = register  # an operator's register has a nonce of the authority's own
+        if step is Step.STORING:
             self._store_epoch(under_way)
         else:
-            self.claim = None
-            self.failures = 0
-            self._serve(under_way.members, under_way.reason)
-
-    def _go_on_unrecorded(self, under_way: ClaimUnderWay) -> None:
-        """P18: a handoff needs no register; should the call land after all, P7 finds it."""
-        under_way.desired = None
-        if under_way.step == "claiming":
-            under_way.step = "storing"
-            self._store_epoch(under_way)
-        else:
-            self.on_epoch_durable(under_way.epoch)
+            self._open_gate(under_way)
 
     def _back_off(self, now_ms: int) -> None:
         self.failures += 1
@@ -134,6 +128,7 @@ class Claiming(Commit):
     def _store_epoch(self, under_way: ClaimUnderWay) -> None:
         shared, members = self.shared, under_way.members
         self.target.stop()
+        under_way.step = Step.STORING
         shared.state.epoch = under_way.epoch
         shared.state.owner = shared.member
         shared.state.diverged = ""  # only an operator's word leads from there to here
@@ -145,20 +140,23 @@ class Claiming(Commit):
     def on_epoch_durable(self, epoch: int) -> None:
         """The first record of the epoch is durable here."""
         under_way = self.claim
-        if under_way is None or under_way.epoch != epoch:
+        if under_way is None or under_way.epoch != epoch or under_way.step is not Step.STORING:
             return
-        if under_way.desired is not None and under_way.step != "storing":
-            return
+        found = Found.DURABLE if under_way.desired is not None else Found.DURABLE_UNRECORDED
+        under_way.step = follow(under_way.step, found)
         if under_way.desired is None:
-            self.claim = None
-            self._serve(under_way.members, under_way.reason)
-            self.unrecorded = True
+            self._open_gate(under_way)
             return
-        under_way.step = "committing"
         desired = commit(under_way.desired, nonce=nonce_of(self.shared, epoch))
-        self.shared.effects.append(SetRegister(under_way.desired, desired, f"committing:{epoch}"))
+        self.shared.effects.append(SetRegister(under_way.desired, desired, f"{under_way.step}:{epoch}"))
 
     # -- serve -----------------------------------------------------------------------------------------------------
+
+    def _open_gate(self, under_way: ClaimUnderWay) -> None:
+        self.claim = None
+        self.failures = 0
+        self._serve(under_way.members, under_way.reason)
+        self.unrecorded = under_way.desired is None and bool(self.shared.peer)
 
     def _serve(self, members: frozenset[str], reason: str) -> None:
         shared = self.shared

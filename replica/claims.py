@@ -13,6 +13,7 @@ from replica.convert_marks import data_of
 
 if TYPE_CHECKING:
     from failover.register import Register
+    from failover.steps import Step
     from replica.replication import Replication
     from replica.shared import Shared
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class ClaimUnderWay:
     """A claim of ours: `claiming` -> `storing` -> `committing`."""
 
-    step: str
+    step: Step
     members: frozenset[str]
     epoch: int
     desired: Register | None

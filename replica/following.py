@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
+from failover.steps import Step
 from replica.claiming import Claiming
 from replica.divergence import diverge, judge, point_before, refuse
 
@@ -40,7 +41,7 @@ class Following(Claiming):
             self._two_owners(epoch, begin.history)
             refuse(shared, epoch, begin)
             return False
-        if self.claim is not None and self.claim.step != "claiming" and epoch <= self.claim.epoch:
+        if self.claim is not None and self.claim.step is not Step.CLAIMING and epoch <= self.claim.epoch:
             return False
         loss = judge(shared, begin)
         if loss is not None:

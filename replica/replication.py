@@ -13,6 +13,7 @@ from failover.gate import Effect, Ruling
 from failover.marks import DataMark, Link, Role
 from failover.promotion import Claim, Follow, Why, decide, next_epoch
 from failover.register import RegisterState
+from failover.steps import Step
 from replica import ceding
 from replica.claims import ClaimUnderWay, facts_of
 from replica.effects import Fail
@@ -69,7 +70,7 @@ class Replication(Following):
         # A restarted master never resumes its epoch: records it shipped or lost must not share a number with new ones.
         epoch = next_epoch(None, shared.state.epoch, shared.state.promised_epoch, 0)
         alone = frozenset({shared.member})
-        self._store_epoch(ClaimUnderWay("storing", alone, epoch, None, "unpaired manager starts"))
+        self._store_epoch(ClaimUnderWay(Step.STORING, alone, epoch, None, "unpaired manager starts"))
         self._serve(alone, "unpaired")
 
     # -- the register ----------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ class Replication(Following):
             self.register = register
         elif self.lost_at_ms is not None and not self.verdicts.policy.by_authority:
             self.verdicts.ask(EventKind.AUTHORITY_LOST, now_ms, "neither the peer nor the authority answers")
-        if self.claim is not None and self.claim.step == "reading":
+        if self.claim is not None and self.claim.step is Step.READING:
             ceding.on_read(self, register)
         elif self.serving:
             self._check_own(register)
