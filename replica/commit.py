@@ -111,6 +111,8 @@ class Commit:
     def _paired(self) -> None:
         shared = self.shared
         if self.source.phase is Phase.LIVE:
+            if shared.link is not Link.PAIRED:
+                shared.tell_transfer(f"{shared.peer} is in step: what is acknowledged has two copies")
             shared.link = Link.PAIRED
         shared.mark(DataMark.IN_SYNC)
         shared.state.in_sync_set = sorted(self.required)

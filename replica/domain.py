@@ -169,6 +169,7 @@ class Domain:
                 self.holding.on_following()
             elif token[0] == "opened":
                 self.target.on_opened(token[1])
+                self.shared.tell_transfer(f"is in step with {self.shared.peer}")
             elif token[0] == "ceded":
                 self.handoff.on_ceded(token[1])
 
@@ -294,7 +295,10 @@ class Domain:
     def _on_sync_begin(self, frame: PeerFrame) -> bool:
         if not self.replication.may_follow(frame.epoch, frame.sync_begin):
             return False
-        self.target.begin(frame.epoch, frame.sync_begin)
+        begin = frame.sync_begin
+        what = "everything" if begin.full else f"what follows log index {begin.base_index}"
+        self.shared.tell_transfer(f"takes {what} from {self.shared.peer}", full=str(begin.full).lower())
+        self.target.begin(frame.epoch, begin)
         self.orders.on_following()
         self.consumers.on_following()
         self.holding.on_following()

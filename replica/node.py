@@ -217,6 +217,7 @@ class Node:
             case Rebuild(up_to):
                 self.spawn(self._rebuild(domain, up_to))
             case StartTransfer():
+                domain.shared.tell_transfer(f"sends everything up to log index {effect.log_index}", full="true")
                 self.on_transfer(domain, effect)
             case StopTransfer():
                 pass  # sender and receiver compare the transfer's number at each frame

@@ -6,9 +6,10 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import DataMark, Link, Role
-from replica.effects import Effect, Persist, RoleChanged, Send
+from replica.effects import Effect, Note, Persist, RoleChanged, Send
 from replica.state import state_key
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame
+from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,10 @@ class Shared:
         self.role = role
         self.last_change = reason
         self.effects.append(RoleChanged(role.value, self.state.epoch, reason))
+
+    def tell_transfer(self, text: str, **facts: str) -> None:
+        """A state transfer began or ended."""
+        self.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, facts))
 
     def mark(self, data: DataMark) -> None:
         """Change what this copy is worth (in memory; the caller persists)."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tandemq.cli.view import DomainView, MemberView, PairView
 
+NO_CHANGE = {("INIT", "PROBE"), ("MAINTENANCE", "PROBE"), ("PROBE", "PROBE")}
+"""Steps that no client notices."""
 BEFORE_MS = 120_000
 """What happened earlier than this before a change is not told as its cause."""
 TOLD_ROLES = ("MASTER", "MASTER_SUSPENDED", "DIVERGED", "MAINTENANCE", "FAILED")
@@ -56,13 +58,18 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 def explain(events: Sequence[Happening], view: PairView, domain: str, now_ms: int) -> Story:
     """The last change of who serves this domain."""
     known = sorted((e for e in events if e.domain in ("", domain)), key=lambda e: (e.time_ms, e.member, e.number))
-    changes = [e for e in known if e.kind == "ROLE" and e.domain == domain and e.facts.get("to") in TOLD_ROLES]
     now, todo = _now(view, domain)
+    served = any(found.role == "MASTER" for member in view.members if (found := member.domain(domain)) is not None)
+    told = TOLD_ROLES if served else (*TOLD_ROLES, "PROBE")
+    changes = [e for e in known if e.kind == "ROLE" and e.domain == domain and e.facts.get("to") in told]
+    changes = [e for e in changes if (e.facts.get("from"), e.facts["to"]) not in NO_CHANGE]
     if not changes:
         return Story(what=f"Nothing has changed in {domain} as far as is known", when="", who="", now=now, do=todo)
     change = changes[-1]
-    before = [e for e in known if e.member == change.member and e.number < change.number]
-    recent = [e for e in before if e.time_ms >= change.time_ms - BEFORE_MS]
+    own = [e for e in known if e.member == change.member and e.number != change.number]
+    # A loss is noticed first and judged afterwards; a mastership is the end of what led to it.
+    last = change.number if change.facts["to"] == "MASTER" else own[-1].number if own else 0
+    recent = [e for e in own if e.number <= last and e.time_ms >= change.time_ms - BEFORE_MS]
     what, who = _what(change, recent, view)
     return Story(what=what, when=_when(change.time_ms, now_ms), who=who, now=now, do=todo, event=change)
 
@@ -74,6 +81,8 @@ def _what(change: Happening, recent: list[Happening], view: PairView) -> tuple[s
     me, facts = change.member, change.facts
     peer = next((each.name for each in view.members if each.name != me), "the other member")
     match facts.get("to"):
+        case "PROBE":
+            return f"{me} stopped serving {change.domain}, {_cause(change, recent, peer)}", _decision(recent, change)
         case "MASTER_SUSPENDED":
             return f"{me} stopped acknowledging, {_cause(change, recent, peer)}", _decision(recent, change)
         case "DIVERGED":
@@ -129,7 +138,7 @@ def _decision(recent: list[Happening], change: Happening) -> str:
         said = f"An operator decided it: {order.facts.get('reason', '')}."
     if recorded and change.facts.get("to") == "MASTER":
         return f"{said} The register agreed and holds epoch {change.epoch}.".strip()
-    if change.facts.get("to") == "MASTER_SUSPENDED" and not said and verdict is not None:
+    if change.facts.get("to") in ("MASTER_SUSPENDED", "PROBE") and not said and verdict is not None:
         return f"No decision was taken: {verdict.facts.get('why', '')}."
     return said
 

@@ -60,27 +60,27 @@ def status(target: str | None, timeout_ms: int, output: str) -> None:
 @timeout_option("2s")
 @click.option("--interval", "interval_ms", type=DURATION, default="1s", show_default=True, help="Time between looks.")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after this many looks.")
+@click.option("--events/--no-events", default=None, help="What happens too. Default: in a table, not in JSON.")
 @output_option("table", "jsonl")
-def watch(target: str | None, timeout_ms: int, interval_ms: int, count: int | None, output: str) -> None:
-    """Keep printing the status until interrupted; a member may come and go meanwhile.
+def watch(
+    target: str | None, timeout_ms: int, interval_ms: int, count: int | None, events: bool | None, output: str
+) -> None:
+    """Keep printing the status, and what happens, until interrupted; a member may come and go meanwhile.
+
+    On a terminal the view stays in place, with the newest events below it. In JSON lines an event has the key `event`.
 
     Example: tandemq pair watch --interval 500ms
     """
     import asyncio
-    import itertools
 
-    from tandemq.cli.view import look
+    from tandemq.cli.pair_watch import keep_looking
 
-    endpoints = _endpoints(target)
-
-    async def keep_looking() -> None:
-        for number in itertools.count(1):
-            show(await look(endpoints, timeout_ms / 1000), output)
-            if number == count:
-                return
-            await asyncio.sleep(interval_ms / 1000)
-
-    asyncio.run(keep_looking())
+    with_events = output == "table" if events is None else events
+    asyncio.run(
+        keep_looking(
+            _endpoints(target), timeout_ms / 1000, interval_ms / 1000, count, output=output, with_events=with_events
+        )
+    )
 
 
 def _endpoints(target: str | None) -> list[str]:

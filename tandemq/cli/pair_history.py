@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tandemq.cli.output import print_json, print_rows
+from tandemq.cli.output import console, print_json, print_rows
 from tandemq.cli.pair_call import domain_option, look_at, member_option
 from tandemq.cli.params import output_option, target_option, timeout_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
     from tandemq.cli.explain import Happening
     from tandemq.cli.view import PairView
     from tandemq.v1.pair_service_pb2 import PairEvent
@@ -37,8 +41,10 @@ def history(target: str | None, member: str | None, domain: str, limit: int, tim
     """
     view = look_at(target, timeout_ms)
     found = events_of(view, timeout_ms, limit=limit, domain=domain, member=member)[-limit:]
-    rows = [_row(each) if output == "table" else _facts(each) for each in found]
-    print_rows(rows, "events", output, COLUMNS)
+    if output == "table":
+        console().print(event_table(found))
+    else:
+        print_rows([_facts(each) for each in found], "events", output)
 
 
 @click.command()
@@ -131,15 +137,20 @@ def _facts(event: Happening) -> dict[str, Any]:
     return facts
 
 
-def _row(event: Happening) -> dict[str, Any]:
-    at = datetime.fromtimestamp(event.time_ms / 1000, UTC).astimezone()
-    return {
-        "time": f"{at:%m-%d %H:%M:%S}.{event.time_ms % 1000:03d}",
-        "member": event.member,
-        "domain": event.domain,
-        "kind": event.kind.lower(),
-        "event": event.text,
-    }
+def event_table(events: Sequence[Happening]) -> Table:
+    """A line each; a long sentence is folded, never cut."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, no_wrap=name != "event", overflow="fold")
+    for event in events:
+        at = datetime.fromtimestamp(event.time_ms / 1000, UTC).astimezone()
+        when = f"{at:%m-%d %H:%M:%S}.{event.time_ms % 1000:03d}"
+        table.add_row(when, event.member, event.domain or "-", event.kind.lower(), escape(event.text))
+    return table
 
 
 COMMANDS = (history, why)

@@ -13,6 +13,8 @@ from tandemq.cli.pair_call import call, choose, domain_option, finish, look_at, 
 from tandemq.cli.params import DURATION, confirm, output_option, target_option, timeout_option, yes_option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tandemq.cli.view import MemberView
     from tandemq.v1.pair_service_pb2 import VerifyResponse
     from tandemq.v1.pair_service_pb2_grpc import PairServiceAsyncStub
@@ -21,10 +23,12 @@ VERDICTS = {"continue": 20, "assume": 21, "failed": 22, "wait": 23, "peer-alive"
 SEE_STATUS = "see `tandemq pair status` and `tandemq pair why`"
 
 
-def _is_master(domain: str) -> Any:
+def _is(role: str, domain: str) -> Callable[[MemberView], bool]:
+    """Whom an order is meant for, when nobody is named."""
+
     def fits(member: MemberView) -> bool:
         found = member.domain(domain)
-        return found is not None and found.role == "MASTER"
+        return found is not None and found.role == role
 
     return fits
 
@@ -60,7 +64,7 @@ def handoff(
     """
     from tandemq.v1 import pair_service_pb2 as pb
 
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is_master(domain))
+    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("MASTER", domain))
     request = pb.HandoffRequest(domain=domain, to=to, dry_run=dry_run, reason=reason)
     if hold_ms is not None:
         request.hold.FromMilliseconds(hold_ms)
@@ -305,7 +309,7 @@ def resync(
     """
     from tandemq.v1 import pair_service_pb2 as pb
 
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is_master(domain))
+    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("REPLICA", domain))
     if full:
         confirm("copy everything anew in", domain, yes=yes)
     request = pb.ResyncRequest(domain=domain, full=full, reason=reason)
@@ -335,7 +339,7 @@ def verify(
     from tandemq.cli.output import print_line
     from tandemq.v1 import pair_service_pb2 as pb
 
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is_master(domain))
+    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("MASTER", domain))
     facts: dict[str, Any] = {"domain": domain, "ranges": 0, "records": 0, "end_index": 0, "different": []}
     bar = _Bar(shown=output == "table" and sys.stderr.isatty())
 
@@ -467,10 +471,7 @@ def resolve(
     """
     from tandemq.v1 import pair_service_pb2 as pb
 
-    def diverged(each: MemberView) -> bool:
-        return any(found.role == "DIVERGED" for found in each.domains)
-
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=diverged)
+    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("DIVERGED", domain))
     confirm("let only one history stand, that of", keep, yes=yes)
     request = pb.ResolveRequest(domain=domain, keep=keep, reason=reason)
 

@@ -31,7 +31,7 @@ class Server(Protocol):
     async def stop(self) -> None: ...
 
 
-def _process_options(command: click.decorators.FC) -> click.decorators.FC:
+def process_options(command: click.decorators.FC) -> click.decorators.FC:
     options = (
         click.option("--log-level", type=click.Choice(_LEVELS), default="info", show_default=True),
         click.option("--log-format", type=click.Choice(["json", "plain"]), help="Default: plain on a terminal."),
@@ -48,7 +48,7 @@ def _process_options(command: click.decorators.FC) -> click.decorators.FC:
 @click.option("--data-dir", metavar="DIR", help="Where it keeps everything.")
 @click.option("--base-port", type=click.IntRange(1, 65000), help="Clients here, peer +1, HTTP +2, on 127.0.0.1.")
 @click.option("--insecure-network", is_flag=True, help="Allow listening beyond this machine, without encryption.")
-@_process_options
+@process_options
 def serve(
     file: str | None,
     member: str | None,
@@ -80,25 +80,16 @@ def serve(
     _run(_manager(config), config.member, config.endpoint, until_stdin_closes=until_stdin_closes)
 
 
-@click.command()
-@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:7620", show_default=True)
-@click.option("--data-dir", metavar="DIR", required=True, help="Where it keeps its register.")
-@click.option("--insecure-network", is_flag=True, help="Allow listening beyond this machine, without encryption.")
-@_process_options
-def witness(
+def serve_witness(
     listen: str,
     data_dir: str,
-    insecure_network: bool,
     log_level: str,
     log_format: str | None,
+    *,
+    insecure_network: bool,
     until_stdin_closes: bool,
 ) -> None:
-    """Run a witness until SIGTERM or Ctrl-C. One serves many pairs and holds no messages.
-
-    Put it on a third machine: it decides who goes on when the members lose sight of each other.
-
-    Example: tandemq witness --listen 127.0.0.1:7620 --data-dir ./witness
-    """
+    """Runs a witness until it is told to stop."""
     from tandemq.config import ConfigError, check_exposure, parse_address
 
     try:

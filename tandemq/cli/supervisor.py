@@ -97,7 +97,7 @@ class Supervisor:
     def _write_context(self) -> None:
         cluster = self._cluster
         pids = {name: child.pid for name, child in cluster.children.items() if child.pid and child.running}
-        context.write(cluster.data_dir, cluster.target, cluster.pair, pids)
+        context.write(cluster.data_dir, cluster.target, cluster.pair, pids, cluster.witness_endpoint)
         context.make_current(cluster.data_dir)
 
     def _greet(self) -> None:
