@@ -151,7 +151,6 @@ class Handoff:
             known = None
         attempt = known or Attempt(propose.id, propose.reason, propose.dry_run)
         attempt.hold_ms = propose.deadline_ms
-        attempt.epoch = self.shared.state.epoch
         reasons = self._barred_here()
         if propose.last_index > self.shared.log.last_index + LAG_RECORDS_MAX:
             reasons = (*reasons, "LAG")
@@ -198,10 +197,11 @@ class Handoff:
 
     def observe(self) -> None:
         """Called after every event of the domain: what it has led to, as an event of the table."""
-        attempt = self.open
-        while attempt is not None and (found := self._found(self._state)) is not None:
+        while (attempt := self.open) is not None and (found := self._found(self._state)) is not None:
+            before = self._state
             self._feed(found[0], attempt, found[1:])
-            attempt = self.open
+            if self._state is before:
+                return
 
     def _found(self, state: State) -> tuple[Event, *tuple[str, ...]] | None:
         shared, replication = self.shared, self.replication
@@ -223,11 +223,7 @@ class Handoff:
             return (Event.DRAINED,) if drained and shared.peer in replication.required else None
         if state is State.CEDING:
             return (Event.ROLE_LOST, "IN_DOUBT") if role is not Role.CEDING else None
-        if role is not Role.REPLICA:
-            return (Event.ROLE_LOST, "NOT_CONNECTED")
-        if state is State.READY and self.open is not None and self.open.epoch != shared.state.epoch:
-            return (Event.SYNC, "NOT_MASTER")
-        return None
+        return (Event.ROLE_LOST, "NOT_MASTER") if role is not Role.REPLICA else None
 
     # -- the row ---------------------------------------------------------------------------------------------------
 
@@ -244,7 +240,13 @@ class Handoff:
         self._state = row.state
         for action in row.actions:
             self._act(action, attempt, reasons)
-        facts = {"handoff_id": attempt.id.hex(), "state": row.state.name, "event": event.name, "reason": attempt.reason}
+        facts = {
+            "handoff_id": attempt.id.hex(),
+            "from": state.name,
+            "event": event.name,
+            "state": row.state.name,
+            "reason": attempt.reason,
+        }
         if reasons:
             facts["reasons"] = ",".join(reasons)
         if attempt.final_index:

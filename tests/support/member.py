@@ -42,6 +42,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
     from failover.gate import Ruling
+    from replica.attempt import Outcome
     from tests.support.pair import Pair
 
 NAME, NUMBER = "main", 7
@@ -194,8 +195,10 @@ class Member:
         match effect:
             case AskVerdict():
                 self.asked.append(effect)
-            case Note(_, text):
+            case Note(_, text, facts):
                 self.notes.append(text)
+                if facts is not None and "handoff_id" in facts:
+                    self.pair.handoff_rows.append((self.name, facts["from"], facts["event"]))
             case Fail(why):
                 self.failed = why
 
@@ -287,6 +290,14 @@ class Member:
     def attach(self, consumer: Any) -> None:
         self.core.attach(consumer, self.pair.wall_ms)
         self.dispatch(self.core)
+
+    def hand_over(self, reason: str = "asked", *, dry_run: bool = False, hold_ms: int = 0) -> list[Outcome]:
+        """Give the role away, or ask for it; how it ended arrives in the list."""
+        told: list[Outcome] = []
+        self.core.orders.now_ms = self.pair.wall_ms
+        self.core.handoff.start(reason, dry_run=dry_run, hold_ms=hold_ms, tell=told.append)
+        self.dispatch(self.core)
+        return told
 
     # -- the session -----------------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ class Pair:
         self.witness_away = False
         """Every call ends unknown; a set may still land (`land_late`)."""
         self.corrupt: list[str] = []
+        self.handoff_rows: list[tuple[str, str, str]] = []
+        """Member, state and event of each row of the handoff table that was taken."""
         self.seen: dict[str, int] = {}
         """Queue: highest index that a client was told."""
         self.checks = Checks(self)

@@ -6,6 +6,7 @@ import random
 import sys
 from collections.abc import Callable
 
+from replica.attempt import Outcome
 from replica.maintenance import Maintenance
 from storage.store import WriteBatch
 from tests.support.checks import require
@@ -53,6 +54,8 @@ class Walk:
         self.volatile = Producer(self.pair, "z", "v", volatile=True)
         self.reader = Reader(self.pair)
         self.trace: list[str] = []
+        self.told: list[list[Outcome]] = []
+        """How each handoff ended."""
         often = self.random.choice
         self.weights = {
             self.deliver: 30,
@@ -74,6 +77,7 @@ class Walk:
             self.settle: often([0, 0, 1]),
             self.send_volatile: often([0, 0, 4]),
             self.trim: often([0, 0, 1]),
+            self.hand_over: often([0, 1, 4]),
         }
 
     def run(self) -> Walk:
@@ -218,6 +222,11 @@ class Walk:
 
     def settle(self) -> None:
         self.pair.quiesce()
+
+    def hand_over(self) -> None:
+        member = self.one()
+        if member is not None:
+            self.told.append(member.hand_over(dry_run=self.random.random() < 0.1))
 
     def send_volatile(self) -> None:
         member = self.one()
