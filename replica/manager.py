@@ -47,6 +47,7 @@ from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers, fingerprint
 from replica.service_status import StatusHandlers
 from replica.session import PROTOCOL_MAX, PROTOCOL_MIN
+from replica.verify import Verifier
 from replica.watch import WATCH_S, Watch
 from storage.disk import open_disk
 from storage.errors import StorageError
@@ -112,6 +113,7 @@ class Manager:
         self._http: HttpServer | None = None
         self._health: health.aio.HealthServicer | None = None
         self._salvage: SalvageFiles | None = None
+        self._verifier: Verifier | None = None
         self._closed = asyncio.Event()
         self._incarnation = 0
         self._instance = ""
@@ -167,6 +169,9 @@ class Manager:
         node.spawn(operator.run())
         node.on_role = self._on_role
         node.on_note = operator.on_note
+        self._verifier = verifier = Verifier(node, operator.note, self._reconnect)
+        node.on_verify = verifier.on_frame
+        node.spawn(verifier.run(config.failover.verify_hours))
         if config.pair:
             peer = PeerInfo(config.peer_member, config.peer_address)
             self._link = Link(node, config.member, peer, self._hello, heartbeat_s=config.timers.heartbeat_ms / 1000)
@@ -315,6 +320,7 @@ class Manager:
         config = self.config
         assert self._operator is not None
         assert self._salvage is not None
+        assert self._verifier is not None
         status = StatusHandlers(
             members,
             self._operator,
@@ -328,7 +334,10 @@ class Manager:
             EventHandlers(self._operator.events, members.by_name).methods(),
             OrderHandlers(self._operator, members).methods(),
             journalled(self._operator, HandoffHandlers(members).methods()),
-            journalled(self._operator, DivergenceHandlers(members, self._salvage, self._reconnect).methods()),
+            journalled(
+                self._operator,
+                DivergenceHandlers(members, self._salvage, self._verifier, self._reconnect).methods(),
+            ),
         )
         handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), status.manager_handler(), pair]
         clients.add_generic_rpc_handlers(handlers)
@@ -349,7 +358,7 @@ class Manager:
         host, _, port = config.listen_http.rpartition(":")
         try:
             judge = self._watch.judge if self._watch is not None else None
-            self._http = HttpServer(host.strip("[]"), int(port), self._ready, Metrics(members, judge))
+            self._http = HttpServer(host.strip("[]"), int(port), self._ready, Metrics(members, judge, self._verifier))
         except OSError as error:
             raise _port_error(config.listen_http, error) from error
         self.ports["http"] = self._http.port

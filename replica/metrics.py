@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from replica.judge import Judge
     from replica.members import Members
+    from replica.verify import Verifier
 
 ROLES = (Role.PROBE, Role.REPLICA, Role.MASTER, Role.MASTER_SUSPENDED)
 
@@ -24,8 +25,8 @@ ROLES = (Role.PROBE, Role.REPLICA, Role.MASTER, Role.MASTER_SUSPENDED)
 class Metrics:
     """A collector over one member. Reads plain attributes: safe from another thread, exact to the moment."""
 
-    def __init__(self, members: Members, judge: Judge | None = None) -> None:
-        self.members, self.judge = members, judge
+    def __init__(self, members: Members, judge: Judge | None = None, verifier: Verifier | None = None) -> None:
+        self.members, self.judge, self.verifier = members, judge, verifier
 
     def collect(self) -> Iterable[Metric]:
         """Called at each scrape."""
@@ -33,6 +34,8 @@ class Metrics:
         yield from self._queues()
         if self.judge is not None:
             yield from _classifier(self.judge)
+        if self.verifier is not None:
+            yield from _comparisons(self.verifier)
         node = self.members.node
         usage = node.store.usage()
         yield GaugeMetricFamily("tandemq_store_used_bytes", "Live bytes in the store.", value=usage.used_bytes)
@@ -99,3 +102,14 @@ def _classifier(judge: Judge) -> list[Metric]:
         value=sum(journal.lost_count for journal in journals),
     )
     return [calls, last_s, lost]
+
+
+def _comparisons(verifier: Verifier) -> Iterable[Metric]:
+    counts = verifier.counts
+    yield CounterMetricFamily("tandemq_verify_ranges", "Ranges compared as master.", value=counts.ranges)
+    runs = CounterMetricFamily("tandemq_verify_runs", "Comparisons of both copies that ended.", labels=["domain"])
+    wrong = CounterMetricFamily("tandemq_verify_differences", "Comparisons that found one.", labels=["domain"])
+    for name, count in list(counts.runs.items()):
+        runs.add_metric([name], count)
+        wrong.add_metric([name], counts.differences.get(name, 0))
+    yield from (runs, wrong)

@@ -138,6 +138,7 @@ class Node:
         self.on_note: Callable[[Domain, Note], None] = lambda _domain, _note: None
         self.on_salvage: Callable[[Domain, Salvage], None] = lambda _domain, _salvage: None
         """Called in the writer's thread, before the transaction that takes records away; StoreFull makes it wait."""
+        self.on_verify: Callable[[Domain, PeerFrame], None] = lambda _domain, _frame: None
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.write_began_ms = 0
         self.commits = 0

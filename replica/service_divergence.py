@@ -1,4 +1,4 @@
-"""PairService.Resolve, Resync, Outdate, ListSalvage, ReadSalvage: an operator's word on a copy, and what was cut of it.
+"""PairService.Resolve, Resync, Outdate, Verify, ListSalvage, ReadSalvage: an operator's word on a copy and its records.
 Judges nothing: `step_aside` and `replication` do.
 """
 
@@ -17,6 +17,7 @@ from replica.answers import abort, refusal
 from replica.members import MAIN
 from replica.salvage_view import View
 from replica.service_queue import parse
+from replica.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from replica.members import Members
     from replica.salvage import SalvageFiles, SalvageInfo
     from replica.service_pair import Method
+    from replica.verify import Verifier
 
 log = logging.getLogger("tandemq.operator")
 
@@ -40,9 +42,12 @@ Context = Any
 class DivergenceHandlers:
     """`reconnect` ends the connection to the peer: a transfer begins from a new HELLO."""
 
-    def __init__(self, members: Members, salvage: SalvageFiles, reconnect: Callable[[str], None]) -> None:
+    def __init__(
+        self, members: Members, salvage: SalvageFiles, verifier: Verifier, reconnect: Callable[[str], None]
+    ) -> None:
         self.members = members
         self.salvage = salvage
+        self.verifier = verifier
         self.reconnect = reconnect
 
     def methods(self) -> dict[str, Method]:
@@ -52,6 +57,7 @@ class DivergenceHandlers:
             "Resolve": unary(self.resolve),
             "Resync": unary(self.resync),
             "Outdate": unary(self.outdate),
+            "Verify": grpc.unary_stream_rpc_method_handler(self.verify),
             "ListSalvage": unary(self.list_salvage),
             "ReadSalvage": grpc.unary_stream_rpc_method_handler(self.read_salvage),
         }
@@ -162,6 +168,21 @@ class DivergenceHandlers:
         answer.done = not refused
         answer.text = "; ".join(refused) or f"{self.members.member} is outdated until its next transfer"
         return answer.SerializeToString()
+
+    # -- equal? ----------------------------------------------------------------------------------------------------
+
+    async def verify(self, request: bytes, context: Context) -> None:
+        """See PairService.Verify."""
+        asked = await parse(pb.VerifyRequest, request, context)
+        domain = await self._domain(asked.domain, context)
+        if asked.range_records > RANGE_RECORDS_MAX:
+            text = f"range_records is {asked.range_records}, at most {RANGE_RECORDS_MAX}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        try:
+            async for answer in self.verifier.compare(domain, asked.range_records or RANGE_RECORDS):
+                await context.write(answer.SerializeToString())
+        except CannotVerify as why_not:
+            await abort(context, refusal(Reason.REASON_INVALID_STATE, str(why_not)))
 
     # -- salvage ---------------------------------------------------------------------------------------------------
 

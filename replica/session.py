@@ -148,7 +148,7 @@ class Session:
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError) as error:
             why = type(error).__name__
         except CorruptRecord as corrupt:
-            log.error("what the peer sent cannot be taken, starting over: %s", corrupt)
+            log.error("a record cannot be taken or sent, starting over: %s", corrupt)
             why = "corrupt transfer"
         except _MALFORMED as error:
             log.error("the peer sent a frame that cannot be taken, starting over: %r", error)
@@ -188,6 +188,9 @@ class Session:
                 log.warning(
                     "a frame of unknown domain %#x was dropped; do both members list the same domains?", frame.domain
                 )
+                continue
+            if (frame.WhichOneof("frame") or "").startswith("verify_"):
+                node.on_verify(domain, frame)
                 continue
             if not domain.on_frame(frame, node.clock.now_ms()):
                 node.on_stale(domain)

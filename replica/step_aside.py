@@ -89,3 +89,27 @@ def outdate(replication: Replication, reason: str, *, by_member: str, epoch: int
     text = f"counts as outdated until a transfer, by the word of {by_member or 'an operator'}: {reason}"
     shared.effects.append(Note(K.PAIR_EVENT_KIND_OPERATOR, text, {"epoch": str(epoch)}))
     return ""
+
+
+def distrust(replication: Replication, why: str) -> None:
+    """This copy is not what the master has: no vote, and a full transfer, over restarts too."""
+    shared = replication.shared
+    shared.mark(DataMark.DAMAGED)
+    shared.persist_state()
+    replication.to_probe(why)
+    shared.effects.append(Note(K.PAIR_EVENT_KIND_VERIFY, why))
+
+
+def leave_out(replication: Replication, why: str) -> str:
+    """Go on without a replica whose copy is no good, where a register can say so; it is added again when it has all.
+
+    Else its full transfer would hold everybody up, for it stays required until the register has removed it (P2).
+    """
+    shared = replication.shared
+    if not replication.serving or replication.claim is not None or replication.publishing:
+        return f"{shared.member} is not in a steady state"
+    if not replication.readable or shared.told_register or shared.peer not in replication.required:
+        return "there is no authority, or it cannot be read"
+    shared.become(Role.MASTER_SUSPENDED, f"{why}: going on without it")
+    replication.begin_claim(frozenset({shared.member}), why)
+    return ""

@@ -91,6 +91,10 @@ async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIte
                 raise CorruptRecord(
                     f"record {log_index} of queue {queue.name} is missing although it holds live messages"
                 )
+            try:
+                verify(record)  # damage stays where it is: what fails its checksum is not sent
+            except CorruptRecord as corrupt:
+                raise CorruptRecord(f"record {log_index} is damaged here and is not sent: {corrupt}") from corrupt
             whole = record + domain.shared.volatile_bodies.get(log_index, b"")
             records.append(whole)
             size += len(whole)

@@ -312,14 +312,16 @@ class HandoffAck(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., final_index: _Optional[int] = ..., final_digest: _Optional[bytes] = ..., ceded_epoch: _Optional[int] = ...) -> None: ...
 
 class VerifyQuery(_message.Message):
-    __slots__ = ("verify_id", "first_index", "last_index")
+    __slots__ = ("verify_id", "first_index", "last_index", "indexes")
     VERIFY_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    INDEXES_FIELD_NUMBER: _ClassVar[int]
     verify_id: int
     first_index: int
     last_index: int
-    def __init__(self, verify_id: _Optional[int] = ..., first_index: _Optional[int] = ..., last_index: _Optional[int] = ...) -> None: ...
+    indexes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, verify_id: _Optional[int] = ..., first_index: _Optional[int] = ..., last_index: _Optional[int] = ..., indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class VerifyReply(_message.Message):
     __slots__ = ("verify_id", "first_index", "last_index", "records", "digest", "kept_from", "damaged")
@@ -339,6 +341,14 @@ class VerifyReply(_message.Message):
     damaged: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, verify_id: _Optional[int] = ..., first_index: _Optional[int] = ..., last_index: _Optional[int] = ..., records: _Optional[int] = ..., digest: _Optional[bytes] = ..., kept_from: _Optional[int] = ..., damaged: _Optional[_Iterable[int]] = ...) -> None: ...
 
+class VerifyDone(_message.Message):
+    __slots__ = ("verify_id", "difference")
+    VERIFY_ID_FIELD_NUMBER: _ClassVar[int]
+    DIFFERENCE_FIELD_NUMBER: _ClassVar[int]
+    verify_id: int
+    difference: str
+    def __init__(self, verify_id: _Optional[int] = ..., difference: _Optional[str] = ...) -> None: ...
+
 class PeerError(_message.Message):
     __slots__ = ("code", "error")
     CODE_FIELD_NUMBER: _ClassVar[int]
@@ -348,7 +358,7 @@ class PeerError(_message.Message):
     def __init__(self, code: _Optional[_Union[MessageCode, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("domain", "epoch", "hello", "digest_query", "digest_reply", "sync_begin", "sync_end", "open_ack", "op", "op_ack", "hold", "hold_reject", "fetch_body", "error", "handoff_request", "handoff_propose", "handoff_ready", "handoff_nack", "handoff_ack", "verify_query", "verify_reply")
+    __slots__ = ("domain", "epoch", "hello", "digest_query", "digest_reply", "sync_begin", "sync_end", "open_ack", "op", "op_ack", "hold", "hold_reject", "fetch_body", "error", "handoff_request", "handoff_propose", "handoff_ready", "handoff_nack", "handoff_ack", "verify_query", "verify_reply", "verify_done")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -370,6 +380,7 @@ class PeerFrame(_message.Message):
     HANDOFF_ACK_FIELD_NUMBER: _ClassVar[int]
     VERIFY_QUERY_FIELD_NUMBER: _ClassVar[int]
     VERIFY_REPLY_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_DONE_FIELD_NUMBER: _ClassVar[int]
     domain: int
     epoch: int
     hello: Hello
@@ -391,7 +402,8 @@ class PeerFrame(_message.Message):
     handoff_ack: HandoffAck
     verify_query: VerifyQuery
     verify_reply: VerifyReply
-    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., digest_query: _Optional[_Union[DigestQuery, _Mapping]] = ..., digest_reply: _Optional[_Union[DigestReply, _Mapping]] = ..., sync_begin: _Optional[_Union[SyncBegin, _Mapping]] = ..., sync_end: _Optional[_Union[SyncEnd, _Mapping]] = ..., open_ack: _Optional[_Union[OpenAck, _Mapping]] = ..., op: _Optional[_Union[Op, _Mapping]] = ..., op_ack: _Optional[_Union[OpAck, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., hold_reject: _Optional[_Union[HoldReject, _Mapping]] = ..., fetch_body: _Optional[_Union[FetchBody, _Mapping]] = ..., error: _Optional[_Union[PeerError, _Mapping]] = ..., handoff_request: _Optional[_Union[HandoffRequest, _Mapping]] = ..., handoff_propose: _Optional[_Union[HandoffPropose, _Mapping]] = ..., handoff_ready: _Optional[_Union[HandoffReady, _Mapping]] = ..., handoff_nack: _Optional[_Union[HandoffNack, _Mapping]] = ..., handoff_ack: _Optional[_Union[HandoffAck, _Mapping]] = ..., verify_query: _Optional[_Union[VerifyQuery, _Mapping]] = ..., verify_reply: _Optional[_Union[VerifyReply, _Mapping]] = ...) -> None: ...
+    verify_done: VerifyDone
+    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., digest_query: _Optional[_Union[DigestQuery, _Mapping]] = ..., digest_reply: _Optional[_Union[DigestReply, _Mapping]] = ..., sync_begin: _Optional[_Union[SyncBegin, _Mapping]] = ..., sync_end: _Optional[_Union[SyncEnd, _Mapping]] = ..., open_ack: _Optional[_Union[OpenAck, _Mapping]] = ..., op: _Optional[_Union[Op, _Mapping]] = ..., op_ack: _Optional[_Union[OpAck, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., hold_reject: _Optional[_Union[HoldReject, _Mapping]] = ..., fetch_body: _Optional[_Union[FetchBody, _Mapping]] = ..., error: _Optional[_Union[PeerError, _Mapping]] = ..., handoff_request: _Optional[_Union[HandoffRequest, _Mapping]] = ..., handoff_propose: _Optional[_Union[HandoffPropose, _Mapping]] = ..., handoff_ready: _Optional[_Union[HandoffReady, _Mapping]] = ..., handoff_nack: _Optional[_Union[HandoffNack, _Mapping]] = ..., handoff_ack: _Optional[_Union[HandoffAck, _Mapping]] = ..., verify_query: _Optional[_Union[VerifyQuery, _Mapping]] = ..., verify_reply: _Optional[_Union[VerifyReply, _Mapping]] = ..., verify_done: _Optional[_Union[VerifyDone, _Mapping]] = ...) -> None: ...
 
 class HeartbeatFrame(_message.Message):
     __slots__ = ("member", "number", "heard_ago_ms", "domains", "write_stall_ms", "room_bytes", "full")

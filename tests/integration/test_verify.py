@@ -1,0 +1,131 @@
+"""Copies compared in real members: equal ones, a flipped bit at either member, orders that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from chaos.cluster import Cluster
+from replica.manager import Manager
+from replica.members import MAIN, domain_number
+from storage.store import Append, WriteBatch
+from tandemq import aio
+from tandemq.embedded import open_manager
+from tandemq.errors import from_rpc_error
+from tandemq.v1 import pair_service_pb2 as pb
+from tests.integration.support import Raw, raw_to, until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+NUMBER = domain_number(MAIN)
+
+
+def kill(cluster: Cluster, name: str) -> None:
+    cluster.kill(name)
+    process = cluster.children[name].process
+    assert process is not None
+    process.wait(5)
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+@asynccontextmanager
+async def pair_with(tmp_path: Path, inside: str) -> AsyncIterator[tuple[Cluster, Manager, aio.Client]]:
+    """A whole pair with 200 messages in it; one member runs in this process, so that its store can be reached."""
+    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+        await client.create_queue("q")
+        kill(cluster, inside)
+        async with open_manager(cluster.config(inside)) as manager:
+            await until(lambda: whole(client), "the pair is whole")
+            async with client.producer("q") as producer:
+                for number in range(20):
+                    await producer.send_many([b"%d" % number] * 10)
+            yield cluster, manager, client
+
+
+async def whole(client: aio.Client) -> bool:
+    answers = await client.pair_status()
+    mains = [answer.status.member.domains[0] for answer in answers if answer.status is not None]
+    return len(mains) == 2 and all(main.link_state == 5 for main in mains)
+
+
+async def flip(manager: Manager, log_index: int) -> None:
+    """One bit of a stored record's body, as a disk would."""
+    store, node = manager._store, manager._node
+    assert store is not None
+    assert node is not None
+    record = store.read(NUMBER, log_index)
+    assert record is not None
+    damaged = record[:-1] + bytes([record[-1] ^ 1])
+
+    def fill(batch: WriteBatch) -> None:
+        batch.inserts.append(Append(NUMBER, log_index, damaged))
+
+    await node.write(fill)
+
+
+async def compared(member: Raw, **fields: Any) -> list[pb.VerifyResponse]:
+    return [answer async for answer in member.pair.Verify(pb.VerifyRequest(**fields), timeout=30)]
+
+
+async def refusal(call: Any) -> str:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return from_rpc_error(caught.value).reason
+
+
+async def test_a_flipped_bit_at_the_replica_is_found_and_its_copy_begins_anew(tmp_path: Path) -> None:
+    async with pair_with(tmp_path, "b") as (cluster, manager, client):
+        endpoints = [cluster.config(name).endpoint for name in ("a", "b")]
+        async with raw_to(*endpoints) as (a, b):
+            answers = await compared(a, range_records=7)
+            assert [answer.equal for answer in answers] == [True] * len(answers)
+            assert len(answers) > 3
+            assert answers[-1].last
+            assert answers[-1].end_index >= answers[-1].records > 20
+            assert await refusal(compared(b)) == "INVALID_STATE"
+            assert await refusal(compared(a, domain="none")) == "BAD_NAME"
+            assert await refusal(compared(a, range_records=1 << 20)) == "BAD_REQUEST"
+
+            await flip(manager, 12)
+            answers = await compared(a, range_records=7)
+            wrong = [answer for answer in answers if not answer.equal]
+            assert wrong[0].first_index <= 12 <= wrong[0].last_index
+            assert "damaged at b: 12" in wrong[0].difference
+            assert wrong[-1].last
+
+            async def repaired() -> bool:
+                return await whole(client) and (await compared(a))[-1].equal
+
+            await until(repaired, "b took everything anew")
+            async with client.producer("q") as producer:
+                assert {receipt.copies for receipt in await producer.send_many([b"x"] * 3)} == {2}
+            events = (await a.pair.ListEvents(pb.ListEventsRequest())).events
+            assert [event for event in events if event.kind == pb.PAIR_EVENT_KIND_VERIFY and "damaged" in event.text]
+
+
+async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path) -> None:
+    async with pair_with(tmp_path, "b") as (cluster, manager, client):
+        kill(cluster, "a")
+        members = manager._members
+        assert members is not None
+
+        async def serves() -> bool:
+            return members.by_name[MAIN].replication.serving
+
+        await until(serves, "b has taken over")
+        cluster.spawn("a")
+        await until(lambda: whole(client), "the pair is whole")
+        async with raw_to(cluster.config("b").endpoint) as (b,):
+            await flip(manager, 12)
+            answers = await compared(b)
+            assert not answers[-1].equal
+            assert "damaged at b: 12" in answers[-1].difference
+            assert await whole(client)  # the good copy was not thrown away
+            events = (await b.pair.ListEvents(pb.ListEventsRequest())).events
+            assert [event for event in events if event.kind == pb.PAIR_EVENT_KIND_FAULT and "hand off" in event.text]
