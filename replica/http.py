@@ -37,11 +37,12 @@ class HttpServer:
     """The third port of a member."""
 
     def __init__(
-        self, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, Any]]], collector: Collector
+        self, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, Any]]], *collectors: Collector
     ) -> None:
         self._ready = ready
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(collector)
+        for collector in collectors:
+            registry.register(collector)
         self._metrics = make_wsgi_app(registry)
         self._server = make_server(host, port, self._app, server_class=_Server, handler_class=_Quiet)
         self._thread = threading.Thread(target=self._server.serve_forever, name="tandemq-http", daemon=True)

@@ -33,6 +33,7 @@ from replica.machine import Limits, columns_of
 from replica.maintenance import Maintenance
 from replica.members import LOCAL, MAIN, MESSAGE_BYTES_MAX, Members, domain_number
 from replica.metrics import Metrics
+from replica.metrics_operator import OperatorMetrics
 from replica.node import Node, monotonic_ms
 from replica.operator import Operator
 from replica.orders import ENQUEUE_STORE_SHARE
@@ -358,7 +359,8 @@ class Manager:
         host, _, port = config.listen_http.rpartition(":")
         try:
             judge = self._watch.judge if self._watch is not None else None
-            self._http = HttpServer(host.strip("[]"), int(port), self._ready, Metrics(members, judge, self._verifier))
+            metrics = (Metrics(members, judge, self._verifier), OperatorMetrics(self._operator))
+            self._http = HttpServer(host.strip("[]"), int(port), self._ready, *metrics)
         except OSError as error:
             raise _port_error(config.listen_http, error) from error
         self.ports["http"] = self._http.port

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from replica.members import Members
     from replica.verify import Verifier
 
-ROLES = (Role.PROBE, Role.REPLICA, Role.MASTER, Role.MASTER_SUSPENDED)
+ROLES = tuple(Role)
 
 
 class Metrics:

@@ -69,6 +69,8 @@ class Operator:
         """(domain, role): how often the role was taken since the start."""
         self.verdicts: dict[tuple[str, str], int] = {}
         """(verdict, effect): how often."""
+        self.handoffs: dict[tuple[str, str], int] = {}
+        """(domain, outcome): how many ended here."""
         self.alone_s: dict[str, float] = {}
         """Domain: seconds that it was served with one copy since the start."""
         self._roles: dict[str, Role] = {}
@@ -92,7 +94,18 @@ class Operator:
         if note.kind == PairEventKind.PAIR_EVENT_KIND_VERDICT and note.facts:
             key = (note.facts.get("verdict", ""), note.facts.get("effect", ""))
             self.verdicts[key] = self.verdicts.get(key, 0) + 1
+        if note.kind == PairEventKind.PAIR_EVENT_KIND_HANDOFF and note.facts:
+            self._count_handoff(domain, note.facts)
         self.note(note.kind, note.text, domain, note.facts)
+
+    def _count_handoff(self, domain: Domain, facts: Mapping[str, str]) -> None:
+        event = facts.get("event", "")
+        if facts.get("state") not in ("MASTER", "REPLICA"):
+            return
+        done = event in ("SERVING", "SYNC") and not facts.get("reasons")
+        outcome = "done" if done else "dry run" if "DRY" in event else "refused"
+        key = (domain.shared.name, outcome)
+        self.handoffs[key] = self.handoffs.get(key, 0) + 1
 
     def on_role(self, domain: Domain, change: RoleChanged) -> None:
         """A role has changed."""
@@ -149,6 +162,7 @@ class Operator:
         self.maintenance = True
         self.shut_link("this member is in maintenance")
         for domain in self.members.node.paired():
+            domain.handoff.bars.add("MAINTENANCE")
             domain.replication.take_out(reason)
             self.members.node.dispatch(domain)
 
@@ -157,6 +171,7 @@ class Operator:
         await self.members.node.write(lambda batch: batch.meta.__setitem__(MAINTENANCE, b"0"))
         self.maintenance = False
         for domain in self.members.node.paired():
+            domain.handoff.bars.discard("MAINTENANCE")
             domain.replication.to_probe("maintenance is over")
             self.members.node.dispatch(domain)
         self.shut_link("")

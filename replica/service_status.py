@@ -123,6 +123,7 @@ class StatusHandlers:
             if_peer_dies=if_peer_dies(view),
             advice=advice(view),
             unrecorded=domain.replication.unrecorded,
+            handoff="" if domain.handoff.state.is_steady else domain.handoff.state.name,
             solo_since=shared.state.solo_since,
             peer_durable_index=self.operator.peer_index(domain),
         )

@@ -1,0 +1,70 @@
+"""Metrics of what an operator watches: changes of role, verdicts, handoffs, time without redundancy; counted from the
+events, read at each scrape.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from failover.marks import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
+    from replica.operator import Operator
+
+
+class OperatorMetrics:
+    """A collector beside `Metrics`."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+
+    def collect(self) -> Iterable[Metric]:
+        """Called at each scrape."""
+        operator = self.operator
+        yield _counted("tandemq_transitions", "Roles taken since the start.", ["domain", "role"], operator.transitions)
+        yield _counted("tandemq_verdicts", "What became of verdicts.", ["verdict", "effect"], operator.verdicts)
+        yield _counted("tandemq_handoffs", "Handoffs that ended here.", ["domain", "outcome"], operator.handoffs)
+        alone = CounterMetricFamily(
+            "tandemq_without_redundancy_seconds", "Time served with one copy.", labels=["domain"]
+        )
+        for name, seconds in operator.alone_s.copy().items():
+            alone.add_metric([name], seconds)
+        yield alone
+        yield from self._gauges()
+
+    def _gauges(self) -> Iterable[Metric]:
+        operator, labels = self.operator, ["domain"]
+        diverged = GaugeMetricFamily("tandemq_divergence", "1: two histories, an operator must choose.", labels=labels)
+        behind = GaugeMetricFamily("tandemq_peer_backlog", "Operations that the peer lacks.", labels=labels)
+        size = GaugeMetricFamily("tandemq_peer_backlog_bytes", "Bytes of log that the peer lacks.", labels=labels)
+        lag = GaugeMetricFamily("tandemq_peer_lag_seconds", "Age of the oldest of them.", labels=labels)
+        for name, domain in operator.members.by_name.copy().items():
+            if not domain.shared.peer:
+                continue
+            diverged.add_metric([name], float(domain.shared.role is Role.DIVERGED))
+            found = operator.behind(domain)
+            behind.add_metric([name], found.operations)
+            size.add_metric([name], found.log_bytes)
+            lag.add_metric([name], found.ms / 1000)
+        yield from (diverged, behind, size, lag)
+        reachable = float(operator.authority_reachable())
+        yield GaugeMetricFamily("tandemq_authority_reachable", "1: the register can be asked.", value=reachable)
+        paused = float(operator.judge.paused) if operator.judge is not None else 0.0
+        yield GaugeMetricFamily("tandemq_automation_paused", "1: an operator has paused it.", value=paused)
+        yield GaugeMetricFamily("tandemq_maintenance", "1: an operator took it out.", value=float(operator.maintenance))
+        yield CounterMetricFamily(
+            "tandemq_events_lost", "Events that could not be written.", value=operator.events.lost
+        )
+
+
+def _counted(name: str, text: str, labels: list[str], counts: dict[tuple[str, str], int]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for key, count in counts.copy().items():
+        family.add_metric([part.lower() for part in key], count)
+    return family
