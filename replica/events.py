@@ -118,7 +118,8 @@ class EventLog:
                 await self._wake.wait()
             else:
                 try:
-                    await asyncio.wait_for(self._wake.wait(), FSYNC_S)
+                    async with asyncio.timeout(FSYNC_S):  # wait_for would swallow a cancellation that meets an event
+                        await self._wake.wait()
                 except TimeoutError:
                     await self._loop.run_in_executor(self._pool, self._sync)
                     continue

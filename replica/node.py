@@ -55,6 +55,7 @@ log = logging.getLogger("tandemq.node")
 TICK_S = 0.02
 """Finer than the replica's bias and the retry of a read register; a tick with nothing to do costs microseconds."""
 FULL_RETRY_S = 0.5
+STOP_AGAIN_S = 0.2
 
 
 def monotonic_ms() -> int:
@@ -174,9 +175,10 @@ class Node:
         """Write what is pending, then stop."""
         if not self.group.empty and not self.failed.done():
             await self.flush()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:  # more than once: asyncio.wait_for swallows a cancellation that meets the end of its wait
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=STOP_AGAIN_S)
         # Not in this thread: a write that hangs would keep whoever stops us from giving up on it.
         await asyncio.get_running_loop().run_in_executor(None, self._writer_pool.shutdown)
 

@@ -237,7 +237,8 @@ class ProduceStream:
                 self.goaway(f"{members.member} sees no master of domain {domain.shared.name}; the other member may")
                 return
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), patience_s)
+                async with asyncio.timeout(patience_s):
+                    await changed.wait()
 
     def goaway(self, message: str) -> None:
         """Ask the producer to open a new stream and repeat what is unanswered."""

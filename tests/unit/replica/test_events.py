@@ -194,3 +194,19 @@ async def test_list_takes_domain_limit_and_number(tmp_path: Path) -> None:
         for fields in ({"domain": "nope"}, {"limit": 10_001}):
             with pytest.raises(RefusedError):
                 await asked(**fields)
+
+
+async def test_a_cancellation_that_meets_an_event_still_ends_it(tmp_path: Path) -> None:
+    """The last event before the end woke the writer as it was cancelled, and it went on waiting: stopping took 8 s."""
+    log = EventLog(tmp_path, "a")
+    running = asyncio.create_task(log.run())
+    log.add(ROLE, "first")
+    async with asyncio.timeout(5):
+        while log.oldest_number == log.next_number:
+            await log.changed.wait()
+    await asyncio.sleep(0)  # it waits for the next one now, for as long as it puts off its fsync
+    log.add(ROLE, "last")
+    running.cancel()
+    await asyncio.wait([running], timeout=1)
+    assert running.done()
+    await log.close()
