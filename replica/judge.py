@@ -8,13 +8,16 @@ goes to the domains that asked, with the link generation of their question: what
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 from collections import deque
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from failover import shipped
 from failover.classifier import Answer, AuthorityClassifier, Event, EventKind, Evidence, Outcome, SafetyClass, Verdict
+from failover.crash_loop import failures_lately
 from failover.gate import MASTERS, Effect
 from failover.marks import Role
 from failover.runner import Runner
@@ -66,6 +69,8 @@ class Judge:
         limits = (failover.call_ms, failover.attempts, failover.total_ms)
         self.runners = {was_master: Runner(shipped.make(config), journal, *limits) for was_master in (True, False)}
         """By whether this member was master."""
+        self.failures = failures_lately(Path(config.data_dir), dt.datetime.now(dt.UTC))
+        """How often this member was the failed instance lately, over its starts."""
         self.questions: dict[tuple[EventKind, bool], Question] = {}
         self._arrived: list[tuple[Domain, AskVerdict]] = []
         self._changes: dict[str, deque[int]] = {}

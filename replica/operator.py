@@ -8,9 +8,11 @@ of event that they are about.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Protocol
 
 from failover.classifier import SafetyClass
+from failover.crash_loop import FAILURES_MAX
 from failover.marks import Role
 from replica import forecast
 from replica.lag import Behind, Lag
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 
 SAMPLE_S = 0.05
+log = logging.getLogger("tandemq.operator")
+
 MAINTENANCE = "operator/maintenance"
 
 
@@ -38,6 +42,7 @@ class Decider(Protocol):
     name: str
     safety: SafetyClass
     paused: bool
+    failures: int
 
     def waiting_event_id(self) -> str:
         """The absence of the peer that waits for a verdict; empty when none does."""
@@ -142,6 +147,13 @@ class Operator:
         """At the start: an order of before still stands."""
         if self.members.node.store.get_meta(MAINTENANCE) == b"1":
             self._take_out("in maintenance since before this start")
+        elif self.judge is not None and self.judge.failures >= FAILURES_MAX:
+            text = (
+                f"it was the failed instance {self.judge.failures} times in ten minutes: look at it, then take it back"
+            )
+            log.error("%s: %s (tandemq pair maintenance off)", self.members.member, text)
+            self.note(PairEventKind.PAIR_EVENT_KIND_FAULT, text)
+            self._take_out(text)
 
     async def begin_maintenance(self, reason: str) -> str:
         """Hand off what is served, then take part in nothing, durably. Returns why not; empty = done."""
