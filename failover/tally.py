@@ -10,18 +10,22 @@ different ones contradict each other, and then everybody waits, with the reasons
     any     a member gives it and no other verdict but WAIT is given  contradiction or WAIT: WAIT; none known: none
     veto    as any, and nobody says WAIT                              as any
     k       k members give it and no other verdict has k              could still be k with the unknown: none; else WAIT
+
+That the peer lives (24) does not contradict a 20 or 21 whose evidence is that the peer has outdated itself: it counts
+for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from failover.classifier import Answer, Evidence, SafetyClass, Verdict
 
 RULES = ("all", "any", "veto")
 # Weakest first. What switches the peer off or marks its copy excludes it; the others are somebody's word.
 STRENGTH = (Evidence.NONE, Evidence.OPERATOR, Evidence.LEASE, Evidence.PEER_OUTDATED, Evidence.PEER_POWERED_OFF)
+PROMOTIONS = (Verdict.CONTINUE_AS_MASTER, Verdict.ASSUME_MASTERSHIP)
 REASON_CHARS_MAX = 1000
 
 
@@ -58,6 +62,7 @@ def safety_of(rule: str, classes: Sequence[SafetyClass]) -> SafetyClass:
 
 def tally(rule: str, votes: Sequence[Vote]) -> Tally:
     """One outcome for all answers. `votes` has one entry for each member."""
+    votes = _reconciled(votes)
     sightings = {vote.answer.verdict for vote in votes if vote.is_sighting}
     unknown = [vote for vote in votes if vote.answer.verdict is None]
     needed = _needed(rule, len(votes))
@@ -79,6 +84,24 @@ def tally(rule: str, votes: Sequence[Vote]) -> Tally:
     if could_stand:
         return Tally(None, _said(votes, "not enough members could see"))
     return _wait(votes, "not enough members agree" if sightings else "nobody decides")
+
+
+def _reconciled(votes: Sequence[Vote]) -> Sequence[Vote]:
+    """A peer that lives and is outdated is harmless: the votes that saw it alive go to the verdict with that proof."""
+    proven = {
+        vote.answer.verdict
+        for vote in votes
+        if vote.answer.verdict in PROMOTIONS and vote.answer.evidence is Evidence.PEER_OUTDATED
+    }
+    if len(proven) != 1:
+        return votes
+    (verdict,) = proven
+    return [
+        Vote(vote.member, replace(vote.answer, verdict=verdict, reason=f"PEER_ALIVE: {vote.answer.reason}"))
+        if vote.answer.verdict is Verdict.PEER_ALIVE
+        else vote
+        for vote in votes
+    ]
 
 
 def _needed(rule: str, count: int) -> int:

@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 
-from chaos.cluster import Cluster
+from chaos.cluster import WITNESS, Cluster
 from tandemq.cli.view import PairView
 from tandemq.config import Failover
 from tandemq.v1.common_pb2 import DATA_STATE_STALE, ROLE_MASTER
-from tandemq.v1.pair_service_pb2 import SAFETY_CLASS_A, SAFETY_CLASS_B, SAFETY_CLASS_C, DecideRequest, OutdateRequest
+from tandemq.v1.pair_service_pb2 import (
+    SAFETY_CLASS_A,
+    SAFETY_CLASS_B,
+    SAFETY_CLASS_C,
+    DecideRequest,
+    DomainStatus,
+    OutdateRequest,
+)
 from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, role, status
 from tests.integration.support import CALL_S, raw_to, stopped_at_end, until
 from tests.support.sockets import full_listener, listener
@@ -26,9 +33,9 @@ LIMITS: dict[str, Any] = {"call_ms": 2_000, "attempts": 1, "total_ms": 2_000, "p
 
 
 @asynccontextmanager
-async def pair(folder: Path, **failover: Any) -> AsyncIterator[Cluster]:
-    """Whole, a is master, nobody else keeps the register. The second path to each member is its client port."""
-    cluster = Cluster(folder, relayed=True, witnessed=False)
+async def pair(folder: Path, *, witnessed: bool = False, **failover: Any) -> AsyncIterator[Cluster]:
+    """Whole, and a is master. The second path to each member is its client port."""
+    cluster = Cluster(folder, relayed=True, witnessed=witnessed)
     others = {"a": cluster.endpoint("b"), "b": cluster.endpoint("a")}
     cluster.settings = {
         name: {
@@ -44,6 +51,11 @@ async def pair(folder: Path, **failover: Any) -> AsyncIterator[Cluster]:
             await a.create(ASIDE)
             assert (await a.send(ASIDE, b"before")).header.copies == 2
         yield cluster
+
+
+async def main_of(cluster: Cluster, name: str) -> DomainStatus:
+    (main,) = [domain for domain in (await status(cluster, name)).domains if domain.name == "main"]
+    return main
 
 
 async def journalled(cluster: Cluster, name: str, *words: str) -> str:
@@ -125,8 +137,7 @@ async def test_peer_outdate_lets_the_master_go_on_over_a_cut_link(tmp_path: Path
         await becomes(cluster, "a", "MASTER", epoch=2)
         await journalled(cluster, "a", "CONTINUE_AS_MASTER", "peer_outdated")
         assert (await a.send(ASIDE, b"alone")).header.copies == 1
-        (main,) = [domain for domain in (await status(cluster, "b")).domains if domain.name == "main"]
-        assert main.data_state == DATA_STATE_STALE
+        assert (await main_of(cluster, "b")).data_state == DATA_STATE_STALE
         cluster.kill("a")  # what b has is outdated now, whatever happens
         await asyncio.sleep(CUT_OFF_S)
         assert await role(cluster, "b") in NO_MASTER
@@ -178,6 +189,49 @@ async def test_combine_does_not_count_a_blind_member_as_a_no(tmp_path: Path) -> 
             await journalled(cluster, "b", "alt-path: ASSUME_MASTERSHIP", "peer-outdate: unknown")
             await cluster.restart("a")
             await cluster.wait_for(PairView.whole, "whole again")
+
+
+async def test_combine_lets_proof_stand_beside_a_peer_that_is_seen_alive(tmp_path: Path) -> None:
+    with listener() as up, listener() as other:
+        async with pair(
+            tmp_path,
+            classifier="combine",
+            members=("alt-path", "peer-outdate"),
+            rule="all",
+            probe_targets=(up, other),
+        ) as cluster:
+            assert (await status(cluster, "b")).safety_class == SAFETY_CLASS_A
+            cluster.network.cut("a", "b")
+            await becomes(cluster, "a", "MASTER", epoch=2)
+            await journalled(cluster, "a", "PEER_ALIVE", "peer_outdated")
+            assert await role(cluster, "b") in NO_MASTER
+            cluster.network.heal()
+            await cluster.wait_for(PairView.whole, "whole again")
+
+
+async def test_proof_lets_a_master_go_on_while_the_witness_is_away(tmp_path: Path) -> None:
+    """pair-protocol.md 4.11: arbiter dead and the link cut. The epoch is recorded as soon as the witness is back."""
+    async with (
+        pair(tmp_path, classifier="peer-outdate", witnessed=True) as cluster,
+        raw_to(cluster.endpoint("a")) as [a],
+    ):
+        cluster.kill(WITNESS)
+        cluster.network.cut("a", "b")
+        await becomes(cluster, "a", "MASTER")
+        reply = await a.send(ASIDE, b"alone")
+        assert reply.header.copies == 1
+        assert (await main_of(cluster, "a")).unrecorded
+        assert (await main_of(cluster, "b")).data_state == DATA_STATE_STALE
+        await cluster.restart(WITNESS)
+
+        async def recorded() -> bool:
+            main = await main_of(cluster, "a")
+            return main.role == ROLE_MASTER and not main.unrecorded
+
+        await until(recorded, "the epoch is recorded")
+        cluster.network.heal()
+        await cluster.wait_for(PairView.whole, "whole again")
+        assert await a.take(ASIDE, 10) == [b"before", b"alone"]
 
 
 async def test_operator_is_called_with_the_words_to_type_and_his_verdict_is_obeyed(tmp_path: Path) -> None:

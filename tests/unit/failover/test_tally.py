@@ -126,6 +126,20 @@ def test_evidence_comes_from_those_who_carry_the_verdict(
     assert (result.evidence, result.token, result.valid_for_ms) == (evidence, token, valid_for_ms)
 
 
+@pytest.mark.parametrize("rule", ["all", "any", "veto", "1", "2"])
+@pytest.mark.parametrize("promotion", [GO, ASSUME])
+def test_a_peer_that_lives_and_is_outdated_is_no_contradiction(rule: str, promotion: int) -> None:
+    alive = vote("alt-path", ALIVE, Evidence.NONE)
+    for evidence in Evidence:
+        result = tally(rule, [alive, vote("other", promotion, evidence)])
+        if evidence is Evidence.PEER_OUTDATED:
+            assert (result.verdict, result.evidence) == (Verdict(promotion), evidence)
+            assert "PEER_ALIVE" in result.reason
+        else:  # even one that was powered off cannot be seen alive
+            assert result.verdict is Verdict.WAIT
+            assert result.evidence is Evidence.NONE
+
+
 def test_waiting_carries_no_evidence_and_asks_again_as_soon_as_the_first_wants() -> None:
     answers = [Answer("e", 1, Verdict.WAIT, evidence=Evidence.OPERATOR, retry_ms=ms) for ms in (0, 900, 400)]
     result = tally("all", [Vote("m", answer) for answer in answers])
