@@ -60,10 +60,10 @@ class _Read:
 
 
 class EtcdAuthority:
-    """One key for each domain of one pair. One channel for each endpoint; opened on the first call."""
+    """One key for each domain of one pair. One channel for each of at least one endpoint; opened on the first call."""
 
     def __init__(self, endpoints: Sequence[str], prefix: str, pair: str, member: str, timeout_s: float = 1.0) -> None:
-        self.endpoints, self.prefix = tuple(endpoints), prefix
+        self.endpoints, self.prefix = tuple(dict.fromkeys(endpoints)), prefix
         self.pair, self.member, self.timeout_s = pair, member, timeout_s
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._first = self.endpoints[0]  # answered last, or comes after one that failed

@@ -18,7 +18,6 @@ if [ ! -e "$policy" ]; then
   chmod +x "$policy"
   trap 'rm -f "$policy"' EXIT
 fi
-find_packages() { apt-cache show etcd-server etcd-client >/dev/null 2>&1; }
-find_packages || apt-get update -qq
+apt-get update -qq
 apt-get install -y -qq --no-install-recommends etcd-server etcd-client >/dev/null
 etcd --version | head -n 1

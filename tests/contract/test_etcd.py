@@ -105,6 +105,7 @@ async def test_a_frozen_etcd_is_unknown_within_the_timeout(server: EtcdServer, a
 
 
 @pytest.mark.process
+@pytest.mark.slow  # keepalive: etcd allows a ping every 5 s
 async def test_a_frozen_etcd_is_noticed_by_a_watch_that_nobody_calls_beside(server: EtcdServer) -> None:
     watcher = EtcdAuthority([server.endpoint], PREFIX, "pair", A, timeout_s=0.5)
     watch = watcher.watch("main")
@@ -136,7 +137,14 @@ async def test_without_a_majority_nothing_is_read_or_set(tmp_path: Path) -> None
         committed = await formed(authority)
         await servers[0].kill()
         assert await readable(authority) == committed  # the next endpoint answers
+        watcher = EtcdAuthority([servers[2].endpoint], PREFIX, "pair", B)
+        watch = watcher.watch("main")
+        assert await anext(watch) == committed
+        told = asyncio.ensure_future(anext(watch))
         await servers[1].kill()
+        async with asyncio.timeout(WAIT_S):
+            while watcher.connected:  # noqa: ASYNC110 (nobody calls beside: the member itself must end the watch)
+                await asyncio.sleep(0)
         desired = add_member(committed, member_added=B, nonce=b"3")
         async with asyncio.timeout(WAIT_S):
             while isinstance(await authority.get("main"), Register):  # until the last one has missed its leader
@@ -145,6 +153,10 @@ async def test_without_a_majority_nothing_is_read_or_set(tmp_path: Path) -> None
         assert not authority.connected
         await servers[0].spawn()
         assert await readable(authority) in (committed, desired)
+        async with asyncio.timeout(WAIT_S):
+            assert await told in (committed, desired)
+        await watch.aclose()  # type: ignore[attr-defined]
+        await watcher.close()
         await authority.close()
     finally:
         for server in servers:
@@ -377,6 +389,7 @@ async def test_a_watch_goes_on_over_compaction_and_restart(server: EtcdServer, a
             await readable(authority)
             claimed = claim(register, member=A, epoch=epoch, members=frozenset({A}), nonce=bytes([epoch]))
             register = await done(authority, register, claimed)
+            await server.ctl("put", "/elsewhere", "x")  # so that what the watch wants to begin with is compacted
             revision = json.loads(await server.ctl("get", KEY, "-w", "json"))["header"]["revision"]
             await server.ctl("compact", str(revision))
             while await anext(watch) != register:
