@@ -59,7 +59,10 @@ class SyncTarget:
         self.received = 0
         shared.state.owner = shared.peer
         shared.state.epoch = frame_epoch  # before anything is said: a refusal of a lower epoch is not heard (P13)
-        if not begin.full and shared.log.digest_at(begin.base_index) != self._expected(begin):
+        # Below the checkpoint that trimming left, the queues' state cannot be made anew, although the log may still say
+        # what stood there: only a member that went on alone can have come so far.
+        too_low = begin.base_index < shared.log.base_index
+        if not begin.full and (too_low or shared.log.digest_at(begin.base_index) != self._expected(begin)):
             shared.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
             return
         self.active = True

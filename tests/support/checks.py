@@ -42,6 +42,8 @@ class Checks:
         self.serving: dict[str, int] = {}
         self.highest: Acked | None = None
         self.acks = 0
+        self.excused = False
+        """An operator has forced a member: what the other one acknowledged may be missing; an account is made later."""
 
     # -- told by the harness ---------------------------------------------------------------------------------------
 
@@ -49,7 +51,9 @@ class Checks:
         for entry in appends:
             name = (entry.epoch, entry.log_index)
             known = self.digests.setdefault(name, entry.digest)
-            require(known == entry.digest, f"{member.name} gives the name {name} to a second record (P11)")
+            # Without a register two members may take one number; they find out by the digest, and by the owner.
+            same = known == entry.digest or self.excused
+            require(same, f"{member.name} gives the name {name} to a second record (P11)")
 
     def after_dispatch(self, member: Member) -> None:
         if not member.serving:
@@ -59,7 +63,7 @@ class Checks:
         if self.serving.get(member.name) != epoch:
             self.serving[member.name] = epoch
             owner = self.owners.setdefault(epoch, member.name)
-            require(owner == member.name, f"epoch {epoch} has two owners, {owner} and {member.name}")
+            require(owner == member.name or self.excused, f"epoch {epoch} has two owners, {owner} and {member.name}")
             self.holds_everything(member)
 
     def on_ack(self, member: Member, done: Any) -> None:
@@ -82,7 +86,7 @@ class Checks:
     def holds_everything(self, member: Member) -> None:
         """Nobody serves without every acknowledged operation."""
         acked = self.highest
-        if acked is None:
+        if acked is None or self.excused:
             return
         log = member.shared.log
         found = log.digest_at(acked.log_index)
