@@ -211,12 +211,14 @@ def _peer_word(facts: Facts) -> str:
 def _eligible_word(facts: Facts) -> str:
     own = _is_eligible(facts.member, facts.data, facts.register)
     other = facts.peer_connected and _is_eligible(facts.peer, facts.peer_data, facts.register)
-    if facts.peer_connected and facts.register is not None:
+    if own and other and facts.register is not None:
         # An epoch above the register's is unrecorded: begun by a handoff or an operator's word while the authority was
-        # away. Whoever does not know it may lack what was acknowledged in it.
-        peer_is_good = facts.peer_data is not None and facts.peer_data.is_good
-        own = own and not (peer_is_good and facts.peer_epoch > max(facts.register.epoch, facts.epoch))
-        other = other and not (facts.data.is_good and facts.epoch > max(facts.register.epoch, facts.peer_epoch))
+        # away. Of two that may claim, the one that does not know it may lack what was acknowledged in it.
+        known = facts.register.epoch
+        own, other = (
+            not facts.peer_epoch > max(known, facts.epoch),
+            not facts.epoch > max(known, facts.peer_epoch),
+        )
     return {(True, True): "both", (True, False): "self", (False, True): "peer"}.get((own, other), "none")
 
 

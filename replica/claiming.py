@@ -157,6 +157,7 @@ class Claiming(Commit):
         self.failures = 0
         self._serve(under_way.members, under_way.reason)
         self.unrecorded = under_way.desired is None and bool(self.shared.peer)
+        self.forced = under_way.forced
 
     def _serve(self, members: frozenset[str], reason: str) -> None:
         shared = self.shared
@@ -185,11 +186,15 @@ class Claiming(Commit):
         if register.epoch >= shared.state.epoch:
             self.to_probe("the register holds another record than ours")
             return
-        forced = shared.member not in register.eligible_set and not register.vouches_for_nobody
+        blank = register.vouches_for_nobody
+        if shared.member not in register.eligible_set and not blank and not self.forced:
+            self.to_probe("the register has let the other member go on meanwhile")  # its history and ours meet later
+            return
         shared.become(Role.MASTER_SUSPENDED, "the register answers again: recording the epoch")
-        if register.vouches_for_nobody:
-            members = frozenset({shared.member})  # nothing there vouches for the peer: it is added as usual
-        self.begin_claim(members, "recorded what was decided without the register", forced=forced)
+        # What it does not vouch for is not claimed for: the peer is added as usual.
+        members = frozenset({shared.member}) if blank or self.forced else members & register.eligible_set
+        reason = "recorded what was decided without the register"
+        self.begin_claim(members, reason, forced=self.forced and not blank)
 
     def _begin_sync(self) -> None:
         # P12: one HELLO, one SYNC. The peer's log goes on with what we send; a second SYNC from the same HELLO would

@@ -228,3 +228,49 @@ def test_force_refuses_what_is_no_whole_copy() -> None:
     pair.b.shared.mark(DataMark.SYNCING)
     assert "SYNCING" in pair.b.core.replication.force("try")
     assert "master of main already" in pair.a.core.replication.force("try")
+
+
+def test_an_operator_s_wrong_word_loses_against_the_register_and_ends_in_diverged() -> None:
+    """1. The witness is away and the link is cut; B's operator says that A is dead, and B serves unrecorded. 2. The
+    witness is back for A first: A claims and serves alone. 3. B finds A's record: it stops, and does not force its own
+    in. 4. The link is mended: A goes on, B is DIVERGED with what it acknowledged.
+    """
+    pair, x = paired()
+    y = Producer(pair, "y")
+    pair.settle(1_500)
+    pair.witness_away = True
+    pair.disconnect()
+    pair.b.shared.state.promised_epoch = 5  # else both take one number, which ends in DIVERGED by its two owners
+    pair.b.lost()
+    pair.quiesce()
+    pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
+    pair.settle(200)
+    wrong = y.send(pair.b)
+    pair.settle(100)
+    assert wrong.done is not None
+    pair.checks.highest = None  # two histories: what B acknowledged is not A's to hold
+    pair.seen.clear()
+    pair.witness_away = False
+    pair.a.lost()
+    pair.quiesce()
+    for _ in range(20):  # only A's clock goes on
+        pair.now_ms += 20
+        pair.a.tick()
+        pair.quiesce()
+    assert pair.a.role is Role.MASTER
+    right = x.send(pair.a)
+    pair.quiesce()
+    assert right.done is not None
+    pair.checks.highest = None
+    for _ in range(100):
+        pair.tick()
+        pair.quiesce()
+    assert pair.b.role is Role.PROBE
+    assert pair.register.holder == "a"
+    pair.connect()
+    pair.settle(3_000)
+    assert pair.b.role is Role.DIVERGED
+    assert pair.a.role is Role.MASTER
+    later = x.send(pair.a)
+    pair.settle(100)
+    assert later.done is not None

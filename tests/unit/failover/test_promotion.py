@@ -110,9 +110,10 @@ def eligible(member: str, data: DataMark | None, register: Register) -> bool:
 
 
 def outrun(facts: Facts) -> bool:
-    """The peer has a good copy of an epoch that neither the register nor this member knows."""
+    """The peer may claim too, and knows an epoch that neither the register nor this member knows."""
     assert facts.register is not None
-    return facts.peer_data in GOOD and facts.peer_epoch > max(facts.register.epoch, facts.epoch)
+    may = eligible(facts.peer, facts.peer_data, facts.register)
+    return may and facts.peer_epoch > max(facts.register.epoch, facts.epoch)
 
 
 def test_never_do_both_members_of_a_connected_pair_claim() -> None:
@@ -397,6 +398,15 @@ def test_a_member_that_missed_an_unrecorded_epoch_does_not_claim_beside_the_one_
     facts = Facts(A, B, DataMark.IN_SYNC, True, False, DataMark.SOLE, register, False, epoch=1, peer_epoch=2)
     assert decide(facts) == Wait(Why.ONLY_PEER_ELIGIBLE)
     assert decide(mirrored(facts)) == Claim(frozenset({B}), Why.OTHER_NOT_ELIGIBLE)
+
+
+def test_an_unrecorded_epoch_of_a_member_that_the_register_excludes_bars_nobody() -> None:
+    """An operator was wrong, and the other one has claimed since: it goes on, and the histories meet as DIVERGED."""
+    alone = frozenset({A})
+    register = Register(3, 2, A, alone, alone, RegisterState.COMMITTED, b"2")
+    facts = Facts(A, B, DataMark.SOLE, True, False, DataMark.SOLE, register, False, epoch=2, peer_epoch=3)
+    assert decide(facts) == Claim(alone, Why.OTHER_NOT_ELIGIBLE)
+    assert decide(mirrored(facts)) == Wait(Why.ONLY_PEER_ELIGIBLE)
 
 
 def test_every_row_decides_something_and_every_word_of_a_row_occurs() -> None:
