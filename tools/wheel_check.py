@@ -88,7 +88,8 @@ def check_installed(wheel: Path, demo: bool) -> None:
 
         tandemq = str(here / "venv" / "bin" / "tandemq")
         subprocess.run([tandemq, "--help"], cwd=here, check=True, stdout=subprocess.DEVNULL)
-        print("wheel-check: tandemq --help runs")
+        subprocess.run([tandemq, "classifier", "schema"], cwd=here, check=True, stdout=subprocess.DEVNULL)
+        print("wheel-check: tandemq --help runs, and the server's data files are found")
         if demo:
             subprocess.run([tandemq, "demo"], cwd=here, check=True, timeout=DEMO_SECONDS_MAX)
             print("wheel-check: tandemq demo runs from the wheel alone")
