@@ -10,7 +10,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import failover
@@ -63,6 +63,7 @@ EVENTS = st.builds(
 )
 
 
+@settings(deadline=None)  # a busy machine
 @given(EVENTS)
 def test_an_event_comes_back_as_it_was(asked: Event) -> None:
     text = encode(asked)
@@ -71,6 +72,7 @@ def test_an_event_comes_back_as_it_was(asked: Event) -> None:
     assert from_document(json.loads(text)) == asked
 
 
+@settings(deadline=None)  # a busy machine
 @given(EVENTS)
 def test_what_is_sent_is_what_the_schema_says(asked: Event) -> None:
     assert violations(document(asked), json.loads(schema("event"))) == []
