@@ -92,6 +92,7 @@ class PeerJson(msgspec.Struct, frozen=True, kw_only=True):
     heard_ago_ms: Annotated[int, msgspec.Meta(ge=0, description="Since this member heard it.")] = 0
     heard_us_ago_ms: Annotated[int, msgspec.Meta(ge=0, description="Since it said that it heard this member.")] = 0
     refused: Annotated[bool, msgspec.Meta(description="Nobody listens at its port.")] = False
+    connected: Annotated[bool, msgspec.Meta(description="Possible for PEER_SLOW and LOCAL_FAULT.")] = False
     left: Annotated[bool, msgspec.Meta(description="It said that it goes away in good order.")] = False
 
 
@@ -178,6 +179,7 @@ def document(event: Event) -> dict[str, Any]:
             "heard_ago_ms": event.heard_ago_ms,
             "heard_us_ago_ms": event.heard_us_ago_ms,
             "refused": event.refused,
+            "connected": event.peer_connected,
             "left": event.peer_left,
         },
         "domains": [_domain_document(facts) for facts in event.domains],
@@ -248,6 +250,7 @@ def _event(read: EventJson) -> Event:
         heard_ago_ms=peer.heard_ago_ms,
         heard_us_ago_ms=peer.heard_us_ago_ms,
         refused=peer.refused,
+        peer_connected=peer.connected,
         peer_left=peer.left,
         peer_address=peer.address,
         peer_endpoint=peer.endpoint,
