@@ -23,6 +23,8 @@ def barred_here(
 ) -> tuple[str, ...]:
     """The reasons at this member, whichever side it is on; `known` are those that the shell has set."""
     reasons = sorted(known)
+    if shared.role is Role.MAINTENANCE:
+        reasons.append("MAINTENANCE")
     if not replication.connected:
         reasons.append("NOT_CONNECTED")
     if replication.serving:

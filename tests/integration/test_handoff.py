@@ -1,0 +1,165 @@
+"""A handoff between real processes: the scripted sequences, an orderly stop, a witness that is away, bad requests."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from chaos.cluster import WITNESS, Cluster
+from tandemq.cli.view import PairView
+from tandemq.config import Failover
+from tandemq.v1 import pair_service_pb2 as pb
+from tests.integration.support import Raw, gone, raw_to, refused, roles, until
+from tests.support import script
+
+COOLDOWN_MS = 60_000  # so that "a moment ago" does not depend on how fast this machine is
+
+
+@asynccontextmanager
+async def pair_in(data_dir: Path) -> AsyncIterator[tuple[Cluster, dict[str, Raw]]]:
+    cluster = Cluster(data_dir, failover=Failover(cooldown_ms=COOLDOWN_MS))
+    async with cluster.running(), raw_to(*cluster.endpoints) as members:
+        yield cluster, dict(zip(cluster.members, members, strict=True))
+
+
+async def hand_over(member: Raw, *, to: str = "", dry_run: bool = False) -> pb.HandoffResponse:
+    request = pb.HandoffRequest(to=to, dry_run=dry_run, reason="a test")
+    return await member.pair.Handoff(request, timeout=20)
+
+
+class RealProcesses:
+    """The commands of `tests.support.script` over a cluster whose domain is mastered by a at the start."""
+
+    def __init__(self, cluster: Cluster, members: dict[str, Raw]) -> None:
+        self.cluster, self.members = cluster, members
+
+    async def send(self, member: str, payload: str) -> list[str]:
+        done = await self.members[member].send("q", payload.encode())
+        return [f"index {done.results[0].index} epoch {done.header.epoch} copies {done.header.copies}"]
+
+    async def handoff(self, member: str, *options: str) -> list[str]:
+        if member == "both":
+            return await self._both()
+        to = options[1] if options[:1] == ("to",) else ""
+        reply = await hand_over(self.members[member], to=to, dry_run="dry" in options)
+        return [f"{_outcome(reply)}: {reply.master} is master in epoch {reply.epoch}"]
+
+    async def _both(self) -> list[str]:
+        """The replica is frozen until the master's offer is under way, and has both to read when it wakes up."""
+        master, replica = await roles(self.cluster)
+        self.cluster.pause(replica)
+        offered = asyncio.create_task(hand_over(self.members[master]))
+        await until(lambda: self._is_proposing(master), "the offer is under way")
+        asked = asyncio.create_task(hand_over(self.members[replica], to=replica))
+        await asyncio.sleep(0)
+        self.cluster.resume(replica)
+        first, second = await offered, await asked
+        # Which of the two it reads first is the kernel's choice: a request that crosses, or a second caller.
+        crossed = set(second.reasons) <= {"COLLISION", "BUSY"} and not second.done
+        return [
+            f"{master} {_outcome(first)}: {first.master} is master in epoch {first.epoch}",
+            f"{replica} {'refused COLLISION' if crossed else _outcome(second)}",
+        ]
+
+    async def _is_proposing(self, name: str) -> bool:
+        status = (await self.members[name].pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=5)).member
+        return any(domain.handoff == "proposed" for domain in status.domains)
+
+    async def state(self) -> list[str]:
+        view = await self.cluster.wait_for(PairView.whole, "a master and a replica in sync")
+        domains = {m.name: next(d for d in m.domains if d.name == "main") for m in view.members}
+        return [f"{name} {d.role} {d.data_state} epoch {d.epoch}" for name, d in sorted(domains.items())]
+
+    async def contents(self) -> list[str]:
+        got = await self.members["a"].receive("q", 100)
+        return [" ".join(message.message.payload.decode() for message in got.messages)]
+
+
+def _outcome(reply: pb.HandoffResponse) -> str:
+    return "done" if reply.done else f"refused {','.join(reply.reasons)}"
+
+
+SCRIPTS = {path.stem: script.parse(path.read_text()) for path in script.scripts("handoff")}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+async def test_script(name: str, tmp_path: Path) -> None:
+    async with pair_in(tmp_path) as (cluster, members):
+        await members["a"].create("q")
+        await script.run(name, SCRIPTS[name], RealProcesses(cluster, members))
+
+
+async def test_an_orderly_stop_hands_over_first(tmp_path: Path) -> None:
+    """R132: no verdict is needed, and what is sent meanwhile at the other member is answered."""
+    async with pair_in(tmp_path) as (cluster, members):
+        await members["a"].create("q")
+        await members["a"].send("q", b"one")
+        cluster.kill("a", signal.SIGTERM)
+        await members["b"].send("q", b"two")
+        process = cluster.children["a"].process
+        assert process is not None
+        assert await asyncio.to_thread(process.wait, 10) == 0
+        log = cluster.children["a"].log.read_text()
+        assert "the new master's first SYNC is DONE" in log
+        assert await members["b"].take("q", 2) == [b"one", b"two"]
+        await cluster.restart("a")
+        assert await roles(cluster) == ("b", "a")
+
+
+async def test_a_handoff_needs_no_witness_and_is_recorded_later(tmp_path: Path) -> None:
+    """P18; ruling 8."""
+    async with pair_in(tmp_path) as (cluster, members):
+        await members["a"].create("q")
+        await gone(cluster, WITNESS)
+        reply = await hand_over(members["a"])
+        assert (reply.done, reply.master, list(reply.reasons)) == (True, "b", [])
+        assert (await members["a"].send("q", b"one")).header.copies == 2
+        assert await unrecorded(members["b"])
+        await cluster.restart(WITNESS)
+
+        async def recorded() -> bool:
+            return not await unrecorded(members["b"])
+
+        await until(recorded, "the epoch is in the register")
+        assert await roles(cluster) == ("b", "a")
+        assert await members["a"].take("q") == [b"one"]
+
+
+async def unrecorded(member: Raw) -> bool:
+    status = (await member.pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=5)).member
+    return next(domain for domain in status.domains if domain.name == "main").unrecorded
+
+
+async def test_bad_requests_are_named(tmp_path: Path) -> None:
+    async with pair_in(tmp_path) as (_, members):
+        handoff = members["a"].pair.Handoff
+        with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "'c'", "a and b"):
+            await handoff(pb.HandoffRequest(to="c"), timeout=5)
+        with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "'nope'", "main"):
+            await handoff(pb.HandoffRequest(domain="nope"), timeout=5)
+        with refused("INVALID_STATE", grpc.StatusCode.FAILED_PRECONDITION, "local"):
+            await handoff(pb.HandoffRequest(domain="local"), timeout=5)
+        with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "hold", "60000"):
+            await handoff(pb.HandoffRequest(hold={"seconds": 3600}), timeout=5)
+
+
+async def test_without_a_peer_nothing_changes(tmp_path: Path) -> None:
+    """Every reason at once, and the master goes on alone."""
+    async with pair_in(tmp_path) as (cluster, members):
+        await gone(cluster, "b")
+
+        async def alone() -> bool:
+            view = await cluster.status()
+            return view.masters() == ["a"]
+
+        await until(alone, "a serves alone")
+        reply = await hand_over(members["a"])
+        assert not reply.done
+        assert {"NOT_CONNECTED", "NOT_IN_SYNC"} <= set(reply.reasons)
+        assert "nothing was changed" in reply.text
