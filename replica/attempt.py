@@ -36,6 +36,8 @@ class Attempt:
     dry_run: bool = False
     hold_ms: int = HOLD_MS
     tell: Callable[[Outcome], None] | None = None
+    automatic: bool = False
+    """Nobody asked for it."""
     last_index: int = 0
     epoch: int = 0
     """In which it began; then the ceded one."""
@@ -55,6 +57,7 @@ class Attempt:
             deadline_ms=self.hold_ms,
             dry_run=self.dry_run,
             reason=self.reason,
+            automatic=self.automatic,
         )
 
     def ack(self) -> HandoffAck:

@@ -54,7 +54,7 @@ class Handoff:
         self.hold_ms = HOLD_MS
         self.cooldown_ms = COOLDOWN_MS
         self.bars: set[str] = set()
-        """What the shell knows to stand in the way here: MAINTENANCE, PINNED, BUSY."""
+        """What the shell knows to stand in the way here: PINNED, BUSY."""
         self.open: Attempt | None = None
         self.ended_at_ms: int | None = None
         self._state = State.REPLICA
@@ -81,14 +81,18 @@ class Handoff:
         *,
         dry_run: bool = False,
         hold_ms: int = 0,
+        automatic: bool = False,
         tell: Callable[[Outcome], None] | None = None,
     ) -> None:
-        """Give the role away, or ask for it: whichever this member can do. `tell` hears once how it ended."""
+        """Give the role away, or ask for it: whichever this member can do. `tell` hears once how it ended.
+
+        `automatic`: nobody asked for it, so a member whose automation is paused refuses it.
+        """
         self._count += 1
         name = f"{self.shared.member}/{self.shared.incarnation}/{self._count}".encode()
         hold_ms = min(hold_ms or self.hold_ms, HOLD_MS_MAX)
-        attempt = Attempt(blake2b(name, digest_size=16).digest(), reason, dry_run, hold_ms, tell)
-        reasons = self._barred_here()
+        attempt = Attempt(blake2b(name, digest_size=16).digest(), reason, dry_run, hold_ms, tell, automatic)
+        reasons = self._barred_here(automatic=automatic)
         if not self._state.is_steady:
             reasons = ("BUSY", *reasons)
         if reasons:
@@ -101,8 +105,9 @@ class Handoff:
         if self.open is not None:
             self._feed(Event.ABORT, self.open, (reason,))
 
-    def _barred_here(self) -> tuple[str, ...]:
-        return barred_here(self.shared, self.replication, self.target, self.orders, self.bars)
+    def _barred_here(self, *, automatic: bool = False) -> tuple[str, ...]:
+        known = self.bars | ({"PINNED"} if automatic and self.replication.verdicts.paused else set())
+        return barred_here(self.shared, self.replication, self.target, self.orders, known)
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +156,7 @@ class Handoff:
             known = None
         attempt = known or Attempt(propose.id, propose.reason, propose.dry_run)
         attempt.hold_ms = propose.deadline_ms
-        reasons = self._barred_here()
+        reasons = self._barred_here(automatic=propose.automatic)
         if propose.last_index > self.shared.log.last_index + LAG_RECORDS_MAX:
             reasons = (*reasons, "LAG")
         if reasons:

@@ -122,7 +122,6 @@ class StatusHandlers:
             peer_backlog_bytes=behind.log_bytes,
             if_peer_dies=if_peer_dies(view),
             advice=advice(view),
-            handoff="" if domain.handoff.state.is_steady else domain.handoff.state.value,
             unrecorded=domain.replication.unrecorded,
             handoff="" if domain.handoff.state.is_steady else domain.handoff.state.name,
             solo_since=shared.state.solo_since,

@@ -138,7 +138,7 @@ class Watch:
                 self._moved_ms = now
                 log.warning("domain %s: the store is full here and not at the peer: handing off", domain.shared.name)
                 domain.orders.now_ms = self.node.clock.now_ms()
-                domain.handoff.start("the store is full here, and the peer has room")
+                domain.handoff.start("the store is full here, and the peer has room", automatic=True)
                 self.node.dispatch(domain)
 
 

@@ -69,7 +69,7 @@ class RealProcesses:
 
     async def _is_proposing(self, name: str) -> bool:
         status = (await self.members[name].pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=5)).member
-        return any(domain.handoff == "proposed" for domain in status.domains)
+        return any(domain.handoff == "PROPOSED" for domain in status.domains)
 
     async def state(self) -> list[str]:
         view = await self.cluster.wait_for(PairView.whole, "a master and a replica in sync")

@@ -291,11 +291,11 @@ class Member:
         self.core.attach(consumer, self.pair.wall_ms)
         self.dispatch(self.core)
 
-    def hand_over(self, reason: str = "asked", *, dry_run: bool = False, hold_ms: int = 0) -> list[Outcome]:
+    def hand_over(self, reason: str = "asked", *, dry_run: bool = False, automatic: bool = False) -> list[Outcome]:
         """Give the role away, or ask for it; how it ended arrives in the list."""
         told: list[Outcome] = []
         self.core.orders.now_ms = self.pair.wall_ms
-        self.core.handoff.start(reason, dry_run=dry_run, hold_ms=hold_ms, tell=told.append)
+        self.core.handoff.start(reason, dry_run=dry_run, automatic=automatic, tell=told.append)
         self.dispatch(self.core)
         return told
 

@@ -270,18 +270,20 @@ class HandoffRequest(_message.Message):
     def __init__(self, id: _Optional[bytes] = ..., reason: _Optional[str] = ..., dry_run: bool = ...) -> None: ...
 
 class HandoffPropose(_message.Message):
-    __slots__ = ("id", "last_index", "deadline_ms", "dry_run", "reason")
+    __slots__ = ("id", "last_index", "deadline_ms", "dry_run", "reason", "automatic")
     ID_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    AUTOMATIC_FIELD_NUMBER: _ClassVar[int]
     id: bytes
     last_index: int
     deadline_ms: int
     dry_run: bool
     reason: str
-    def __init__(self, id: _Optional[bytes] = ..., last_index: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., dry_run: bool = ..., reason: _Optional[str] = ...) -> None: ...
+    automatic: bool
+    def __init__(self, id: _Optional[bytes] = ..., last_index: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., dry_run: bool = ..., reason: _Optional[str] = ..., automatic: bool = ...) -> None: ...
 
 class HandoffReady(_message.Message):
     __slots__ = ("id",)
