@@ -71,6 +71,8 @@ def explain(events: Sequence[Happening], view: PairView, domain: str, now_ms: in
     last = change.number if change.facts["to"] == "MASTER" else own[-1].number if own else 0
     recent = [e for e in own if e.number <= last and e.time_ms >= change.time_ms - BEFORE_MS]
     what, who = _what(change, recent, view)
+    if "by a handoff" in what:
+        who = f"{_asked(known, change)} {who}".strip()
     return Story(what=what, when=_when(change.time_ms, now_ms), who=who, now=now, do=todo, event=change)
 
 
@@ -113,7 +115,8 @@ def _cause(change: Happening, recent: list[Happening], peer: str) -> str:
         return "by an operator's force"
     handoff, lost = _last(recent, "HANDOFF", change.domain), _last(recent, "LINK")
     if handoff is not None and (lost is None or handoff.number > lost.number):
-        return f"by a handoff: {handoff.text}"
+        asked = handoff.facts.get("reason", "")
+        return f"by a handoff ({asked})" if asked else "by a handoff"
     if lost is not None and "counts as lost" in lost.text:
         return f"because {lost.text}"
     if lost is not None and "is over" in lost.text:
@@ -139,8 +142,15 @@ def _decision(recent: list[Happening], change: Happening) -> str:
     if recorded and change.facts.get("to") == "MASTER":
         return f"{said} The register agreed and holds epoch {change.epoch}.".strip()
     if change.facts.get("to") in ("MASTER_SUSPENDED", "PROBE") and not said and verdict is not None:
-        return f"No decision was taken: {verdict.facts.get('why', '')}."
+        return f"No decision was taken: {verdict.facts.get('why', '').split('. ')[0]}."
     return said
+
+
+def _asked(known: list[Happening], change: Happening) -> str:
+    """Who asked for a handoff, at either member; members write the order down when it has ended."""
+    near = [e for e in known if abs(e.time_ms - change.time_ms) <= BEFORE_MS and e.kind == "OPERATOR"]
+    order = next((e for e in reversed(near) if e.facts.get("order") == "handoff"), None)
+    return f"An operator at {order.facts.get('by', '?')} asked for it." if order is not None else ""
 
 
 def _order(recent: list[Happening]) -> str:

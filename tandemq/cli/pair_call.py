@@ -31,8 +31,9 @@ def domain_option(command: Command) -> Command:
 
 
 def reason_option(*, required: bool = False) -> Callable[[Command], Command]:
-    text = "Why, for the event log" + ("." if required else "; may be left out.")
-    return click.option("--reason", metavar="TEXT", default="", required=required, help=text)
+    if required:
+        return click.option("--reason", metavar="TEXT", required=True, help="Why, for the event log.")
+    return click.option("--reason", metavar="TEXT", default="", help="Why, for the event log; may be left out.")
 
 
 def look_at(target: str | None, timeout_ms: int) -> PairView:

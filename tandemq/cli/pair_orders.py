@@ -348,7 +348,7 @@ def verify(
         async for answer in stub.Verify(request, timeout=timeout_ms / 1000):
             _count(facts, answer)
             bar.show(answer.last_index, answer.end_index)
-            if output == "jsonl":
+            if output == "jsonl" and not answer.last:
                 print_line(_range(answer))
 
     try:
@@ -402,10 +402,10 @@ def _range(answer: VerifyResponse) -> dict[str, Any]:
 
 def _count(facts: dict[str, Any], answer: VerifyResponse) -> None:
     facts["end_index"] = max(facts["end_index"], answer.end_index)
-    if answer.records or not answer.last:
+    if not answer.last:  # the last answer sums up
         facts["ranges"] += 1
         facts["records"] += answer.records
-    if not answer.equal:
+    if not answer.equal and (not answer.last or not facts["different"]):
         facts["different"].append(_range(answer))
 
 

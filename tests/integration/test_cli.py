@@ -137,6 +137,72 @@ def test_a_member_that_died_is_reported_and_restarted_when_told_to(dev: Dev) -> 
     assert "DIRECTORY_IN_USE" in dev.run("dev", "--data-dir", str(dev.folder), code=1)
 
 
+def test_an_operator_moves_the_master_reads_why_and_asks_the_witness(dev: Dev) -> None:
+    answer = json.loads(dev.run("pair", "handoff", "--dry-run", "-o", "json"))
+    assert (answer["done"], answer["master"], answer["dry_run"]) == (True, "a", True)
+    answer = json.loads(dev.run("pair", "handoff", "--to", "b", "--reason", "kernel update", "-o", "json"))
+    assert (answer["done"], answer["master"], answer["epoch"]) == (True, "b", 2)
+    assert dev.roles() == {"a": "REPLICA", "b": "MASTER"}
+    assert "BAD_REQUEST" in dev.run("pair", "handoff", "--to", "c", code=1)
+
+    said = json.loads(dev.run("pair", "why", "-o", "json"))
+    assert said["what"] == "b became master in epoch 2, by a handoff (kernel update)"
+    assert "An operator at ipv4:127.0.0.1" in said["who"]
+    assert "Now b serves with two copies." in dev.run("pair", "why", "-o", "table")
+    events = dev.lines("pair", "history", "--domain", "main")
+    roles = [event["facts"]["to"] for event in events if event["kind"] == "ROLE" and event["member"] == "b"]  # type: ignore[index]
+    assert (roles[:2], roles[-1]) == (["PROBE", "REPLICA"], "MASTER")
+    assert "b is MASTER now" in dev.run("pair", "history", "-o", "table")
+    assert json.loads(dev.run("pair", "history", "--member", "a", "--limit", "1", "-o", "json"))["events"]
+
+    dev.run("pair", "failover", "--force", code=2)  # which member?
+    refusal = dev.run("pair", "failover", "--force", "--member", "a", code=1)
+    assert "nothing was done. a holds everything up to" in refusal
+    assert "--accept-loss-after" in refusal
+    dev.run("pair", "decide", "assume", "--member", "a", "--reason", "x", code=2)  # no terminal, no --yes
+    refusal = dev.run("pair", "decide", "assume", "--member", "a", "--reason", "x", "--yes", code=1)
+    assert "nothing waits for a verdict here" in refusal
+
+    registers = json.loads(dev.run("witness", "status", "-o", "json"))["registers"]
+    assert [(r["domain"], r["epoch"], r["holder"]) for r in registers if r["domain"] == "main"] == [("main", 2, "b")]
+    set_epoch = ("witness", "set-epoch", "--pair", registers[0]["pair"], "--holder", "b", "--reason", "test")
+    dev.run(*set_epoch, "--epoch", "9", code=2)  # no terminal, no --yes
+    answer = json.loads(dev.run(*set_epoch, "--epoch", "9", "--yes", "-o", "json"))
+    assert (answer["before"]["epoch"], answer["after"]["epoch"], answer["after"]["holder"]) == (2, 9, "b")
+    assert "REFUSED" in dev.run(*set_epoch, "--epoch", "1", "--yes", code=1)
+
+
+def test_orders_go_to_the_member_that_is_named(dev: Dev) -> None:
+    paused = json.loads(dev.run("pair", "pause", "--reason", "tonight", "-o", "json"))["members"]
+    assert paused == [{"member": "a", "paused": True}, {"member": "b", "paused": True}]
+    resumed = json.loads(dev.run("pair", "resume", "--member", "b", "-o", "json"))["members"]
+    assert resumed == [{"member": "b", "paused": False}]
+    view = json.loads(dev.run("pair", "status", "-o", "json"))
+    assert [member["automation_paused"] for member in view["members"]] == [True, False]
+    table = dev.run("pair", "status", "-o", "table")
+    assert "automation paused" in table
+    assert "if the peer dies now: a stops acknowledging and waits, because automation is paused here" in table
+    dev.run("pair", "resume")
+
+    dev.run("pair", "maintenance", "on", code=2)  # which member?
+    answer = json.loads(dev.run("pair", "maintenance", "on", "--member", "b", "--reason", "disk", "-o", "json"))
+    assert (answer["member"], answer["maintenance"]) == ("b", True)
+    assert dev.roles()["b"] == "MAINTENANCE"
+    answer = json.loads(dev.run("pair", "maintenance", "off", "-o", "json"))
+    assert (answer["member"], answer["maintenance"]) == ("b", False)
+    deadline = time.monotonic() + READY_S
+    while dev.roles() != {"a": "MASTER", "b": "REPLICA"}:
+        assert time.monotonic() < deadline, dev.roles()
+
+    dev.run("queue", "create", "orders")
+    dev.run("msg", "send", "orders", "compared")
+    compared = json.loads(dev.run("pair", "verify", "-o", "json"))
+    assert compared["equal"], compared
+    assert compared["records"] > 0
+    lines = dev.run("pair", "watch", "--events", "--count", "2", "--interval", "200ms", "-o", "jsonl").splitlines()
+    assert sum("members" in json.loads(line) for line in lines) == 2
+
+
 def test_nothing_outlives_a_supervisor_that_is_killed(dev: Dev) -> None:
     pids = read(dev.folder / "context.toml")["pids"]
     dev.process.kill()
