@@ -43,7 +43,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from failover.authority import Authority, CasOutcome
+    from failover.authority import Authority, CasOutcome, Unreachable
     from replica.domain import Domain
     from replica.effects import Effect
     from replica.machine.limits import Limits
@@ -123,6 +123,8 @@ class Node:
         self.limits = limits
         self.authority = authority
         self.domains: dict[int, Domain] = {}
+        self.unreadable: set[str] = set()
+        """Domains whose register could not be read when it was last asked for."""
         self.clock = DomainClock()
         self.group = Group()
         self.group_wake = asyncio.Event()
@@ -253,8 +255,17 @@ class Node:
     async def _get_register(self, domain: Domain) -> None:
         assert self.authority is not None
         found = await self.authority.get(domain.shared.name)
+        self._note_reading(domain, found)
         domain.on_register(register_of(found), monotonic_ms())
         self.dispatch(domain)
+
+    def _note_reading(self, domain: Domain, found: Register | Unreachable) -> None:
+        """Once when the register can no longer be read, with the reason, and once when it can be again."""
+        name, why = domain.shared.name, "" if isinstance(found, Register) else found.why
+        if bool(why) != (name in self.unreadable):
+            self.unreadable ^= {name}
+            text = f"the register cannot be read: {why}" if why else "the register can be read again"
+            self._report(domain, Note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, text, {"why": why}))
 
     async def _set_register(self, domain: Domain, effect: SetRegister, purpose: str) -> None:
         assert self.authority is not None

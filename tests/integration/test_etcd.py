@@ -15,8 +15,9 @@ from failover.etcd import EtcdAuthority
 from failover.register import Register
 from replica.incarnation import register_name
 from tandemq.cli.view import PairView
-from tests.integration.matrix import becomes, status
-from tests.integration.support import raw_to, stopped_at_end, until
+from tandemq.v1.pair_service_pb2 import ListEventsRequest
+from tests.integration.matrix import becomes, role, status
+from tests.integration.support import CALL_S, raw_to, stopped_at_end, until
 from tests.support.etcd import EtcdServer, free_ports
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -133,3 +134,23 @@ async def test_a_key_deleted_under_a_running_pair_stops_no_one_and_is_written_ag
     async with raw_to(cluster.endpoint("b")) as [b]:
         await b.create("q")
         assert (await b.send("q", b"x")).header.copies == 2
+
+
+async def test_a_key_that_no_member_wrote_is_named_and_believed_by_nobody(world: World) -> None:
+    cluster = world.cluster
+    async with raw_to(*cluster.endpoints) as [a, b]:
+        await a.create("q")
+        good = (await world.etcd.ctl("get", "/tandemq/pair/main", "--print-value-only")).strip().decode()
+        await world.etcd.ctl("put", "/tandemq/pair/main", "garbage")
+        assert (await a.send("q", b"1")).header.copies == 2  # both members are there: nobody needs to be asked
+        cluster.kill("a")
+
+        async def told() -> bool:
+            events = (await b.pair.ListEvents(ListEventsRequest(), timeout=CALL_S)).events
+            return any("/tandemq/pair/main: it is no register" in event.text for event in events)
+
+        await until(told, "the history names the key")
+        assert await role(cluster, "b") != "MASTER"
+        await world.etcd.ctl("put", "/tandemq/pair/main", good)
+        await becomes(cluster, "b", "MASTER")
+        assert (await b.send("q", b"2")).header.copies == 1
