@@ -11,13 +11,15 @@ import grpc
 import pytest
 
 from chaos.cluster import Cluster
+from tandemq.config import member_ports
 from tandemq.v1 import common_pb2
 from tandemq.v1 import pair_service_pb2 as pb
-from tests.integration.support import CALL_S, gone, raw_to, refused, roles, stopped_at_end, until
+from tests.integration.support import CALL_S, gone, http_get, raw_to, refused, roles, stopped_at_end, until
 
 pytestmark = pytest.mark.process
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
+VERDICT, TRANSFER = pb.PAIR_EVENT_KIND_VERDICT, pb.PAIR_EVENT_KIND_TRANSFER
 ROLE, LINK, AUTHORITY = pb.PAIR_EVENT_KIND_ROLE, pb.PAIR_EVENT_KIND_LINK, pb.PAIR_EVENT_KIND_AUTHORITY
 
 
@@ -71,14 +73,34 @@ async def test_a_watcher_sees_every_change_of_role_and_the_history_outlives_the_
         seen = [event.number for event in watch.events]
         assert seen == list(range(1, len(seen) + 1)), "none is missing, none is twice"
         kinds = [event.kind for event in watch.events]
-        assert kinds.index(LINK) >= 0
-        assert AUTHORITY in kinds
+        assert {ROLE, LINK, AUTHORITY, VERDICT, TRANSFER} == set(kinds)
+        verdict = watch.events[kinds.index(VERDICT)]
+        assert (verdict.facts["verdict"], verdict.facts["effect"]) == ("ASSUME_MASTERSHIP", "claim")
+        lost = [event.text for event in watch.events if event.kind == LINK]
+        assert lost[-1] == f"{master} counts as lost: its port refuses connections"
+        transfers = [event.text for event in watch.events if event.kind == TRANSFER]
+        assert transfers == [f"takes everything from {master}", f"is in step with {master}"]
+        metrics = await until(lambda: _counted(pair, replica), "time with one copy is counted")
+        for line in (
+            'tandemq_transitions_total{domain="main",role="master"} 1.0',
+            'tandemq_verdicts_total{effect="claim",verdict="assume_mastership"} 1.0',
+            "tandemq_authority_reachable 1.0",
+            'tandemq_divergence{domain="main"} 0.0',
+            "tandemq_automation_paused 0.0",
+            "tandemq_events_lost_total 0.0",
+        ):
+            assert line in metrics
         await watch.close()
 
         await pair.restart(master)
         after = await until(lambda: _more(at_master, before), "the old master's history goes on")
         assert after[: len(before)] == before
         assert [event.number for event in after] == list(range(1, len(after) + 1))
+
+
+async def _counted(pair: Cluster, name: str) -> str:
+    _, metrics = await http_get(member_ports(pair.base_port, pair.members.index(name)).http, "/metrics")
+    return metrics if 'tandemq_without_redundancy_seconds_total{domain="main"}' in metrics else ""
 
 
 async def _more(member: Any, before: list[pb.PairEvent]) -> list[pb.PairEvent]:
@@ -100,3 +122,23 @@ async def test_wrong_questions_are_refused_by_name(pair: Cluster) -> None:
                 pass
         with refused("BAD_REQUEST", INVALID, "ListEventsRequest"):
             await member.bytes_call("/tandemq.v1.PairService/ListEvents", b"\xff\xff\xff")
+
+
+async def test_a_manager_without_a_pair_keeps_events_and_refuses_orders(tmp_path: Path) -> None:
+    async with stopped_at_end(Cluster(tmp_path, members=("solo",))) as cluster:
+        await cluster.start()
+        async with raw_to(cluster.endpoint("solo")) as [member]:
+            assert [event.domain for event in await listed(member)] == ["main", "local"]
+            status = await member.pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=CALL_S)
+            assert (status.member.authority, status.member.classifier) == ("", "")
+            assert [domain.if_peer_dies + domain.advice for domain in status.member.domains] == ["", ""]
+            state = grpc.StatusCode.FAILED_PRECONDITION
+            with refused("INVALID_STATE", state, "no second member"):
+                await member.pair.ForceFailover(pb.ForceFailoverRequest(), timeout=CALL_S)
+            for call, request in (
+                ("Decide", pb.DecideRequest(verdict=20, reason="x")),
+                ("SetAutomation", pb.SetAutomationRequest(paused=True)),
+                ("SetMaintenance", pb.SetMaintenanceRequest(on=True)),
+            ):
+                with refused("INVALID_STATE", state, "solo belongs to no pair"):
+                    await getattr(member.pair, call)(request, timeout=CALL_S)
