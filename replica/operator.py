@@ -8,6 +8,7 @@ of event that they are about.
 from __future__ import annotations
 
 import asyncio
+import re
 import logging
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 
+_RULES = re.compile(r" \((?:see )?[PR]\d+(?:, [PR]\d+)*\)")
+"""Numbers of rules help whoever reads the code, not whoever was woken up."""
 SAMPLE_S = 0.05
 log = logging.getLogger("tandemq.operator")
 
@@ -101,7 +104,7 @@ class Operator:
             self.verdicts[key] = self.verdicts.get(key, 0) + 1
         if note.kind == PairEventKind.PAIR_EVENT_KIND_HANDOFF and note.facts:
             self._count_handoff(domain, note.facts)
-        self.note(note.kind, note.text, domain, note.facts)
+        self.note(note.kind, _RULES.sub("", note.text), domain, note.facts)
 
     def _count_handoff(self, domain: Domain, facts: Mapping[str, str]) -> None:
         event = facts.get("event", "")

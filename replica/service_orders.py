@@ -156,10 +156,11 @@ class OrderHandlers:
         last, heard = shared.log.last_index, self.operator.peer_index(domain)
         answer = pb.ForceFailoverResponse(epoch=shared.state.epoch, last_index=last, peer_last_index=heard)
         gap = _gap(me, shared.peer, last, heard)
-        if not asked.confirmed:
+        if domain.replication.serving:
+            answer.text = f"nothing was done: {me} is master of {shared.name} already"
+        elif not asked.confirmed:
             answer.text = f"nothing was done. {gap}. To go on: accept the loss after {last}"
-            return answer.SerializeToString()
-        if asked.accept_loss_after != last:
+        elif asked.accept_loss_after != last:
             answer.text = f"nothing was done: the loss after {asked.accept_loss_after} was accepted, but {gap}"
         elif self.operator.maintenance:
             answer.text = f"nothing was done: {me} is in maintenance; `tandemq pair maintenance off` first"

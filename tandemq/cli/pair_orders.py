@@ -148,7 +148,8 @@ def failover(
     }
     order = f"tandemq pair failover --force --member {asked.name}"
     again = f'{order} --accept-loss-after {answer.last_index} --reason "..."'
-    next_step = again if index is None or index != answer.last_index else SEE_STATUS
+    stale = index is None or index != answer.last_index
+    next_step = again if stale and not _is("MASTER", domain)(asked) else SEE_STATUS
     finish(facts, output, done=answer.done, reason="NOT_DONE", next_step=next_step)
 
 

@@ -323,8 +323,10 @@ async def test_a_forced_failover_states_the_gap_and_wants_it_accepted(pair: Clus
         assert answer.done, answer.text
         assert answer.epoch >= 3
         await second.send(name, b"served")
-        again = await call(right, timeout=CALL_S)
-        assert not again.done
+        for once_more in (right, pb.ForceFailoverRequest()):
+            again = await call(once_more, timeout=CALL_S)
+            assert not again.done
+            assert "is master of main already" in again.text
 
 
 # -- malformed ---------------------------------------------------------------------------------------------------------
