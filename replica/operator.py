@@ -8,8 +8,8 @@ of event that they are about.
 from __future__ import annotations
 
 import asyncio
-import re
 import logging
+import re
 from typing import TYPE_CHECKING, Protocol
 
 from failover.classifier import SafetyClass
