@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.cluster import WITNESS, Cluster
+from chaos.cluster import WITNESS, Cluster, free_base_port
 from tandemq.cli.view import PairView
-from tandemq.config import Failover
+from tandemq.config import Failover, member_ports
 from tandemq.v1.common_pb2 import DATA_STATE_STALE, ROLE_MASTER
 from tandemq.v1.pair_service_pb2 import (
     SAFETY_CLASS_A,
@@ -33,18 +33,20 @@ LIMITS: dict[str, Any] = {"call_ms": 2_000, "attempts": 1, "total_ms": 2_000, "p
 
 
 @asynccontextmanager
-async def pair(folder: Path, *, witnessed: bool = False, **failover: Any) -> AsyncIterator[Cluster]:
-    """Whole, and a is master. The second path to each member is its client port."""
-    cluster = Cluster(folder, relayed=True, witnessed=witnessed)
-    others = {"a": cluster.endpoint("b"), "b": cluster.endpoint("a")}
-    cluster.settings = {
-        name: {
-            "failover": Failover(
-                **{**LIMITS, "probe_address": other, "outdate_endpoint": other, "probe_http": False, **failover}
-            )
-        }
-        for name, other in others.items()
-    }
+async def pair(
+    folder: Path,
+    *,
+    witnessed: bool = False,
+    base_port: int = 0,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+    **failover: Any,
+) -> AsyncIterator[Cluster]:
+    """Whole, and a is master. The second path to each member is its client port, unless `each` names another."""
+    cluster = Cluster(folder, base_port=base_port, relayed=True, witnessed=witnessed)
+    for name, other in (("a", cluster.endpoint("b")), ("b", cluster.endpoint("a"))):
+        paths = {"probe_address": other, "outdate_endpoint": other}
+        values = {**LIMITS, **paths, **failover, **(each or {}).get(name, {})}
+        cluster.settings = {**cluster.settings, name: {"failover": Failover(**values)}}
     async with stopped_at_end(cluster):
         await cluster.start()
         async with raw_to(cluster.endpoint("a")) as [a]:
@@ -97,6 +99,28 @@ async def test_alt_path_sees_a_peer_behind_a_cut_link_and_promotes_nobody(tmp_pa
             await cluster.wait_ready()
             view = await cluster.status()
             assert {domain.epoch for member in view.members for domain in member.domains} <= {1, 2}
+
+
+async def test_alt_path_tells_a_frozen_master_from_a_living_one_by_http_only(tmp_path: Path) -> None:
+    with listener() as up, listener() as other:
+        base_port = free_base_port()
+        ports = {"a": member_ports(base_port, 1).http, "b": member_ports(base_port, 0).http}
+        by_http = {name: {"probe_address": f"127.0.0.1:{port}", "probe_http": True} for name, port in ports.items()}
+        common = {"classifier": "alt-path", "probe_targets": (up, other), "accept_unproven": True}
+        async with pair(tmp_path / "tcp", **common) as cluster:
+            cluster.pause("a")
+            await journalled(cluster, "b", "PEER_ALIVE")  # its kernel still accepts
+            assert await role(cluster, "b") in NO_MASTER
+            cluster.resume("a")
+            await cluster.wait_ready()
+        async with pair(tmp_path / "http", base_port=base_port, each=by_http, **common) as cluster:
+            cluster.pause("a")
+            await becomes(cluster, "b", "MASTER")
+            async with raw_to(*cluster.endpoints) as [a, b]:
+                assert (await b.send(ASIDE, b"after")).header.copies == 1
+                cluster.resume("a")
+                await cluster.wait_for(PairView.whole, "whole again")
+                assert await a.take(ASIDE, 10) == [b"before", b"after"]
 
 
 async def test_alt_path_without_a_network_ends_this_member(tmp_path: Path) -> None:
