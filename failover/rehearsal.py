@@ -47,6 +47,8 @@ def sample(
     role = usual_role if role is None else role
     data = usual_data if data is None else data
     names = domains or (config.domains if config else ("main",))
+    member = config.member if config else "a"
+    peer = (config and config.peer_member) or "b"
     connected = kind in gate.CONNECTED_KINDS
     authority = config.authority if config else "none"
     return Event(
@@ -54,9 +56,9 @@ def sample(
         kind=kind,
         link_generation=1,
         pair=(config and config.pair) or "orders",
-        member=config.member if config else "a",
-        peer=(config and config.peer_member) or "b",
-        domains=tuple(_facts(name, role, data) for name in names),
+        member=member,
+        peer=peer,
+        domains=tuple(_facts(name, role, data, (member, peer)) for name in names),
         cause=CAUSES[kind],
         heard_ago_ms=40 if connected else 1_500,
         heard_us_ago_ms=60 if connected else 1_700,
@@ -72,7 +74,7 @@ def sample(
     )
 
 
-def _facts(name: str, role: Role, data: DataMark) -> DomainFacts:
+def _facts(name: str, role: Role, data: DataMark, members: tuple[str, str]) -> DomainFacts:
     master = role in gate.MASTERS
     return DomainFacts(
         name=name,
@@ -86,7 +88,7 @@ def _facts(name: str, role: Role, data: DataMark) -> DomainFacts:
         peer_role="REPLICA" if master else "MASTER",
         peer_data="IN_SYNC",
         peer_epoch=7,
-        in_sync_set=("a", "b"),
+        in_sync_set=tuple(sorted(members)),
     )
 
 
