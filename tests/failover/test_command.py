@@ -144,6 +144,12 @@ async def test_the_limit_ends_the_whole_group(tmp_path: Path) -> None:
     await _gone(tmp_path / "leader", tmp_path / "child")
 
 
+async def test_sigterm_reaches_the_children_too(tmp_path: Path) -> None:
+    text = f"(trap 'echo told > {tmp_path}/told; exit' TERM; sleep 600) &\ntrap '' TERM\nwait\nwait\n"
+    assert (await ask(script(tmp_path, text), SHORT_MS)).verdict is None
+    assert _text(tmp_path / "told") == "told"
+
+
 async def test_a_child_that_holds_the_pipe_is_not_waited_for_and_not_left(tmp_path: Path) -> None:
     text = f"sleep 600 &\necho $! > {tmp_path}/child\nexit 21\n"
     began = time.monotonic()

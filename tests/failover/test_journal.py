@@ -155,6 +155,18 @@ async def test_a_write_that_is_cut_is_taken_back(tmp_path: Path, monkeypatch: py
     assert [call.event.event_id for call in read(tmp_path).calls] == ["e1", "e3"]
 
 
+async def test_a_line_that_is_not_synced_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(_fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    journal = Journal(tmp_path)
+    monkeypatch.setattr(journal_module.os, "fsync", fsync)
+    assert await journal.write(call_line(event(), answer())) is False
+    assert (journal.lost_count, journal.lost_why) == (1, "Input/output error")
+    journal.close()
+    assert read(tmp_path).calls == []
+
+
 async def test_a_disk_that_hangs_is_waited_for_a_moment(tmp_path: Path) -> None:
     """The journal's thread is kept busy, as by a disk that does not come back."""
     journal = Journal(tmp_path)
