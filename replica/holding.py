@@ -166,11 +166,15 @@ class Holding:
             self.answer_repetitions()
 
     def answer_repetitions(self) -> None:
-        """Answer repetitions whose first execution is applied here."""
+        """Answer repetitions whose first execution is applied here and committed.
+
+        Both are asked: what a restart applied from its own log need not be committed (P14).
+        """
         machine = self.shared.machine
         if not self.repetitions or machine is None:
             return
-        for key in [key for key, log_index in self.repetitions.items() if log_index <= machine.applied_index]:
+        known = min(machine.applied_index, self.shared.commit_index)
+        for key in [key for key, log_index in self.repetitions.items() if log_index <= known]:
             call = self._release(key)
             if call is not None:
                 self._answer_repetition(call)

@@ -277,3 +277,27 @@ def test_a_batch_that_is_stored_is_never_refused_for_want_of_room() -> None:
     pair.settle(200)
     assert op.done is not None
     assert op.done.duplicate
+
+
+def test_p14_a_restarted_replica_does_not_answer_a_repetition_from_its_own_log() -> None:
+    """1. A orders op1; B has it on disk, A not yet. 2. B restarts: its queues hold op1, from its own log. 3. The client
+    repeats op1 at B; A knows it. B answered copies=2, with A's disk still at work.
+    """
+    pair, x = paired()
+    op = x.send(pair.a)
+    pair.quiesce(disks="b")
+    assert op.done is None
+    pair.crash(pair.b)
+    pair.b.start()
+    pair.connect()
+    pair.quiesce(disks="b")
+    x.submit(op, pair.b)
+    for _ in range(10):
+        pair.tick()
+        pair.quiesce(disks="b")
+        pair.beat(pair.a)
+        pair.quiesce(disks="b")
+    assert op.done is None
+    pair.settle(500)
+    assert op.done is not None
+    check_contents(pair, [x])
