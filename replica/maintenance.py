@@ -42,7 +42,7 @@ class Maintenance:
         self.journal_ms = journal_ms
         self.checkpoint_bytes = checkpoint_bytes
         """Log since the last checkpoint that a restart replays at most, apart from what comes while one is taken."""
-        self.checkpoint_index = self._stored_checkpoint()
+        self.generation = domain.shared.generation
         self.bytes_at_checkpoint = 0
         self.marks: list[tuple[int, int, int]] = []
         """(time, log index, bytes appended so far), once a turn at most, to know how old and how much the journal is.
@@ -52,10 +52,6 @@ class Maintenance:
         """The store fills up: room for new messages comes before what a peer that is away may ask for later."""
         self.survivors: list[tuple[int, int]] = []
         """(queue, log index) of records that held live messages when the trimming passed them."""
-
-    def _stored_checkpoint(self) -> int:
-        stored = self.node.store.get_meta(checkpoint_key(self.domain.shared.domain))
-        return int.from_bytes(stored[:8], "big") if stored else 0
 
     async def run(self) -> None:
         """For ever, a turn a second."""
@@ -81,7 +77,7 @@ class Maintenance:
         machine = shared.machine
         if machine is None or shared.state.data in (DataMark.SYNCING, DataMark.DAMAGED):
             return
-        if machine.applied_index == self.checkpoint_index:
+        if machine.applied_index == shared.checkpoint_index:
             return
         index, data, generation = machine.applied_index, machine.snapshot(), shared.generation
         self.bytes_at_checkpoint = self.node.appended_bytes
@@ -89,7 +85,7 @@ class Maintenance:
             if shared.generation != generation:
                 return
             await asyncio.sleep(0.05)
-        if shared.generation != generation or index <= self.checkpoint_index:
+        if shared.generation != generation or index <= shared.checkpoint_index:
             return
 
         def fill(batch: WriteBatch) -> None:
@@ -98,7 +94,8 @@ class Maintenance:
             batch.meta[state_key(shared.domain)] = shared.state.encode()
 
         await self.node.write(fill)
-        self.checkpoint_index = index
+        if shared.generation == generation:  # else a full transfer has brought another one meanwhile
+            shared.checkpoint_index = index
         log.info("domain %s: checkpoint at %d, %d bytes", shared.name, index, len(data))
 
     def _keep_from(self) -> int:
@@ -110,11 +107,14 @@ class Maintenance:
                 break
             keep = index
         # The last record stays whatever its age: where the log ends is read from it at the next start.
-        return min(keep, self.checkpoint_index, self.domain.shared.log.last_index - 1)
+        return min(keep, self.domain.shared.checkpoint_index, self.domain.shared.log.last_index - 1)
 
     async def _trim(self) -> None:
         shared = self.domain.shared
         machine = shared.machine
+        if self.generation != shared.generation:
+            # The log was cut or replaced: what was known of single records may be of others now. Begin as at a start.
+            self.generation, self.trimmed, self.survivors = shared.generation, 0, []
         keep = self._keep_from()
         if machine is None or self.domain.source.phase in (Phase.FULL, Phase.COMPARE):
             return  # a transfer reads records that a settle may free while it runs

@@ -74,7 +74,10 @@ def open_shared(
         )
     else:
         domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
-    return Shared(domain, member, peer, incarnation, state, domain_log, limits)
+    shared = Shared(domain, member, peer, incarnation, state, domain_log, limits)
+    checkpoint = store.get_meta(checkpoint_key(domain))
+    shared.checkpoint_index = int.from_bytes(checkpoint[:8], "big") if checkpoint is not None else 0
+    return shared
 
 
 def _with_late_epochs(store: Store, domain: int, history: list[Boundary], last_epoch: int) -> list[Boundary]:

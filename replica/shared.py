@@ -59,6 +59,10 @@ class Shared:
         self.durable_index = log.last_index
         self.commit_index = 0
         self.pending: deque[Pending] = deque()
+        self.checkpoint_index = 0
+        """Of the stored snapshot of the queues: their state can be made anew from there on, and from nowhere before it
+        once records are gone.
+        """
         self.wants_full = False
         """An operator wants everything anew, even where the logs could be compared."""
         self.generation = 0

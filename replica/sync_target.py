@@ -59,10 +59,9 @@ class SyncTarget:
         self.received = 0
         shared.state.owner = shared.peer
         shared.state.epoch = frame_epoch  # before anything is said: a refusal of a lower epoch is not heard (P13)
-        # Below the checkpoint that trimming left, the queues' state cannot be made anew, although the log may still say
-        # what stood there: only a member that went on alone can have come so far.
-        too_low = begin.base_index < shared.log.base_index
-        if not begin.full and (too_low or shared.log.digest_at(begin.base_index) != self._expected(begin)):
+        if not begin.full and (
+            self._is_too_low(begin.base_index) or shared.log.digest_at(begin.base_index) != self._expected(begin)
+        ):
             shared.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
             return
         self.active = True
@@ -73,6 +72,15 @@ class SyncTarget:
             self._begin_full(history, begin)
         else:
             self._begin_delta(history, begin)
+
+    def _is_too_low(self, base_index: int) -> bool:
+        """Whether the queues' state cannot be made anew up to there, although the log may still say what stood there.
+
+        Only a member that went on alone has a checkpoint above a base: what is committed with the peer is not cut.
+        """
+        shared = self.shared
+        whole = shared.state.kept_from <= 1 and not shared.log.base_index
+        return not whole and base_index < max(shared.checkpoint_index, shared.log.base_index)
 
     def _expected(self, begin: SyncBegin) -> tuple[int, bytes] | None:
         """What this log must say at the base: the master's digest there, whatever the epoch (the digest covers it)."""
@@ -91,7 +99,7 @@ class SyncTarget:
         shared.volatile_bodies.clear()
         shared.volatile_bytes = 0
         shared.machine = None
-        shared.durable_index = shared.commit_index = 0
+        shared.durable_index = shared.commit_index = shared.checkpoint_index = 0
         self._history = history
         self.base_index = begin.base_index
         # The mark is durable before the first record goes: a half-filled copy is never promoted (P10).
@@ -112,6 +120,7 @@ class SyncTarget:
         shared.state.base_index, shared.state.base_digest, shared.state.base_epoch = log_index, log_digest, base_epoch
         shared.state.history = [(b.epoch, b.first_index) for b in history]
         shared.state.kept_from = log_index + 1
+        shared.checkpoint_index = log_index
         meta: dict[str, bytes | None] = {
             state_key(shared.domain): shared.state.encode(),
             checkpoint_key(shared.domain): log_index.to_bytes(8, "big") + checkpoint,

@@ -100,8 +100,10 @@ class ForcedWalk(Walk):
     def outdate(self) -> None:
         member = self.one()
         if member is not None:
-            step_aside.outdate(member.core.replication, "walk", by_member="", epoch=0)
+            done = step_aside.outdate(member.core.replication, "walk", by_member="", epoch=0) == ""
             member.dispatch(member.core)
+            if done and member.in_session:
+                self.pair.disconnect()  # as the handler of the order does: one HELLO makes one SYNC
 
     # -- the end ---------------------------------------------------------------------------------------------------
 
