@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandemq.operator")
 
+STEP_DOWN_S = 2.0
 READ_RECORDS = 64
 """Read from a salvage file in one turn of a thread."""
 
@@ -112,6 +113,7 @@ class DivergenceHandlers:
             # An operator who means it says so with the loss that it costs: a peer out of sight may be serving.
             text = f"{shared.peer} is not connected: connect it, or use `tandemq pair failover --force`"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
+        await self._peer_steps_down(domain)
         why_not = domain.replication.force(f"two histories, this one is kept: {reason}")
         if why_not:
             text = f"{why_not}; resolve at {shared.peer} first, with the same keep"
@@ -119,6 +121,15 @@ class DivergenceHandlers:
         await self._done(domain)
         text = f"{shared.member} takes the mastership by force; see `tandemq pair status`"
         return pb.ResolveResponse(done=True, text=text)
+
+    async def _peer_steps_down(self, domain: Domain) -> None:
+        """It may just have given way: its HELLO is on its way then."""
+        deadline = asyncio.get_running_loop().time() + STEP_DOWN_S
+        while asyncio.get_running_loop().time() < deadline:
+            hello = domain.replication.hello
+            if hello is None or hello.role not in (Role.MASTER.value, Role.MASTER_SUSPENDED.value):
+                return
+            await asyncio.sleep(0.02)
 
     async def resync(self, request: bytes, context: Context) -> bytes:
         """See PairService.Resync."""

@@ -466,22 +466,30 @@ def resolve(
 ) -> None:
     """End DIVERGED by naming the member whose history stands. The other one's goes to its salvage files.
 
-    The order goes to the member that is DIVERGED.
+    The member that gives way is asked first, then the one that is kept; with --member only that one.
 
     Example: tandemq pair resolve --keep a --reason "b served test traffic only"
     """
     from tandemq.v1 import pair_service_pb2 as pb
 
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("DIVERGED", domain))
+    view = look_at(target, timeout_ms)
+    names = [each.name for each in view.members if each.name]
+    if keep not in names:
+        raise click.UsageError(f"no member is called {keep}; there are {', '.join(names)}")
     confirm("let only one history stand, that of", keep, yes=yes)
+    order = [member] if member else sorted(names, key=lambda name: name == keep)
     request = pb.ResolveRequest(domain=domain, keep=keep, reason=reason)
+    facts: dict[str, Any] = {"done": True, "text": "", "salvage": ""}
 
     async def work(stub: PairServiceAsyncStub) -> pb.ResolveResponse:
         return await stub.Resolve(request, timeout=timeout_ms / 1000)
 
-    answer = call(asked.endpoint, timeout_ms + 500, work)
-    facts = {"done": answer.done, "text": answer.text, "salvage": answer.salvage}
-    finish(facts, output, done=answer.done, reason="REFUSED", next_step=SEE_STATUS)
+    for name in order:
+        answer = call(choose(view, target, name).endpoint, timeout_ms + 500, work)
+        facts["done"] = facts["done"] and answer.done
+        facts["text"] = "; ".join(filter(None, (facts["text"], answer.text)))
+        facts["salvage"] = facts["salvage"] or answer.salvage
+    finish(facts, output, done=facts["done"], reason="REFUSED", next_step=SEE_STATUS)
 
 
 COMMANDS = (handoff, failover, decide, pause, resume, maintenance, resync, verify, outdate, resolve)

@@ -21,7 +21,7 @@ from tests.integration.support import Raw, raw_to, until
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 COMMON, ALONE, TAKEN = 5, 20, 3
-DIVERGED, MASTER = 8, 4
+DIVERGED, MASTER, PROBE = 8, 4, 2
 
 
 def kill(cluster: Cluster, *names: str) -> None:
@@ -150,3 +150,47 @@ async def test_invariant14_what_was_cut_is_salvaged_and_put_back_once(tmp_path: 
             assert await b.take("q", 100) == left
             code, _, text = await tandemq("pair", "salvage", "import", "main-1-1-1.salvage", *target)
             assert (code, "salvage ls" in text) == (1, True)
+
+
+async def test_a_forced_failover_is_taken_back_and_what_it_took_in_is_put_back(tmp_path: Path) -> None:
+    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+        endpoints = {name: cluster.config(name).endpoint for name in ("a", "b")}
+        target = ["--target", f"{endpoints['a']},{endpoints['b']}"]
+        await client.create_queue("q")
+        await until(lambda: whole(client), "the pair is whole")
+        kill(cluster, "b")
+        async with client.producer("q") as producer:
+            await producer.send_many([b"alone"] * 10)
+        kill(cluster, "a")
+        cluster.spawn("b")
+
+        async def b_waits() -> bool:
+            return await role_of(client, "b") == PROBE
+
+        await until(b_waits, "b lacks what a acknowledged, and waits")
+        order = ["pair", "failover", "--force", "--member", "b", *target]
+        code, stated, _ = await tandemq(*order)
+        assert code == 1
+        code, done, text = await tandemq(
+            *order, "--accept-loss-after", str(stated["last_index"]), "--reason", "a burnt", "--yes"
+        )
+        assert code == 0, (done, text)
+        await until(lambda: served_by_b(client), "b serves by force")
+        async with client.producer("q") as producer:
+            await producer.send(b"new")
+        cluster.spawn("a")
+        await until(lambda: diverged_a(client), "a did not burn, and says that there are two histories")
+
+        code, done, text = await tandemq("pair", "resolve", "--keep", "a", "--reason", "a is back", "--yes", *target)
+        assert code == 0, (done, text)
+        await until(lambda: whole(client), "the pair is whole")
+        assert await role_of(client, "a") == MASTER
+        assert (await client.get_queue("q")).length == 10
+        code, listed, _ = await tandemq("pair", "salvage", "ls", *target)
+        (file,) = [row for row in listed["files"] if row["acknowledged"]]
+        assert (file["member"], file["name"]) == ("b", done["salvage"])
+        code, imported, _ = await tandemq("pair", "salvage", "import", file["name"], *target)
+        assert (code, imported["outcomes"]["imported"]) == (0, 1)
+        assert (await client.get_queue("q")).length == 11
+        code, verified, text = await tandemq("pair", "verify", *target)
+        assert (code, verified["equal"]) == (0, True), text
