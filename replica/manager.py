@@ -170,6 +170,7 @@ class Manager:
         node.spawn(operator.run())
         node.on_role = self._on_role
         node.on_note = operator.on_note
+        node.on_fault = operator.on_fault
         self._verifier = verifier = Verifier(node, operator.note, self._reconnect)
         node.on_verify = verifier.on_frame
         node.spawn(verifier.run(config.failover.verify_hours))
@@ -214,6 +215,7 @@ class Manager:
         self._operator.judge = watch.judge
         self._operator.last_beat = lambda: watch.last_beat
         watch.on_lost = self._operator.on_link
+        watch.on_fault = self._operator.on_fault
         if isinstance(self._authority, LocalAuthority):
             keep_register(node, self._authority, self._send_hello)
 

@@ -137,6 +137,8 @@ class Node:
         self.on_stale: Callable[[Domain], None] = lambda _domain: None
         self.on_peer_hello: Callable[[Domain, DomainHello], None] = lambda _domain, _hello: None
         self.on_beat: Callable[[HeartbeatFrame], None] = lambda _frame: None
+        self.on_fault: Callable[[str], None] = lambda _text: None
+        """Told in a sentence of a disk that takes nothing any more."""
         self.on_ask: Callable[[Domain, AskVerdict], None] = lambda _domain, _ask: None
         self.on_note: Callable[[Domain, Note], None] = lambda _domain, _note: None
         self.on_salvage: Callable[[Domain, Salvage], None] = lambda _domain, _salvage: None
@@ -328,6 +330,7 @@ class Node:
             self._tell(group)
 
     async def _commit(self, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+        told = False
         while True:
             try:
                 for domain, salvage in group.salvage:
@@ -337,6 +340,9 @@ class Node:
                 # Nothing was done and nothing of it was answered; room may come back. Enqueues stop at 80 %, so this is
                 # the last line.
                 log.error("the store is full, nothing is acknowledged: %s", full)
+                if not told:
+                    told = True
+                    self.on_fault(f"the store is full, nothing is acknowledged: {full}")
                 await asyncio.sleep(FULL_RETRY_S)
             else:
                 return

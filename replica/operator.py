@@ -144,6 +144,10 @@ class Operator:
         """The connection to the peer began or ended, or the peer counts as lost."""
         self.note(PairEventKind.PAIR_EVENT_KIND_LINK, text, None, facts)
 
+    def on_fault(self, text: str) -> None:
+        """Something is wrong with this member itself."""
+        self.note(PairEventKind.PAIR_EVENT_KIND_FAULT, text)
+
     # -- maintenance -----------------------------------------------------------------------------------------------
 
     def resume_maintenance(self) -> None:
@@ -177,6 +181,8 @@ class Operator:
         self.maintenance = True
         self.shut_link("this member is in maintenance")
         for domain in self.members.node.paired():
+            if domain.shared.role is Role.DIVERGED:
+                continue  # takes part in nothing as it is, and an operator must choose
             domain.handoff.bars.add("MAINTENANCE")
             domain.replication.take_out(reason)
             self.members.node.dispatch(domain)
@@ -187,7 +193,8 @@ class Operator:
         self.maintenance = False
         for domain in self.members.node.paired():
             domain.handoff.bars.discard("MAINTENANCE")
-            domain.replication.to_probe("maintenance is over")
+            if domain.shared.role is Role.MAINTENANCE:
+                domain.replication.to_probe("maintenance is over")
             self.members.node.dispatch(domain)
         self.shut_link("")
 

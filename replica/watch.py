@@ -50,6 +50,9 @@ class Watch:
         self.on_lost: Callable[[str], None] = lambda _text: None
         """Told in a sentence once for each absence of the peer, when it begins to count as lost."""
         self._lost = False
+        self.on_fault: Callable[[str], None] = lambda _text: None
+        """Told in a sentence of a pause of this process."""
+        self._tick_ms = self.started_ms
         self._moved_ms = -MOVE_AGAIN_MS
 
     def on_beat(self, frame: HeartbeatFrame) -> None:
@@ -87,6 +90,8 @@ class Watch:
     def _look_at_link(self, now: int) -> None:
         link, session = self.link, self.link.session
         if link.shut:
+            self._tick_ms = now
+            self.detector.on_tick(now)
             return  # this member has left: the peer is not missed
         if session is not self._session:
             if self._session is not None:
@@ -98,7 +103,10 @@ class Watch:
         self._session = session
         if session is None and link.refused:
             self.detector.on_reconnect_refused(now)
+        last_tick_ms, self._tick_ms = self._tick_ms, now
         reading = self.detector.on_tick(now)
+        if reading.paused:
+            self.on_fault(f"this process stood still for {now - last_tick_ms} ms: it answers nobody until it has asked")
         suspect = reading.paused or (session is not None and reading.light is not Light.GREEN)
         for domain in self.node.paired():
             domain.shared.suspect = suspect

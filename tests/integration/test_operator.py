@@ -142,3 +142,19 @@ async def test_a_manager_without_a_pair_keeps_events_and_refuses_orders(tmp_path
             ):
                 with refused("INVALID_STATE", state, "solo belongs to no pair"):
                     await getattr(member.pair, call)(request, timeout=CALL_S)
+
+
+async def test_a_member_that_was_frozen_says_so_when_it_wakes(pair: Cluster) -> None:
+    master, replica = await roles(pair)
+    async with raw_to(pair.endpoint(master), pair.endpoint(replica)) as [frozen, other]:
+        pair.pause(master)
+        watch = Watch(other, from_number=1)
+        await watch.until("takes over", domain="main", kind=ROLE, role=common_pb2.ROLE_MASTER)
+        await watch.close()
+        pair.resume(master)
+
+        async def said() -> list[str]:
+            return [event.text for event in await listed(frozen) if event.kind == pb.PAIR_EVENT_KIND_FAULT]
+
+        [text] = await until(said, "the pause is an event")
+        assert text.startswith("this process stood still for")
