@@ -81,7 +81,7 @@ def level_of(copies: int, *, volatile: bool) -> Level:
 def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> ResponseHeader:
     """The header that stands in every reply."""
     shared = domain.shared
-    copies = domain.replication.copies if domain.replication.serving else (2 if domain.target.opened else 1)
+    copies = domain.replication.copies if domain.replication.serving else (2 if domain.target.counts else 1)
     return ResponseHeader(
         pair=members.pair or members.member,
         member=members.member,

@@ -201,7 +201,7 @@ class Holding:
 
     def _copies_of(self, log_index: int) -> int:
         # What a master acknowledged alone is committed before it is durable here.
-        return 2 if self.target.opened and log_index <= self.shared.durable_index else 1
+        return 2 if self.target.counts and log_index <= self.shared.durable_index else 1
 
     def _on_apply(self, record: Pending) -> None:
         """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not

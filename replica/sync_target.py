@@ -40,6 +40,13 @@ class SyncTarget:
         self.fetching = 0
         self.opened = False
         """The open was acknowledged: this copy holds everything that the master has acknowledged."""
+        self.named = False
+        """The epoch began with this member in its set, as after a handoff: the master commits nothing without it."""
+
+    @property
+    def counts(self) -> bool:
+        """What is durable here and committed is on both: the master may not commit it without this member."""
+        return self.opened or self.named
 
     def stop(self) -> None:
         """The connection is gone, or this member has become master."""
@@ -49,6 +56,7 @@ class SyncTarget:
         self.full = False
         self.ending = None
         self.opened = False
+        self.named = False
         self.fetching = 0
 
     def begin(self, frame_epoch: int, begin: SyncBegin) -> None:
@@ -203,7 +211,10 @@ class SyncTarget:
         elif volatile:
             # The master has no such body either: its messages are gone, and the next master says so.
             shared.volatile_missing.add(entry.log_index)
-        shared.pending.append(Pending(entry.log_index, entry.epoch, RecordHeader.FromString(bytes(header))))
+        parsed = RecordHeader.FromString(bytes(header))
+        if entry.epoch == shared.state.epoch and parsed.HasField("role"):
+            self.named = shared.member in parsed.role.in_sync_set
+        shared.pending.append(Pending(entry.log_index, entry.epoch, parsed))
         return entry
 
     def _fetch(self) -> None:

@@ -11,6 +11,7 @@ from failover.handoff import Action, Event, Row, State
 from replica import ceding
 from replica.handoff import Handoff
 from replica.replication import Replication
+from replica.sync_target import SyncTarget
 from tests.support import handoff_stories as stories
 from tests.test_rules import Rule, removed
 
@@ -90,6 +91,10 @@ def abort_is_not_free(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(table.TABLE, (State.DRAINING, Event.ABORT), row)
 
 
+def a_named_copy_is_one(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SyncTarget, "named", property(lambda _self: False, lambda _self, _named: None), raising=False)
+
+
 RULES = (
     Rule("p15_ceded_is_promised", stories.same_number_by_handoff, ceded_is_no_promise, "two owners|second record"),
     Rule("p15_ack_after_the_write", stories.acknowledged_too_early, ack_before_the_write, "two owners|second record"),
@@ -100,6 +105,7 @@ RULES = (
     Rule("p18_role_stays", stories.witness_is_away, recorded_from_probe, "does not say that B|went back"),
     Rule("p18_both_required", stories.unrecorded_and_cut_off, alone_by_a_handoff, "A does not hold it"),
     Rule("p19_r135_replica_gives_way", stories.crossing, crossing_is_not_seen, "caller heard"),
+    Rule("ruling1_both_count_at_once", stories.two_copies_from_the_first_message_on, a_named_copy_is_one, "both"),
     Rule("p19_abort_is_free", stories.taken_back, abort_is_not_free, "parked is not answered"),
 )
 

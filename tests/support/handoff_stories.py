@@ -215,6 +215,26 @@ def parked_calls_go_on() -> None:
     run.ends_well()
 
 
+def two_copies_from_the_first_message_on() -> None:
+    """The new epoch began with both members in its set: what the old master answers is on both, also before it has
+    written that its copy was verified.
+    """
+    run = Run()
+    run.load()
+    run.hand_over(run.a)
+    for _ in run.until(run.a, State.DRAINING, disks=""):
+        pass
+    op = run.x.send(run.a)
+    for _ in range(500):
+        verified = any(isinstance(token, tuple) and token[0] == "opened" for _, token in run.a.group.tokens)
+        if not run.one(disks="b" if verified else "ab"):
+            break
+    require(not run.a.core.target.opened, "the mark of A is still to be written")
+    require(op.done is not None, "the master's commit is all that an answer waits for")
+    require(op.done is not None and op.done.copies == 2, f"both hold it, and the answer is {op.done}")
+    run.ends_well()
+
+
 ALL = (
     same_number_by_handoff,
     acknowledged_too_early,
@@ -227,4 +247,5 @@ ALL = (
     both_wait,
     duel_after_a_handoff,
     parked_calls_go_on,
+    two_copies_from_the_first_message_on,
 )
