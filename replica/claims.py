@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from failover.marks import Role
+from failover.marks import DataMark, Role
 from failover.promotion import YOUNG_CLAIM_MS, Facts, claim_delay_ms, retry_delay_ms
 from replica.convert_marks import data_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from failover.steps import Step
     from replica.replication import Replication
     from replica.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ def facts_of(replication: Replication, now_ms: int) -> Facts:
         data=shared.state.data,
         peer_connected=replication.connected,
         peer_role_master=hello is not None and hello.role in (Role.MASTER.value, Role.MASTER_SUSPENDED.value),
-        peer_data=data_of(hello.data_state) if hello is not None else None,
+        peer_data=_data_of_peer(hello) if hello is not None else None,
         register=replication.register if replication.readable else None,
         peer_lost=lost_at is not None and now_ms >= lost_at + delay,
         verdict_lets=replication.ruling(now_ms).lets_claim,
@@ -73,6 +74,11 @@ def facts_of(replication: Replication, now_ms: int) -> Facts:
         peer_epoch=hello.epoch if hello is not None else 0,
         young_claim=young_since is not None and now_ms < young_since + YOUNG_CLAIM_MS,
     )
+
+
+def _data_of_peer(hello: DomainHello) -> DataMark:
+    """A copy that waits for an operator takes part in nothing, whatever it holds."""
+    return DataMark.STALE if hello.role == Role.DIVERGED.value else data_of(hello.data_state)
 
 
 def nonce_of(shared: Shared, number: int) -> bytes:

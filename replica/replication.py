@@ -284,8 +284,10 @@ class Replication(Following):
             elif peer_is_master and hello.epoch == shared.state.epoch and hello.owner == shared.peer:
                 self._two_owners(hello.epoch, hello.history)
             elif hello.role == Role.DIVERGED.value:
-                self.source.refused()
-                return  # it takes nothing until an operator has chosen
+                self.source.refused()  # it takes nothing until an operator has chosen
+                if shared.peer not in self.required:
+                    return
+                shared.become(Role.MASTER_SUSPENDED, f"{shared.peer} has DIVERGED: going on without it")
             elif peer_is_master or self.source.phase is not Phase.IDLE:
                 return  # it will step down on our HELLO; a SYNC already sent stands against an older HELLO (P12)
             else:

@@ -10,7 +10,8 @@ from replica import step_aside
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining
 from tests.support.pair import NAME, NUMBER, Member, Pair
-from tests.support.stories import paired, solo
+from tests.support.stories import ends_well, paired, solo
+from tests.support.walk import trim
 
 ALONE = 5
 
@@ -199,8 +200,6 @@ def dies_before_the_cut() -> None:
 
 def full_transfer_wipes() -> None:
     """B has trimmed its log: A's tail goes with everything else, and is copied first."""
-    from tests.support.walk import trim
-
     pair, x = paired()
     pair.cut()
     x.send(pair.a)
@@ -335,6 +334,56 @@ def forged_outdate() -> None:
     require(pair.is_paired, f"the pair is whole: {pair.describe()}")
 
 
+def required_member_diverges() -> None:
+    """A requires B when B finds out about two histories (a register that was put back): A goes on without it."""
+    pair, x = paired()
+    pair.b.core.replication._diverge("test", 0)
+    pair.b.dispatch(pair.b.core)
+    op = x.send(pair.a)
+    pair.settle(2000)
+    require(pair.b.role is Role.DIVERGED, f"B took part: {pair.describe()}")
+    require(op.done is not None, f"A waits for a member that waits for an operator: {pair.describe()}")
+    require(op.done is not None and op.done.copies == 1, "A answers alone")
+    require(step_aside.give_way(pair.b.core.replication, "test") == "", "B gives way")
+    pair.b.dispatch(pair.b.core)
+    ends_well(pair, x)
+
+
+def gives_way_after_trimming() -> None:
+    """A has taken a checkpoint of what it answered alone and trimmed its log behind it; then it gives way to B, whose
+    history parts from A's below that checkpoint: only a full transfer can bring A there.
+    """
+    pair, x = paired()
+    trim(pair.a)
+    solo(pair, pair.a)
+    for _ in range(ALONE):
+        x.send(pair.a)
+        pair.settle(100)
+    trim(pair.a)
+    pair.a.commit()
+    pair.crash(pair.a)
+    pair.b.start()
+    force(pair, pair.b)
+    pair.b.lost(refused=True)
+    pair.settle(1000)
+    y = Producer(pair, "y")
+    y.send(pair.b)
+    pair.settle(300)
+    meet(pair)
+    require(pair.a.role is Role.DIVERGED, f"A took part: {pair.describe()}")
+    require(step_aside.give_way(pair.a.core.replication, "test") == "", "A gives way")
+    pair.a.dispatch(pair.a.core)
+    pair.heal()
+    pair.checks.equal()
+    require(contents(pair.b) == [b"x/1", b"y/1"], "B's history stands")
+    trim(pair.a)
+    pair.a.commit()
+    pair.crash(pair.a)
+    pair.a.start()
+    pair.heal()
+    pair.checks.equal()
+
+
 ALL = (
     old_master_returns,
     restarts_diverged,
@@ -351,4 +400,6 @@ ALL = (
     full_resync,
     outdated_never_promotes,
     forged_outdate,
+    required_member_diverges,
+    gives_way_after_trimming,
 )
