@@ -1,4 +1,7 @@
-"""The contract of a classifier command, from the manager's side: small real commands, each wrong in one way."""
+"""The contract of a classifier command, from the manager's side: small real commands, each wrong in one way.
+
+R127: input facts, output verdict, time limit. R130: what is unknown never promotes.
+"""
 
 from __future__ import annotations
 

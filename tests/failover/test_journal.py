@@ -173,13 +173,15 @@ async def test_a_disk_that_hangs_is_waited_for_a_moment(tmp_path: Path) -> None:
     loop = asyncio.get_running_loop()
     freed = threading.Event()
     blocker = journal._writer.submit(freed.wait)
-    began = loop.time()
-    assert await journal.write(call_line(event(), answer())) is False
-    assert WAIT_S <= loop.time() - began < WAIT_S + 3
-    for _ in range(BACKLOG_MAX + 5):
-        journal.write_soon(outcome_line(Outcome("e1", "served")))
-    assert journal.lost_count >= 5  # what waits is bounded
-    freed.set()
+    try:
+        began = loop.time()
+        assert await journal.write(call_line(event(), answer())) is False
+        assert WAIT_S <= loop.time() - began < WAIT_S + 3
+        for _ in range(BACKLOG_MAX + 5):
+            journal.write_soon(outcome_line(Outcome("e1", "served")))
+        assert journal.lost_count >= 5  # what waits is bounded
+    finally:
+        freed.set()
     blocker.result()
     journal.close()
     assert len((tmp_path / FILE_NAME).read_text().splitlines()) == BACKLOG_MAX
