@@ -40,13 +40,16 @@ class SyncTarget:
         self.fetching = 0
         self.opened = False
         """The open was acknowledged: this copy holds everything that the master has acknowledged."""
-        self.named = False
-        """The epoch began with this member in its set, as after a handoff: the master commits nothing without it."""
+        self.named_in = 0
+        """The epoch that began with this member in its set, as after a handoff: its master commits nothing without it,
+        for a set shrinks only with its epoch. Outlives the connection.
+        """
 
     @property
     def counts(self) -> bool:
         """What is durable here and committed is on both: the master may not commit it without this member."""
-        return self.opened or self.named
+        state = self.shared.state
+        return self.opened or (self.named_in == state.epoch and state.data is DataMark.IN_SYNC)
 
     def stop(self) -> None:
         """The connection is gone, or this member has become master."""
@@ -56,7 +59,6 @@ class SyncTarget:
         self.full = False
         self.ending = None
         self.opened = False
-        self.named = False
         self.fetching = 0
 
     def begin(self, frame_epoch: int, begin: SyncBegin) -> None:
@@ -212,8 +214,8 @@ class SyncTarget:
             # The master has no such body either: its messages are gone, and the next master says so.
             shared.volatile_missing.add(entry.log_index)
         parsed = RecordHeader.FromString(bytes(header))
-        if entry.epoch == shared.state.epoch and parsed.HasField("role"):
-            self.named = shared.member in parsed.role.in_sync_set
+        if parsed.HasField("role") and shared.member in parsed.role.in_sync_set:
+            self.named_in = entry.epoch
         shared.pending.append(Pending(entry.log_index, entry.epoch, parsed))
         return entry
 

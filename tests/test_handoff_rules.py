@@ -92,7 +92,7 @@ def abort_is_not_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_named_copy_is_one(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SyncTarget, "named", property(lambda _self: False, lambda _self, _named: None), raising=False)
+    patch.setattr(SyncTarget, "counts", property(lambda self: self.opened))
 
 
 RULES = (
