@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import DataMark, Role
 from replica.effects import Note, Salvage, Send
-from replica.state import Boundary
 from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from replica.log import DomainLog
     from replica.shared import Shared
@@ -43,22 +42,33 @@ def common_point(log: DomainLog, begin: SyncBegin) -> int:
     A delta proves it by its base. A full transfer is compared by epochs, as the master compares a HELLO: two members
     that were in one epoch together have the same records in it up to where the shorter one ends (P11).
     """
-    if not begin.full:
-        return begin.base_index
-    boundaries = [Boundary(b.epoch, b.first_index) for b in begin.history]
-    for position in range(len(boundaries) - 1, -1, -1):
-        mine = log.end_of_epoch(boundaries[position].epoch)
-        if mine is not None:
-            later = boundaries[position + 1 :]
-            return min(mine, later[0].first_index - 1 if later else begin.base_index)
-    return 0
+    return _end_of_shared(log, begin.history, begin.base_index) if begin.full else begin.base_index
 
 
 def point_before(log: DomainLog, epoch: int, theirs: Iterable[EpochBoundary]) -> int:
-    """Highest log index that both had before an epoch that both claim to own: where the first of the two begins."""
-    mine = [boundary.first_index for boundary in log.history if boundary.epoch == epoch]
-    begins = [*mine, *(boundary.first_index for boundary in theirs if boundary.epoch == epoch)]
-    return min(begins) - 1 if begins else 0
+    """The same for an epoch that both claim to own: where the history ends that they had before it."""
+    known = list(theirs)
+    ends = [boundary.first_index - 1 for boundary in known if boundary.epoch == epoch]
+    mine = [boundary.first_index - 1 for boundary in log.history if boundary.epoch == epoch]
+    before = [boundary for boundary in known if boundary.epoch < epoch]
+    return min([*mine, _end_of_shared(log, before, min(ends))]) if ends else 0
+
+
+def _end_of_shared(log: DomainLog, theirs: Sequence[EpochBoundary], last_index: int) -> int:
+    """Where the last epoch that both were in ends at the one that has less of it. One number is not one epoch: without
+    a register two members may have taken it, each for itself, and then their first records differ.
+    """
+    mine = {boundary.epoch: boundary.first_index for boundary in log.history}
+    for position in range(len(theirs) - 1, -1, -1):
+        boundary = theirs[position]
+        end = log.end_of_epoch(boundary.epoch)
+        if end is None or mine.get(boundary.epoch, boundary.first_index) != boundary.first_index:
+            continue
+        own = log.digest_at(boundary.first_index) if boundary.digest else None
+        if own is None or own[1] == boundary.digest:
+            later = theirs[position + 1 :]
+            return min(end, later[0].first_index - 1 if later else last_index)
+    return 0
 
 
 def first_operation(log: DomainLog, first: int, held_from: int) -> int:

@@ -32,6 +32,9 @@ FRAME_BYTES_MAX = 2 << 20
 WINDOW_BYTES_MAX = 32 << 20
 """Bytes sent and not acknowledged; beyond it records wait in the log, where they cost nothing."""
 
+PROVEN_MAX = 50
+"""Newest epochs whose first record is named by its digest too: a point read each, where it is not in memory."""
+
 
 class Phase(Enum):
     """How far the peer has come."""
@@ -147,7 +150,12 @@ class SyncSource:
     # -- the two ways to bring the peer up ------------------------------------------------------------------------
 
     def _boundaries(self) -> list[EpochBoundary]:
-        return [EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in self.shared.log.history]
+        log = self.shared.log
+        said = [EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history]
+        for boundary in said[-PROVEN_MAX:]:
+            found = log.digest_at(boundary.first_index)
+            boundary.digest = found[1] if found is not None else b""
+        return said
 
     def _begin_full(self) -> None:
         shared = self.shared

@@ -62,12 +62,14 @@ MESSAGE_CODE_HANDOFF_NACK: MessageCode
 MESSAGE_CODE_HANDOFF_ACK: MessageCode
 
 class EpochBoundary(_message.Message):
-    __slots__ = ("epoch", "first_index")
+    __slots__ = ("epoch", "first_index", "digest")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     first_index: int
-    def __init__(self, epoch: _Optional[int] = ..., first_index: _Optional[int] = ...) -> None: ...
+    digest: bytes
+    def __init__(self, epoch: _Optional[int] = ..., first_index: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("pair", "member", "instance_id", "incarnation", "protocol_min", "protocol_max", "endpoint", "domains")
