@@ -86,6 +86,8 @@ class Link:
         """When the last session heard the peer; 0 = there was none."""
         self.why_over = ""
         """How the last session ended."""
+        self.left = False
+        """The last connection ended after the peer said that it goes away: it need not be waited for."""
         self.shut = ""
         """Why no connection is wanted; empty: one is."""
         self._waiting: dict[str, asyncio.Future[Stream]] = {}
@@ -207,6 +209,7 @@ class Link:
         self.peer.endpoint = hello.endpoint or self.peer.endpoint
         self.peer.instance_id = hello.instance_id
         self.session = session
+        self.left = False
         session.heartbeat_s = self.heartbeat_s
         self.refused = False
         self.last_refusal = ""
@@ -216,6 +219,7 @@ class Link:
             await session.run(hello)
         finally:
             self.session = None
+            self.left = session.peer_left
             self.heard_ms, self.why_over = session.heard_ms, session.why
             self._over.set()
             log.info("connection to %s is over: %s", hello.member, session.why)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _RULES = re.compile(r" \((?:see )?[PR]\d+(?:, [PR]\d+)*\)")
 """Numbers of rules help whoever reads the code, not whoever was woken up."""
 SAMPLE_S = 0.05
+LEAVE_S = 0.1
+"""Between the HELLO that says that this member goes away and the end of the connection: the peer need not wait then."""
 log = logging.getLogger("tandemq.operator")
 
 MAINTENANCE = "operator/maintenance"
@@ -154,6 +156,7 @@ class Operator:
         """At the start: an order of before still stands."""
         if self.members.node.store.get_meta(MAINTENANCE) == b"1":
             self._take_out("in maintenance since before this start")
+            self.shut_link("this member is in maintenance")
         elif self.judge is not None and self.judge.failures >= FAILURES_MAX:
             text = (
                 f"it was the failed instance {self.judge.failures} times in ten minutes: look at it, then take it back"
@@ -161,6 +164,7 @@ class Operator:
             log.error("%s: %s (tandemq pair maintenance off)", self.members.member, text)
             self.note(PairEventKind.PAIR_EVENT_KIND_FAULT, text)
             self._take_out(text)
+            self.shut_link("this member is in maintenance")
 
     async def begin_maintenance(self, reason: str) -> str:
         """Hand off what is served, then take part in nothing, durably. Returns why not; empty = done."""
@@ -175,11 +179,12 @@ class Operator:
                 return f"{domain.shared.name} is served here and cannot be handed over ({why})"
         await self.members.node.write(lambda batch: batch.meta.__setitem__(MAINTENANCE, b"1"))
         self._take_out(f"in maintenance: {reason}" if reason else "in maintenance")
+        await asyncio.sleep(LEAVE_S)
+        self.shut_link("this member is in maintenance")
         return ""
 
     def _take_out(self, reason: str) -> None:
         self.maintenance = True
-        self.shut_link("this member is in maintenance")
         for domain in self.members.node.paired():
             if domain.shared.role is Role.DIVERGED:
                 continue  # takes part in nothing as it is, and an operator must choose

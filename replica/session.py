@@ -94,6 +94,8 @@ class Session:
         self.heartbeat_s = 0.2
         self.heard_ms = monotonic_ms()
         self.why = "closed"
+        self.peer_left = False
+        """The peer said that it goes away: an operator took it out."""
         self._tasks: list[asyncio.Task[None]] = []
         self._transfers: asyncio.Queue[tuple[Domain, StartTransfer]] = asyncio.Queue()
 
@@ -168,6 +170,7 @@ class Session:
     def _on_hello(self, hello: Hello) -> None:
         now = monotonic_ms()
         known = {part.domain: part for part in hello.domains}
+        self.peer_left = bool(known) and all(part.role == Role.MAINTENANCE.value for part in hello.domains)
         for number, domain in self.node.domains.items():
             if number in known:
                 self.node.on_peer_hello(domain, known[number])

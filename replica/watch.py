@@ -101,7 +101,7 @@ class Watch:
                 if self.judge is not None:
                     self.judge.on_connected()
         self._session = session
-        if session is None and link.refused:
+        if session is None and (link.refused or link.left):
             self.detector.on_reconnect_refused(now)
         last_tick_ms, self._tick_ms = self._tick_ms, now
         reading = self.detector.on_tick(now)
@@ -116,11 +116,12 @@ class Watch:
         if not self._lost:
             self._lost = True
             how = "its port refuses connections" if link.refused else link.why_over or "it was never connected"
+            how = "an operator took it out" if link.left else how
             self.on_lost(f"{link.peer.member} counts as lost: {how}")
         if session is not None:
             session.close("the peer is silent for longer than the lost time")
         for domain in self.node.paired():
-            domain.on_lost(now, refused=link.refused, cause=link.why_over)
+            domain.on_lost(now, refused=link.refused or link.left, cause=link.why_over)
             self.node.dispatch(domain)
 
     def _look_at_disk(self, now: int) -> None:

@@ -264,6 +264,9 @@ async def test_maintenance_hands_over_outlives_a_restart_and_is_taken_back(pair:
         assert (view.maintenance, found.role) == (True, "MAINTENANCE")
         await until_role(pair, replica, "MASTER")
         await other.send(name, b"without it")
+        listed = await other.pair.ListEvents(pb.ListEventsRequest(limit=1_000), timeout=CALL_S)
+        said = [event.text for event in listed.events if event.kind == pb.PAIR_EVENT_KIND_LINK]
+        assert said[-1] == f"{master} counts as lost: an operator took it out", "nobody waits for one that said goodbye"
 
         await gone(pair, master)
         await pair.restart(master)
