@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 REASON_CHARS_MAX = 500
 WAIT_S = 5.0
 """How long an order waits for what follows from it before it answers."""
+REST_S = 0.5
+"""For further domains, once the first has followed."""
 LOOK_S = 0.02
 _VERDICTS = "20 continue, 21 assume, 22 failed instance, 23 wait, 24 peer alive"
 
@@ -194,13 +196,16 @@ class OrderHandlers:
             text = f"{self.members.member} is in maintenance; `tandemq pair maintenance off` first"
             await self._refuse(order, asked.reason, context, Reason.REASON_INVALID_STATE, text)
         verdict = Verdict(asked.verdict)
-        waiting = [d for d in self.members.node.paired() if asked.domain in ("", d.shared.name)]
+        meant = [d for d in self.members.node.paired() if asked.domain in ("", d.shared.name)]
+        waiting = [d for d in meant if not _alone(d)]
         done, text, event_id = judge.decide(asked.domain, asked.event_id, asked.verdict, asked.reason)
         goes_on = verdict in (Verdict.CONTINUE_AS_MASTER, Verdict.ASSUME_MASTERSHIP)
-        if done and goes_on and await _until(lambda: all(map(_alone, waiting))):
-            epochs = ", ".join(f"{d.shared.name} in epoch {d.shared.state.epoch}" for d in waiting)
+        if done and goes_on and await _until(lambda: any(map(_alone, waiting))):
+            # A verdict for masters leaves domains alone of which this member was replica, and the other way round.
+            await _until(lambda: all(map(_alone, waiting)), REST_S)
+            epochs = ", ".join(f"{d.shared.name} in epoch {d.shared.state.epoch}" for d in waiting if _alone(d))
             text = f"{self.members.member} serves {epochs}, alone"
-        elif done and goes_on:
+        elif done and goes_on and waiting:
             text = f"taken, and nothing followed from it yet: {waiting[0].shared.last_change}"
         facts = {"verdict": verdict.name, "event_id": event_id}
         self._journal(f"{order} {verdict.name}", asked.reason, context, text, None, facts)
@@ -262,8 +267,8 @@ def _alone(domain: Domain) -> bool:
     return domain.replication.serving and domain.shared.peer not in domain.replication.required
 
 
-async def _until(condition: Callable[[], bool]) -> bool:
-    deadline = asyncio.get_running_loop().time() + WAIT_S
+async def _until(condition: Callable[[], bool], wait_s: float = WAIT_S) -> bool:
+    deadline = asyncio.get_running_loop().time() + wait_s
     while not condition():
         if asyncio.get_running_loop().time() > deadline:
             return False

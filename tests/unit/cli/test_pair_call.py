@@ -1,0 +1,48 @@
+"""Whom an order goes to: the member that is named, the only one that can be meant, or nobody."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from tandemq.cli.failure import Failure
+from tandemq.cli.pair_call import choose
+from tandemq.cli.view import MemberView, PairView
+
+A = MemberView(name="a", endpoint="127.0.0.1:1", reachable=True)
+B = MemberView(name="b", endpoint="127.0.0.1:2", reachable=True, maintenance=True)
+B_AWAY = MemberView(name="b", endpoint="127.0.0.1:2")
+BOTH, ONE = PairView(pair="p", members=(A, B)), PairView(pair="p", members=(A, B_AWAY))
+TARGETS = "127.0.0.1:1,127.0.0.1:2"
+
+
+@pytest.mark.parametrize(
+    ("view", "target", "member", "chosen"),
+    [
+        (BOTH, None, "b", B),
+        (BOTH, TARGETS, "a", A),
+        (BOTH, "127.0.0.1:2", None, B),
+        (BOTH, "127.0.0.1:2", "a", A),
+        (ONE, None, None, A),
+        (ONE, TARGETS, None, A),
+    ],
+)
+def test_who_is_asked(view: PairView, target: str | None, member: str | None, chosen: MemberView) -> None:
+    assert choose(view, target, member) == chosen
+
+
+def test_the_only_one_that_fits_is_preferred_and_none_that_fits_is_no_preference() -> None:
+    assert choose(BOTH, None, None, prefer=lambda each: each.maintenance) == B
+    assert choose(ONE, None, None, prefer=lambda each: each.maintenance) == A
+    with pytest.raises(click.UsageError, match="--member a or b"):
+        choose(BOTH, None, None, prefer=lambda each: each.name == "c")
+
+
+def test_nobody_is_guessed() -> None:
+    with pytest.raises(click.UsageError, match="say which member is meant: --member a or b"):
+        choose(BOTH, TARGETS, None)
+    with pytest.raises(click.UsageError, match="no member is called c; there are a, b"):
+        choose(BOTH, None, "c")
+    with pytest.raises(Failure) as away:
+        choose(ONE, None, "b")
+    assert (away.value.reason, away.value.exit_code) == ("UNREACHABLE", 3)
