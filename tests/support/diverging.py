@@ -384,6 +384,38 @@ def gives_way_after_trimming() -> None:
     pair.checks.equal()
 
 
+def two_owners_at_once() -> None:
+    """Cut off from each other and from the register, each is told to go on, and both take one number. Both stop; an
+    operator keeps A's history, and B's is copied.
+    """
+    pair, _ = paired()
+    pair.disconnect()
+    pair.checks.excused = True
+    told = []
+    for member in (pair.a, pair.b):
+        member.core.replication.begin_unrecorded(frozenset({member.name}), "told to")
+        member.dispatch(member.core)
+        pair.quiesce(keep=("",), link=False)
+        told.append(Producer(pair, f"of-{member.name}"))
+        told[-1].send(member)
+        pair.quiesce(keep=("",), link=False)
+    require(all(producer.ops[0].done is not None for producer in told), "both answer alone")
+    pair.connect()
+    pair.quiesce(keep=("",))
+    roles = (pair.a.role, pair.b.role)
+    require(roles == (Role.DIVERGED, Role.DIVERGED), f"one wiped the other, or is about to: {pair.describe()}")
+    require(step_aside.give_way(pair.b.core.replication, "test") == "", "B gives way")
+    pair.b.dispatch(pair.b.core)
+    pair.settle(500)
+    require(pair.a.core.replication.force("test") == "", "A is forced")
+    pair.a.dispatch(pair.a.core)
+    pair.heal()
+    pair.checks.equal()
+    require(contents(pair.a) == [b"x/1", b"of-a/1"], "A's history stands")
+    require(any(pair.b.salvaged.values()), "what B acknowledged vanished")
+    require(not any(pair.a.salvaged.values()), "nothing of A went")
+
+
 ALL = (
     old_master_returns,
     restarts_diverged,
@@ -402,4 +434,5 @@ ALL = (
     forged_outdate,
     required_member_diverges,
     gives_way_after_trimming,
+    two_owners_at_once,
 )
