@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd demo test lint fmt types pytest bench soak interop wheel-check proto proto-check proto-lint proto-release clean
+.PHONY: help venv etcd demo test lint fmt types pytest bench bench-failover soak failover interop wheel-check proto proto-check proto-lint proto-release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,12 @@ types: $(STAMP) ## mypy, strict
 bench: $(STAMP) ## our benchmarks: one JSON line per run
 	@test -f bench/run.py || { echo "bench: bench/run.py does not exist yet" >&2; exit 1; }
 	$(BIN)/python bench/run.py
+
+bench-failover: $(STAMP) ## how long a producer waits when its master dies, freezes, is cut off or hands over (5 minutes)
+	$(BIN)/python bench/failover.py
+
+failover: $(STAMP) ## twenty kills, twenty handoffs, and faults of every kind in a row, under load (4 minutes)
+	$(BIN)/python -m pytest tests/integration/test_series.py -m long -v
 
 soak: $(STAMP) ## random kills and pauses of real members under load (4 minutes)
 	$(BIN)/python -m pytest tests/integration/test_soak.py -m long -v

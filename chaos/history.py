@@ -74,7 +74,7 @@ class Seen(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What the register said."""
+    """What the register said. `asked_s` is 0 when it said so by itself, at some time before `at_s`."""
 
     asked_s: float
     at_s: float

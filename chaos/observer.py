@@ -51,7 +51,8 @@ class Observer:
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Looks at everybody every 50 ms; a process that does not answer delays no other look."""
-        looks: list[tuple[str, Look]] = [(self._cluster.witness_endpoint, self._read_register)]
+        witness = self._cluster.witness_endpoint
+        looks: list[tuple[str, Look]] = [(witness, self._read_register), (witness, self._watch_register)]
         for name in self._cluster.members:
             looks += [(self._cluster.endpoint(name), look) for look in (self._see(name), self._ask)]
         tasks = [asyncio.create_task(self._again(endpoint, look)) for endpoint, look in looks]
@@ -117,7 +118,15 @@ class Observer:
         asked_s = self.now_s
         stub = witness_grpc.WitnessServiceStub(channel)
         request = witness.GetRegisterRequest(pair=self._cluster.pair, domain=DOMAIN)
-        register = (await stub.GetRegister(request, timeout=ANSWER_S)).register
+        self._record(asked_s, (await stub.GetRegister(request, timeout=ANSWER_S)).register)
+
+    async def _watch_register(self, channel: grpc.aio.Channel) -> None:
+        """Every change, also one that is in force for less time than lies between two looks."""
+        stub = witness_grpc.WitnessServiceStub(channel)
+        async for response in stub.WatchRegister(witness.WatchRegisterRequest(pair=self._cluster.pair, domain=DOMAIN)):
+            self._record(0.0, response.register)  # true at some time before now: nobody asked
+
+    def _record(self, asked_s: float, register: witness.Register) -> None:
         committed = register.state == witness.REGISTER_STATE_COMMITTED
         in_sync = tuple(register.in_sync_set)
         self._history.recorded.append(

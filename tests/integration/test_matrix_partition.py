@@ -6,13 +6,15 @@ import asyncio
 import time
 from pathlib import Path
 
+import grpc
+import grpc.aio
 import pytest
 
 from chaos.cluster import WITNESS
 from chaos.network import Wire
 from tandemq.config import Limits
 from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, pair, refuses, role, under_load
-from tests.integration.support import raw_to
+from tests.integration.support import raw_to, refused, until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
@@ -106,3 +108,43 @@ async def test_the_arbiter_is_cut_off_from_both(tmp_path: Path) -> None:
         cluster.network.heal([Wire(name, WITNESS) for name in cluster.members])
         async with raw_to(cluster.endpoint("a")) as [member]:
             assert (await member.send(ASIDE, b"x")).header.copies == 2
+
+
+async def test_slow_link(tmp_path: Path) -> None:
+    """Delay makes it slow and changes nothing; a wire too narrow for the load is a lost peer, and heals."""
+    async with pair(tmp_path) as cluster, under_load(cluster, padding=bytes(2000)) as load:
+        cluster.network.delay("a", "b", 0.1)
+        await load.goes_on(200)
+        view = await cluster.status()
+        assert {(d.role, d.epoch) for m in view.members for d in m.domains} == {("MASTER", 1), ("REPLICA", 1)}
+        assert {ack.copies for ack in load.history.acked} == {2}
+        cluster.network.throttle("a", "b", 20_000)
+        await becomes_solo(cluster)
+        await load.goes_on()
+        cluster.network.heal()
+        await cluster.wait_ready()
+
+
+async def test_store_full_replica(tmp_path: Path) -> None:
+    """The replica says that it is full before a commit could fail there: sending is refused, consuming frees both."""
+    small = {"b": {"limits": Limits(map_bytes=16 << 20)}}
+    async with pair(tmp_path, settings=small) as cluster, raw_to(*cluster.endpoints) as [a, b]:
+        sent = 0
+        with refused("STORAGE_FULL", grpc.StatusCode.RESOURCE_EXHAUSTED):
+            while sent < 200:
+                await a.send(ASIDE, b"x" * 100_000)
+                sent += 1
+        assert 60 < sent < 170
+        view = await cluster.wait_ready()
+        assert {d.epoch for m in view.members for d in m.domains} == {1}, "nobody had to go"
+        for _ in range(sent):
+            assert await b.take(ASIDE) == [b"x" * 100_000]
+
+        async def room() -> bool:
+            try:
+                return (await a.send(ASIDE, b"again")).header.copies == 2
+            except grpc.aio.AioRpcError as error:
+                assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, error  # noqa: PT017
+                return False
+
+        await until(room, "room again")

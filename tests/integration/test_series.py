@@ -6,10 +6,13 @@ long: `make failover`.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import random
 from functools import partial
 from pathlib import Path
 
+import grpc.aio
 import pytest
 
 from chaos import nemesis
@@ -128,3 +131,20 @@ async def _hurt(cluster: Cluster, load: Workload, kind: str, name: str, other: s
             await load.goes_on(20)
             cluster.spawn("witness")
             await cluster.wait_answers("witness")
+
+
+@pytest.mark.timeout(120)
+async def test_a_crash_in_the_middle_of_a_handoff(tmp_path: Path) -> None:
+    """Either member dies a few milliseconds after the order, so at any step of it: never two masters, nothing lost."""
+    draw = random.Random(5)
+    async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
+        for number in range(8):
+            master, replica = await roles(cluster)
+            order = asyncio.create_task(hand_over(cluster, load, master))
+            await asyncio.sleep(draw.uniform(0.001, 0.012))
+            await nemesis.kill(cluster, victim := (master, replica)[number % 2])
+            with contextlib.suppress(grpc.aio.AioRpcError):  # it died with the answer
+                await order
+            await load.goes_on(20)
+            await cluster.restart(victim)
+            await cluster.wait_ready()

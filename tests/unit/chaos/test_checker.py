@@ -31,8 +31,8 @@ def clean() -> History:
     history.answered += [Answered(1.0, 1.1, "a", 1), Answered(1.9, 2.25, "b", 2), Answered(3.0, 3.1, "b", 2)]
     history.recorded += [
         Recorded(0.9, 1.0, 3, 1, "a", ("a", "b"), committed=True),
-        Recorded(2.2, 2.3, 5, 2, "b", ("b",), committed=True),
-        Recorded(4.2, 4.3, 6, 2, "b", ("a", "b"), committed=True),
+        Recorded(2.2, 2.3, 4, 2, "b", ("b",), committed=True),
+        Recorded(4.2, 4.3, 5, 2, "b", ("a", "b"), committed=True),
     ]
     history.seen += [
         seen(1.0, "a", "MASTER", 1),
@@ -55,6 +55,13 @@ def test_what_was_under_way_may_be_acknowledged_on_one_copy_by_the_solo_epoch() 
     assert checker.broken(history) == {}
 
 
+def test_a_record_that_was_not_seen_may_be_the_one_that_is_missing() -> None:
+    history = clean()
+    _one_copy_and_nobody_is_alone(history)
+    history.recorded[2] = history.recorded[2]._replace(version=9)
+    assert checker.broken(history) == {}
+
+
 def test_an_empty_history_breaks_nothing_but_that_it_ends_whole() -> None:
     assert list(checker.broken(History())) == ["it_ends_whole"]
 
@@ -68,7 +75,7 @@ def _two_say_they_are_master(history: History) -> None:
 
 
 def _the_register_names_another(history: History) -> None:
-    history.recorded.append(Recorded(4.4, 4.5, 7, 2, "a", ("a", "b"), committed=True))
+    history.recorded.append(Recorded(4.4, 4.5, 6, 2, "a", ("a", "b"), committed=True))
 
 
 def _an_epoch_falls(history: History) -> None:
@@ -119,11 +126,11 @@ def _one_copy_and_nobody_is_alone(history: History) -> None:
 
 def _one_copy_of_an_older_epoch_before_it_is_recorded(history: History) -> None:
     history.acked[1] = replace(history.acked[1], copies=1)
-    history.recorded.insert(1, Recorded(1.7, 1.8, 4, 1, "a", ("a", "b"), committed=True))
+    history.recorded.insert(1, Recorded(1.7, 1.8, 3, 1, "a", ("a", "b"), committed=True))
 
 
 def _one_copy_before_it_is_recorded(history: History) -> None:
-    history.recorded.insert(1, Recorded(2.35, 2.4, 4, 1, "a", ("a", "b"), committed=True))
+    history.recorded.insert(1, Recorded(2.35, 2.4, 3, 1, "a", ("a", "b"), committed=True))
 
 
 def _a_stale_copy_serves(history: History) -> None:
