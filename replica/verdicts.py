@@ -7,7 +7,7 @@ do is judged anew each time it is looked at, because the authority may have come
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from failover.classifier import Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
@@ -19,6 +19,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from replica.shared import Shared
 
+BY_AUTHORITY = "authority"
 NOT_ASKED = Ruling(Effect.WAIT, "nobody has been asked yet")
 
 
@@ -92,11 +93,13 @@ class Verdicts:
         self.asked[kind] = now_ms
         if self.policy.by_authority and kind is not EventKind.LOCAL_FAULT:
             self.kind, self.answered_ms = kind, now_ms
-            verdict = Verdict.CONTINUE_AS_MASTER if self._role() in MASTERS else Verdict.ASSUME_MASTERSHIP
-            self.answer = Answer("", self.generation, verdict, "the register decides", by="authority")
+            self.answer = Answer("", self.generation, self._by_role(), "the register decides", by=BY_AUTHORITY)
             if not self.policy.shadow:
                 return
         self.shared.effects.append(AskVerdict(kind, self.generation, self.facts(), cause))
+
+    def _by_role(self) -> Verdict:
+        return Verdict.CONTINUE_AS_MASTER if self._role() in MASTERS else Verdict.ASSUME_MASTERSHIP
 
     def _role(self) -> Role:
         return self.shared.role if self.shared.role in MASTERS else self.role_at_loss
@@ -138,6 +141,9 @@ class Verdicts:
 
     def _rule(self, answer: Answer, kind: EventKind, *, connected: bool, readable: bool) -> Ruling:
         policy = self.policy
+        if policy.by_authority and answer.by == BY_AUTHORITY and answer.verdict is not None:
+            # Whoever lost its peer in the middle of a claim is master by now: the register decides that as well.
+            answer = replace(answer, verdict=self._by_role())
         now = Situation(
             kind=kind,
             link_generation=self.generation,

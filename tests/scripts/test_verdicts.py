@@ -274,3 +274,28 @@ def test_an_operator_s_wrong_word_loses_against_the_register_and_ends_in_diverge
     later = x.send(pair.a)
     pair.settle(100)
     assert later.done is not None
+
+
+def test_a_peer_that_dies_while_both_are_being_claimed_is_left_behind() -> None:
+    """Found by kills in the middle of a handoff. It was asked for as PROBE ("assume"); the claim of both was done a
+    moment later, and the master that it made was refused its own verdict, for half a minute.
+    """
+    pair, x = paired()
+    pair.crash(pair.a)
+    pair.crash(pair.b)
+    pair.a.start()
+    pair.b.start()
+    pair.connect()
+    pair.quiesce(keep=("commit",))
+    assert pair.has_call(pair.a, "commit")
+    assert pair.a.role is Role.PROBE
+    pair.crash(pair.b)
+    pair.a.lost(refused=True)
+    pair.quiesce()
+    pair.a.lost(refused=True)
+    pair.settle(2_000)
+    assert pair.a.role is Role.MASTER
+    assert pair.register.in_sync_set == {"a"}
+    sent = x.send(pair.a)
+    pair.settle()
+    assert sent.done is not None
