@@ -198,9 +198,12 @@ class Replication(Following):
         return ""
 
     def _watch_progress(self, now_ms: int) -> None:
-        """A peer that is connected, beats, and does not come a step further holds everybody up (4.11, slow peer)."""
+        """A peer that is there, again and again, and does not come a step further holds everybody up (4.11, slow peer).
+
+        Also one whose connection breaks before each transfer ends: it is never lost for long enough, and never in step.
+        """
         shared = self.shared
-        owed = self._is_synced() and shared.commit_index < shared.log.last_index
+        owed = shared.peer in self.required and shared.commit_index < shared.log.last_index
         if not owed or shared.commit_index != self.progress[0]:
             self.progress = (shared.commit_index, now_ms)
             self.verdicts.asked.pop(EventKind.PEER_SLOW, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,8 @@ from chaos.workload import Workload
 from tandemq.cli.view import DomainView
 from tandemq.errors import TandemqError, from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pb
-from tests.integration.support import CALL_S, member_view, raw_to, stopped_at_end, until
+from tandemq.v1 import queue_service_pb2 as service
+from tests.integration.support import CALL_S, member_view, new_id, raw_to, stopped_at_end, until
 
 AWAY = grpc.StatusCode.UNAVAILABLE
 ASIDE = "aside"  # a queue beside the load
@@ -79,9 +81,10 @@ async def status(cluster: Cluster, name: str) -> pb.MemberStatus:
 
 async def refuses(cluster: Cluster, name: str) -> TandemqError:
     """A message that is sent to this member is not acknowledged; what it says instead."""
-    async with raw_to(cluster.endpoint(name)) as [member]:
+    request = service.EnqueueRequest(queue=ASIDE, request_id=new_id(), messages=[{"payload": b"never"}])
+    async with raw_to(cluster.endpoint(name)) as [member], asyncio.timeout(CALL_S):
         with pytest.raises(grpc.aio.AioRpcError) as info:
-            await member.send(ASIDE, b"never")
+            await member.queue.Enqueue(request)  # with a deadline it would be parked for that long
     error = from_rpc_error(info.value)
     assert info.value.code() is AWAY, error
     return error

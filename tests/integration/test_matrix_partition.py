@@ -6,15 +6,13 @@ import asyncio
 import time
 from pathlib import Path
 
-import grpc
-import grpc.aio
 import pytest
 
 from chaos.cluster import WITNESS
 from chaos.network import Wire
-from tandemq.config import Limits
-from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, pair, refuses, role, under_load
-from tests.integration.support import raw_to, refused, until
+from tandemq.config import Failover, Limits
+from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, pair, refuses, role, state, under_load
+from tests.integration.support import raw_to
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
@@ -111,8 +109,9 @@ async def test_the_arbiter_is_cut_off_from_both(tmp_path: Path) -> None:
 
 
 async def test_slow_link(tmp_path: Path) -> None:
-    """Delay makes it slow and changes nothing; a wire too narrow for the load is a lost peer, and heals."""
-    async with pair(tmp_path) as cluster, under_load(cluster, padding=bytes(2000)) as load:
+    """Delay makes it slow and changes nothing; on a wire too narrow for the load the master goes on alone."""
+    slow = Failover(slow_peer_ms=3000)
+    async with pair(tmp_path, failover=slow) as cluster, under_load(cluster, padding=bytes(2000)) as load:
         cluster.network.delay("a", "b", 0.1)
         await load.goes_on(200)
         view = await cluster.status()
@@ -126,25 +125,17 @@ async def test_slow_link(tmp_path: Path) -> None:
 
 
 async def test_store_full_replica(tmp_path: Path) -> None:
-    """The replica says that it is full before a commit could fail there: sending is refused, consuming frees both."""
+    """It cannot write what it gets: a peer that makes no progress. The master goes on alone and says so."""
     small = {"b": {"limits": Limits(map_bytes=16 << 20)}}
-    async with pair(tmp_path, settings=small) as cluster, raw_to(*cluster.endpoints) as [a, b]:
-        sent = 0
-        with refused("STORAGE_FULL", grpc.StatusCode.RESOURCE_EXHAUSTED):
-            while sent < 200:
-                await a.send(ASIDE, b"x" * 100_000)
-                sent += 1
-        assert 60 < sent < 170
-        view = await cluster.wait_ready()
-        assert {d.epoch for m in view.members for d in m.domains} == {1}, "nobody had to go"
-        for _ in range(sent):
-            assert await b.take(ASIDE) == [b"x" * 100_000]
-
-        async def room() -> bool:
-            try:
-                return (await a.send(ASIDE, b"again")).header.copies == 2
-            except grpc.aio.AioRpcError as error:
-                assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED, error  # noqa: PT017
-                return False
-
-        await until(room, "room again")
+    slow = Failover(slow_peer_ms=1500)
+    async with pair(tmp_path, settings=small, failover=slow) as cluster, raw_to(cluster.endpoint("a")) as [a]:
+        copies = [(await a.send(ASIDE, b"x" * 100_000)).header.copies for _ in range(200)]
+        assert copies == sorted(copies, reverse=True), "first on both, then on one"
+        assert 60 < copies.count(2) < 180
+        assert "the store is full" in cluster.children["b"].log.read_text()
+        view = await cluster.status()
+        assert view.masters() == ["a"]
+        main = await state(cluster, "a")
+        assert main is not None
+        assert (main.epoch, main.in_sync_set) == (2, ("a",))
+        assert len(await a.take(ASIDE, 10)) == 10

@@ -299,3 +299,28 @@ def test_a_peer_that_dies_while_both_are_being_claimed_is_left_behind() -> None:
     sent = x.send(pair.a)
     pair.settle()
     assert sent.done is not None
+
+
+def test_a_peer_that_connects_again_and_again_and_is_never_in_step_is_left_behind() -> None:
+    """Found on a wire too narrow for the load: each connection broke under the first records, none was away for the
+    lost time, and nothing was acknowledged for good.
+    """
+    pair, x = paired()
+    pair.disconnect()
+    sent = x.send(pair.a)
+    for _ in range(40):
+        pair.connect()
+        pair.a.pump()
+        pair.tick(300)
+        pair.disconnect()
+        pair.tick(100)
+        for member in pair.up:
+            if member.writing is not None or not member.group.empty:
+                member.commit()
+        for call in list(pair.calls):
+            pair.answer(call)
+    assert sent.done is not None
+    assert sent.done.copies == 1
+    assert pair.register.in_sync_set == {"a"}
+    pair.heal()
+    check_contents(pair, [x])
