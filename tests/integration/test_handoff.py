@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from tandemq.v1 import pair_service_pb2 as pb
 from tests.integration.support import Raw, gone, raw_to, refused, roles, until
 from tests.support import script
 
+PARK_S = 4.0  # less than a member parks a call that has no deadline of its own
 COOLDOWN_MS = 60_000  # so that "a moment ago" does not depend on how fast this machine is
 
 
@@ -93,6 +95,58 @@ async def test_script(name: str, tmp_path: Path) -> None:
     async with pair_in(tmp_path) as (cluster, members):
         await members["a"].create("q")
         await script.run(name, SCRIPTS[name], RealProcesses(cluster, members))
+
+
+async def test_single_calls_and_consumers_notice_nothing(tmp_path: Path) -> None:
+    """Ruling 10: whoever is attached to either member goes on, during handoff after handoff, without an error of ours.
+
+    A call that one member has sent on to the other is answered although that one stops being master meanwhile.
+    """
+    async with pair_in(tmp_path) as (_, members):
+        await members["a"].create("q")
+        moving = True
+        sent: list[bytes] = []
+        taken: list[bytes] = []
+
+        async def send_at(name: str) -> None:
+            number = 0
+            while moving:
+                payload = f"{name}/{number}".encode()
+                reply = await members[name].send("q", payload, min_copies=2)
+                assert reply.header.copies == 2
+                sent.append(payload)
+                number += 1
+
+        async def take_at(name: str) -> None:
+            while moving or len(taken) < len(sent):
+                taken.extend(await members[name].take("q", 10))
+
+        async with asyncio.TaskGroup() as clients:
+            for name in members:
+                clients.create_task(send_at(name))
+            clients.create_task(take_at("b"))
+            for number in range(6):
+                reply = await hand_over(members["ab"[number % 2]])
+                assert reply.done, reply
+            moving = False
+        assert sorted(taken) == sorted(sent)
+
+
+async def test_a_receive_that_waits_follows_the_mastership(tmp_path: Path) -> None:
+    """Sent on to the master, which then is none: it is given back at once, not when its time there is over."""
+    async with pair_in(tmp_path) as (_, members):
+        await members["a"].create("q")
+        await members["a"].create("other")
+        waiting = asyncio.create_task(members["b"].receive("q", wait={"seconds": 9}))
+        for payload in (b"1", b"2", b"3"):  # sent on after it, over the same channel
+            await members["a"].send("other", payload)
+            assert await members["b"].take("other") == [payload]
+        assert (await hand_over(members["a"])).done
+        began = time.monotonic()
+        await members["a"].send("q", b"one")
+        got = await waiting
+        assert [message.message.payload for message in got.messages] == [b"one"]
+        assert time.monotonic() - began < PARK_S
 
 
 async def test_an_orderly_stop_hands_over_first(tmp_path: Path) -> None:
