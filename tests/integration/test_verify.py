@@ -129,3 +129,30 @@ async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path
             assert await whole(client)  # the good copy was not thrown away
             events = (await b.pair.ListEvents(pb.ListEventsRequest())).events
             assert [event for event in events if event.kind == pb.PAIR_EVENT_KIND_FAULT and "hand off" in event.text]
+
+
+async def test_a_replica_takes_everything_anew_when_it_is_told_to(tmp_path: Path) -> None:
+    async with pair_with(tmp_path, "b") as (cluster, manager, client):
+        members = manager._members
+        assert members is not None
+        shared = members.by_name[MAIN].shared
+        async with raw_to(*(cluster.config(name).endpoint for name in ("a", "b"))) as (a, b):
+            assert await refusal(a.pair.Resync(pb.ResyncRequest(full=True))) == "INVALID_STATE"
+            generation = shared.generation
+            assert (await b.pair.Resync(pb.ResyncRequest(full=True, reason="test"))).done
+
+            async def anew() -> bool:
+                return shared.generation > generation and await whole(client)
+
+            await until(anew, "b took everything")
+            assert (await compared(a))[-1].equal
+
+            epoch = shared.state.epoch
+            strange = await b.pair.Outdate(pb.OutdateRequest(by_member="z", epoch=epoch + 9, pair="pair"))
+            stale = await b.pair.Outdate(pb.OutdateRequest(by_member="a", epoch=epoch - 1, pair="pair"))
+            serving = await a.pair.Outdate(pb.OutdateRequest(by_member="b", epoch=epoch + 9, pair="pair"))
+            assert [strange.done, stale.done, serving.done] == [False, False, False]
+            assert await whole(client)
+            assert (await b.pair.Outdate(pb.OutdateRequest(by_member="a", epoch=epoch, pair="pair"))).done
+            await until(lambda: whole(client), "b was brought back by a transfer")
+            assert (await compared(a))[-1].equal
