@@ -82,21 +82,23 @@ def explain(events: Sequence[Happening], view: PairView, domain: str, now_ms: in
 def _what(change: Happening, recent: list[Happening], view: PairView) -> tuple[str, str]:
     me, facts = change.member, change.facts
     peer = next((each.name for each in view.members if each.name != me), "the other member")
+    witness = next((each.authority for each in view.members if each.authority), "register")
+    cause, decision = _cause(change, recent, peer), _decision(recent, change, witness)
     match facts.get("to"):
         case "PROBE":
-            return f"{me} stopped serving {change.domain}, {_cause(change, recent, peer)}", _decision(recent, change)
+            return f"{me} stopped serving {change.domain}, {cause}", _decision(recent, change, witness)
         case "MASTER_SUSPENDED":
-            return f"{me} stopped acknowledging, {_cause(change, recent, peer)}", _decision(recent, change)
+            return f"{me} stopped acknowledging, {cause}", decision
         case "DIVERGED":
             return f"{me} found that it and {peer} have different histories: {facts.get('reason', '')}", ""
         case "MAINTENANCE":
             return f"{me} was taken out of the pair: {facts.get('reason', '')}", _order(recent)
         case "FAILED":
-            return f"{me} ended itself: {facts.get('reason', '')}", _decision(recent, change)
+            return f"{me} ended itself: {facts.get('reason', '')}", decision
         case _:
             pass
     did = f"{me} went on alone as master" if _was_master(recent, change.domain) else f"{me} became master"
-    return f"{did} in epoch {change.epoch}, {_cause(change, recent, peer)}", _decision(recent, change)
+    return f"{did} in epoch {change.epoch}, {cause}", decision
 
 
 def _was_master(recent: list[Happening], domain: str) -> bool:
@@ -124,8 +126,8 @@ def _cause(change: Happening, recent: list[Happening], peer: str) -> str:
     return f"because {reason}" if reason else f"for a reason that {peer} may know"
 
 
-def _decision(recent: list[Happening], change: Happening) -> str:
-    """Who decided, on what evidence."""
+def _decision(recent: list[Happening], change: Happening, witness: str) -> str:
+    """Who decided, on what evidence. `witness` is who keeps the register, `none` when only the members do."""
     order, verdict = _last(recent, "OPERATOR"), _last(recent, "VERDICT", change.domain)
     claim = next((e for e in reversed(recent) if e.kind == "AUTHORITY" and e.facts.get("step") == "commit"), None)
     recorded = claim is not None and claim.epoch == change.epoch and claim.facts.get("outcome") == "done"
@@ -140,7 +142,7 @@ def _decision(recent: list[Happening], change: Happening) -> str:
     elif order is not None and order.facts.get("order", "").startswith("decide"):
         said = f"An operator decided it: {order.facts.get('reason', '')}."
     if recorded and change.facts.get("to") == "MASTER":
-        return f"{said} The register agreed and holds epoch {change.epoch}.".strip()
+        return said if witness == "none" else f"{said} The {witness} agreed and holds epoch {change.epoch}.".strip()
     if change.facts.get("to") in ("MASTER_SUSPENDED", "PROBE") and not said and verdict is not None:
         return f"No decision was taken: {verdict.facts.get('why', '').split('. ')[0]}."
     return said

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tandemq.cli.explain import BEFORE_MS, Happening, ago, explain
 from tandemq.cli.view import DomainView, MemberView, PairView
@@ -188,6 +189,19 @@ def handed_over() -> Log:
 )
 def test_the_last_change_in_words(log: Log, seen: PairView, text: str) -> None:
     assert told(log, seen) == text
+
+
+@pytest.mark.parametrize(
+    ("authority", "said"),
+    [
+        ("witness", "The witness agreed and holds epoch 2."),
+        ("etcd", "The etcd agreed and holds epoch 2."),
+        ("none", ""),
+    ],
+)
+def test_who_keeps_the_register_is_named_and_the_members_own_is_not(authority: str, said: str) -> None:
+    seen = view(*(structs.replace(each, authority=authority) for each in B_FIRST.members))
+    assert explain(takeover().events, seen, "main", NOW).who == said
 
 
 def test_a_classifier_is_named_with_what_it_said() -> None:
