@@ -53,6 +53,18 @@ def answers_before_it_is_written(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replication, "_record_solo", record_solo)
 
 
+def publish_before_it_is_written(patch: pytest.MonkeyPatch) -> None:
+    original = Replication._publish
+
+    def publish(self: Replication, register: Any) -> None:
+        state, recording = self.shared.state, self.recording
+        solo_since, state.solo_since, self.recording = state.solo_since, 0, 0
+        original(self, register)
+        state.solo_since, self.recording = solo_since, recording
+
+    patch.setattr(Replication, "_publish", publish)
+
+
 @pytest.mark.parametrize(
     ("story", "remove", "breaks"),
     [
@@ -63,6 +75,7 @@ def answers_before_it_is_written(patch: pytest.MonkeyPatch) -> None:
         (diverging.full_transfer_wipes, no_copy, "vanished"),
         (diverging.dies_before_the_cut, no_copy, "copied first"),
         (diverging.epoch_without_entries, every_epoch_counts, "not a pair"),
+        (diverging.unanswered_tail_after_rejoin, publish_before_it_is_written, "and yet"),
         (diverging.died_before_it_was_written, answers_before_it_is_written, "nobody will know"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

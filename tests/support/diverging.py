@@ -416,6 +416,44 @@ def two_owners_at_once() -> None:
     require(not any(pair.a.salvaged.values()), "nothing of A went")
 
 
+def unanswered_tail_after_rejoin() -> None:
+    """A was alone; B is in step again. A dies before it is on disk that nothing is alone any more, with an operation on
+    disk that nobody was told of: B must not be named yet, or the cut of that operation would look like a loss.
+    """
+    pair, x = paired()
+    solo(pair, pair.a)
+    pair.b.start()
+    pair.connect()
+    for _ in range(1000):
+        if pair.wires["b"] and pair.wires["b"][0].HasField("open_ack"):
+            break
+        if not (pair.deliver(pair.a) or pair.deliver_transfer(pair.a)):
+            pair.b.commit()
+            while pair.b.rebuilds:
+                pair.b.rebuilt()
+            pair.b.pump()
+            if not (pair.wires["b"] and pair.wires["b"][0].HasField("open_ack")):
+                pair.deliver(pair.b)
+                pair.a.commit()
+                for call in list(pair.calls):
+                    pair.answer(call)
+    assert pair.wires["b"][0].HasField("open_ack"), pair.describe()
+    op = x.send(pair.a)
+    pair.a.write()
+    pair.deliver(pair.b)
+    for call in list(pair.calls):
+        pair.answer(call)
+    pair.crash(pair.a, written=True)
+    pair.b.lost(refused=True)
+    pair.settle(1000)
+    require(op.done is None, "nobody was told")
+    pair.a.start()
+    pair.connect()
+    pair.settle(2000)
+    require(Role.DIVERGED not in (pair.a.role, pair.b.role), f"nothing was lost, and yet: {pair.describe()}")
+    ends_well(pair, x)
+
+
 ALL = (
     old_master_returns,
     restarts_diverged,
@@ -435,4 +473,5 @@ ALL = (
     required_member_diverges,
     gives_way_after_trimming,
     two_owners_at_once,
+    unanswered_tail_after_rejoin,
 )
