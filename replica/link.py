@@ -16,6 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
+from replica.node import monotonic_ms
 from replica.session import PeerRefused, Session, check_hello
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer, PeerServiceStub
@@ -31,6 +32,8 @@ log = logging.getLogger("tandemq.link")
 REDIAL_S = 0.1
 HELLO_TIMEOUT_S = 2.0
 PROBE_TIMEOUT_S = 0.3
+TWIN_ALIVE_MS = 500
+"""Heard within this time a session is not one that a dead process left behind."""
 FRAME_BYTES_MAX = 32 << 20
 """A frame of records (2 MiB) plus one whole batch of the largest size, with room."""
 
@@ -63,6 +66,7 @@ class PeerInfo:
     address: str
     endpoint: str = ""
     instance_id: str = ""
+    incarnation: int = 0
 
 
 class Link:
@@ -175,6 +179,7 @@ class Link:
         if self.shut:
             raise PeerRefused(Reason.REASON_DRAINING, self.shut)
         if self.session is not None:
+            self._check_twin(self.session, first.hello)
             self.session.close("the peer has opened a new connection")
         async with self._accepting:  # the old session has said that it is over before the new one begins
             loop = asyncio.get_running_loop()
@@ -186,6 +191,15 @@ class Link:
             except TimeoutError:
                 return
             await self._run_session(Session(self.node, data, beat, transfer), first.hello)
+
+    def _check_twin(self, session: Session, hello: Hello) -> None:
+        """Refuse a second process of the peer's name while the first one lives: it runs on a copy of its directory."""
+        if hello.incarnation != self.peer.incarnation and monotonic_ms() - session.heard_ms < TWIN_ALIVE_MS:
+            text = (
+                f"start {self.peer.incarnation} of {self.peer.member} is connected and lives, the caller is start "
+                f"{hello.incarnation}; was its data directory copied? Stop one of the two, and empty its directory"
+            )
+            raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
 
     async def lend(self, kind: str, stream: Stream) -> None:
         """A Heartbeat or Transfer stream of the connection that is being accepted; returns when the session is over."""
@@ -207,7 +221,7 @@ class Link:
 
     async def _run_session(self, session: Session, hello: Hello) -> None:
         self.peer.endpoint = hello.endpoint or self.peer.endpoint
-        self.peer.instance_id = hello.instance_id
+        self.peer.instance_id, self.peer.incarnation = hello.instance_id, hello.incarnation
         self.session = session
         self.left = False
         session.heartbeat_s = self.heartbeat_s

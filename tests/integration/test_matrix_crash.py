@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from chaos import nemesis
 from chaos.cluster import Cluster
 from tandemq.cli.view import PairView
-from tandemq.config import Limits
-from tests.integration.matrix import ASIDE, NO_MASTER, becomes, pair, refuses, role, state, under_load
+from tandemq.config import Limits, member_ports, to_toml
+from tandemq.v1 import common_pb2
+from tests.integration.matrix import ASIDE, NO_MASTER, becomes, pair, refuses, role, state, status, under_load
 from tests.integration.support import raw_to, sdk, still_serves, until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
@@ -148,6 +150,43 @@ async def test_an_empty_disk_is_never_promoted(tmp_path: Path) -> None:
         cluster.spawn("a")
         await cluster.wait_for(PairView.equal, "whole and equal")
         assert await b.take(ASIDE, 10) == [b"kept"]
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+async def test_a_copy_of_a_data_directory_is_started_beside_the_original(tmp_path: Path, name: str) -> None:
+    """Same instance, other start. Two claimed in one name and took turns, until the peer refused the second one."""
+    async with pair(tmp_path / "pair") as cluster, under_load(cluster) as load:
+        await nemesis.kill(cluster, name)
+        nemesis.copy(cluster, name, tmp_path / "copy" / name)
+        cluster.spawn(name)
+        await cluster.wait_ready()
+        twin = Cluster(tmp_path / "copy")
+        ports = member_ports(twin.base_port, "ab".index(name))
+        listen = {f"listen_{what}": f"127.0.0.1:{getattr(ports, what)}" for what in ("client", "peer", "http")}
+        directory = str(nemesis.directory(twin, name))
+        config = msgspec.structs.replace(cluster.config(name), data_dir=directory, **listen)
+        twin.config_file(name).write_text(to_toml(config))
+        try:
+            twin.spawn(name)
+            await twin.wait_answers(name)
+            await until(lambda: _has_no_vote(twin, name), "its copy is STALE")
+            if name == "b":  # the one that dials
+                await until(lambda: _says(twin, name, "was its data directory copied"), "it is refused, and says so")
+            await load.goes_on(300)
+            assert await _has_no_vote(twin, name)
+        finally:
+            await nemesis.kill(twin, name)
+        await cluster.wait_ready()
+
+
+async def _has_no_vote(twin: Cluster, name: str) -> bool:
+    # Asked directly: a view of the pair knows one member by each name.
+    [main] = [domain for domain in (await status(twin, name)).domains if domain.name == "main"]
+    return (main.role, main.data_state) == (common_pb2.ROLE_PROBE, common_pb2.DATA_STATE_STALE)
+
+
+async def _says(cluster: Cluster, name: str, words: str) -> bool:
+    return words in cluster.children[name].log.read_text()
 
 
 # -- after it ----------------------------------------------------------------------------------------------------------
