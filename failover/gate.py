@@ -23,9 +23,10 @@ order in which they are tried; the first that fits decides:
     20, 21                          authority is away; operator or proof          CLAIM_UNRECORDED
     20, 21                          authority is away; neither                    WAIT
     20, 21                          no authority; operator or proof, or class A   CLAIM
-    20, 21                          no authority; class B or C, not accepted      WAIT
-    20, 21                          no authority; class B or C, too many changes  WAIT
-    20, 21                          no authority; class B or C, accepted          CLAIM
+                                    with a lease
+    20, 21                          no authority; no proof, not accepted          WAIT
+    20, 21                          no authority; no proof, too many changes      WAIT
+    20, 21                          no authority; no proof, accepted              CLAIM
 """
 
 from __future__ import annotations
@@ -148,7 +149,9 @@ def _second_signature(answer: Answer, now: Situation) -> tuple[Effect, str]:
         if proven:
             return Effect.CLAIM_UNRECORDED, f"the authority is away; {answer.evidence.value}: {answer.reason}"
         return Effect.WAIT, BOTH_AWAY
-    if proven or now.safety is SafetyClass.A:
+    # A class is what a classifier says of itself; without an authority only evidence makes an answer of class A one.
+    leased = answer.evidence is Evidence.LEASE and now.safety is SafetyClass.A
+    if proven or leased:
         return Effect.CLAIM, answer.reason or "proven"
     if not now.accept_unproven:
         return Effect.WAIT, f"the classifier is of class {now.safety.value}; {UNPROVEN}"

@@ -52,7 +52,8 @@ def test_what_lets_a_member_claim(rulings: list[tuple[Answer, Situation, Ruling]
         assert not now.paused or answer.evidence is Evidence.OPERATOR
         assert now.kind not in (EventKind.DIVERGENCE, EventKind.PREFLIGHT)
         second = (now.has_authority and now.authority_readable) or answer.evidence in PROOF
-        second |= not now.has_authority and (now.safety is SafetyClass.A or (now.accept_unproven and not now.flapping))
+        leased = answer.evidence is Evidence.LEASE and now.safety is SafetyClass.A
+        second |= not now.has_authority and (leased or (now.accept_unproven and not now.flapping))
         assert second, (answer, now, "one signature is not enough")
         assert (ruling.effect is Effect.CLAIM_UNRECORDED) == (now.has_authority and not now.authority_readable)
 
