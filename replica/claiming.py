@@ -48,6 +48,8 @@ class Claiming(Commit):
         self.failures = 0
         self.not_before_ms = 0
         self.now_ms = 0
+        self.progress = (0, 0)
+        """(commit index, when it moved or nothing was owed)."""
         self.rejoin_at_ms = 0
         """A peer that was left behind because it was slow is taken back from then on."""
         self.sync_when_read = False
@@ -163,6 +165,7 @@ class Claiming(Commit):
         shared = self.shared
         self.required = members
         self.alone_up_to = 0
+        self.progress = (shared.commit_index, self.now_ms)  # a peer's slowness is counted from here on
         self.serving = True
         self.unrecorded = False
         self.was_master = True

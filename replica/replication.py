@@ -51,8 +51,6 @@ class Replication(Following):
         self.young_since_ms: int | None = None
         self.slow_peer_ms = SLOW_PEER_MS
         self.rejoin_ms = REJOIN_MS
-        self.progress = (0, 0)
-        """(commit index, when it moved or nothing was owed)."""
 
     # -- start -----------------------------------------------------------------------------------------------------
 
