@@ -34,8 +34,10 @@ REGISTER_RETRY_MS = 150
 REGISTER_WATCH_MS = 1000
 """A master reads its register this often: a left-over claim is found within it (P7)."""
 SLOW_PEER_MS = 10_000
-REJOIN_MS, REJOIN_MS_MAX = 10_000, 160_000
+REJOIN_MS, REJOIN_MS_MAX = 10_000, 60_000
 """How long a peer that was too slow is left alone before it is taken back; doubled each time."""
+REJOIN_FORGET_MS = 600_000
+"""After so long in step the next time counts as the first."""
 MASTER_NUMBERS = (Role.MASTER.value, Role.MASTER_SUSPENDED.value)
 
 
@@ -217,6 +219,8 @@ class Replication(Following):
         if self.claim is not None or self.publishing or not self.readable or self.shared.peer not in self.required:
             return
         self._tell(ruling)
+        if now_ms - self.rejoin_at_ms > REJOIN_FORGET_MS:
+            self.rejoin_ms = REJOIN_MS
         self.rejoin_at_ms = now_ms + self.rejoin_ms
         self.rejoin_ms = min(2 * self.rejoin_ms, REJOIN_MS_MAX)
         self.shared.become(Role.MASTER_SUSPENDED, f"{self.shared.peer} is too slow: going on without it")

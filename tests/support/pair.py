@@ -284,8 +284,11 @@ class Pair:
             and master.shared.log.digest == master.peer.shared.log.digest
         )
 
-    def heal(self, milliseconds: int = 20_000) -> None:
-        """Everything works again: both members up and linked; waits until they are a pair."""
+    def heal(self, milliseconds: int = 80_000) -> None:
+        """Everything works again: both members up and linked; waits until they are a pair.
+
+        That long, because a peer that was too slow again and again is left alone for up to a minute.
+        """
         self.calls_landed()
         for member in self.members.values():
             if not member.up:
