@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from chaos import checker, nemesis
-from chaos.cluster import WITNESS
+from chaos.cluster import WITNESS, Cluster
 from tandemq.cli.view import PairView
-from tandemq.config import Limits
+from tandemq.config import Failover, Limits
 from tests.integration.matrix import ASIDE, AWAY, NO_MASTER, becomes, pair, refuses, role, status, under_load
 from tests.integration.support import configured, raw_to, refused, roles, stopped_at_end, until
 from tests.integration.test_series import hand_over
@@ -133,3 +133,23 @@ async def test_an_arbiter_that_is_asked_by_two_pairs_of_one_name(tmp_path: Path)
         await nemesis.kill(cluster, "a")
         await load.goes_on()
         await cluster.restart("a")
+
+
+@pytest.mark.parametrize("victim", ["a", "b"])
+async def test_a_slow_classifier_that_is_only_observed_costs_the_data_path_nothing(tmp_path: Path, victim: str) -> None:
+    """Its call lasts three seconds; the witness is obeyed at once, and no acknowledgement waits for the call."""
+    slow = Failover(classifier="command", mode="observe", command=("/bin/sh", "-c", "sleep 3; exit 20"))
+    async with Cluster(tmp_path, failover=slow).running() as cluster, under_load(cluster) as load:
+        survivor = "b" if victim == "a" else "a"
+        await nemesis.kill(cluster, victim)
+        await load.goes_on()
+        taken_s, load.longest_pause_s = load.longest_pause_s, 0.0
+        journal = nemesis.directory(cluster, survivor) / "classifier.jsonl"
+
+        async def called() -> bool:
+            return journal.exists() and '"effect":"observed"' in journal.read_text()
+
+        await until(called, "the call is in the journal")
+        assert taken_s < 1.0, "the takeover waited for the call"
+        assert load.longest_pause_s < 0.5, "an acknowledgement waited for the call"
+        await cluster.restart(victim)
