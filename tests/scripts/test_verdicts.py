@@ -324,3 +324,18 @@ def test_a_peer_that_connects_again_and_again_and_is_never_in_step_is_left_behin
     assert pair.register.in_sync_set == {"a"}
     pair.heal()
     check_contents(pair, [x])
+
+
+def test_a_new_master_gives_its_peer_the_whole_time_before_it_counts_as_slow() -> None:
+    """The clock of the slow peer runs from the beginning of the mastership, not from the boot of the machine."""
+    pair, x = paired()
+    pair.settle(12_000)
+    pair.crash(pair.a)
+    pair.a.start()
+    pair.connect()
+    x.send(pair.a)
+    for _ in range(20):
+        pair.tick()
+        pair.quiesce(disks="a")  # b has not written the first record of the epoch yet
+    assert pair.a.role is Role.MASTER
+    assert (pair.register.epoch, pair.register.in_sync_set) == (2, {"a", "b"}), pair.describe()
