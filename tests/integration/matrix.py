@@ -88,3 +88,12 @@ async def refuses(cluster: Cluster, name: str) -> TandemqError:
     error = from_rpc_error(info.value)
     assert info.value.code() is AWAY, error
     return error
+
+
+async def acknowledges_nothing(cluster: Cluster, name: str) -> None:
+    """A message that is sent to this member is refused, or has no answer when its time is over."""
+    request = service.EnqueueRequest(queue=ASIDE, request_id=new_id(), messages=[{"payload": b"never"}])
+    async with raw_to(cluster.endpoint(name)) as [member]:
+        with pytest.raises(grpc.aio.AioRpcError) as info:
+            await member.queue.Enqueue(request, timeout=1)
+    assert info.value.code() in (AWAY, grpc.StatusCode.DEADLINE_EXCEEDED), info.value

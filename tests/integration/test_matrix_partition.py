@@ -11,7 +11,17 @@ import pytest
 from chaos.cluster import WITNESS
 from chaos.network import Wire
 from tandemq.config import Failover, Limits
-from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, pair, refuses, role, state, under_load
+from tests.integration.matrix import (
+    ASIDE,
+    CUT_OFF_S,
+    NO_MASTER,
+    acknowledges_nothing,
+    becomes,
+    pair,
+    role,
+    state,
+    under_load,
+)
 from tests.integration.support import raw_to
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
@@ -50,7 +60,7 @@ async def test_partition_arbiter_with_replica_only(tmp_path: Path) -> None:
         await becomes(cluster, "b", "MASTER", epoch=2)
         assert time.monotonic() - began < CUT_OFF_S
         await becomes(cluster, "a", *NO_MASTER)
-        await refuses(cluster, "a")
+        await acknowledges_nothing(cluster, "a")
         await load.goes_on()
         assert load.longest_pause_s < CUT_OFF_S, "producers were left with the member that cannot answer"
         assert await role(cluster, "a") in NO_MASTER
@@ -64,7 +74,7 @@ async def test_partition_arbiter_with_master_only(tmp_path: Path) -> None:
         cluster.network.isolate("b")
         await becomes(cluster, "a", "MASTER", epoch=2)
         await becomes(cluster, "b", *NO_MASTER)
-        await refuses(cluster, "b")
+        await acknowledges_nothing(cluster, "b")
         await load.goes_on()
         cluster.network.heal()
         await cluster.wait_ready()
