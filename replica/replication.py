@@ -283,6 +283,9 @@ class Replication(Following):
             self.to_probe("the master has stepped down")  # else both would wait: we for its SYNC, it for our claim (P8)
         if shared.role is Role.REPLICA and peer_is_master and hello.epoch > shared.state.epoch:
             self.to_probe(f"the master has begun epoch {hello.epoch}")  # it makes its SYNC from a new HELLO of ours
+        if self.claim is not None and max(hello.epoch, hello.promised_epoch) > self.claim.epoch:
+            # Its answer may be on its way and say "done", of a moment before the peer claimed over it.
+            self.to_probe("the peer has a higher epoch than the claim under way")
         if self.serving:
             if hello.epoch > shared.state.epoch or hello.promised_epoch > shared.state.epoch:
                 self.to_probe("the peer has a higher epoch")

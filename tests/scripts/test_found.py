@@ -301,3 +301,42 @@ def test_p14_a_restarted_replica_does_not_answer_a_repetition_from_its_own_log()
     pair.settle(500)
     assert op.done is not None
     check_contents(pair, [x])
+
+
+def test_p6_a_late_done_opens_no_gate_once_the_peer_has_said_a_higher_epoch() -> None:
+    """1. A's commit of epoch 2 lands; its answer is on its way. 2. The link is cut; B claims epoch 3 over it, serves
+    and acknowledges alone. 3. They meet, and B says epoch 3. 4. The answer arrives: A served epoch 2 beside B.
+    """
+    pair, x = paired()
+    a, b = pair.a, pair.b
+    pair.crash(a)
+    pair.crash(b)
+    a.start()
+    b.start()
+    pair.connect()
+    for _ in range(20):
+        pair.quiesce(keep=("committing",))
+        if pair.has_call(a, "committing"):
+            break
+        pair.tick()
+    late = pair.call(a, "committing")
+    pair.land(late)
+    pair.disconnect()
+    b.lost()
+    while not b.serving:
+        pair.now_ms += 20
+        b.tick()
+        pair.quiesce(keep=("committing",))
+        for call in [each for each in pair.calls if each.member == "b"]:
+            pair.answer(call)
+    op = x.send(b)
+    pair.quiesce(keep=("committing",))
+    assert op.done is not None
+    assert op.done.copies == 1
+    pair.connect()
+    pair.deliver(b)  # its HELLO; the SYNC comes later
+    assert late in pair.calls
+    pair.answer(late)
+    assert not a.serving
+    pair.heal()
+    check_contents(pair, [x])
