@@ -15,7 +15,7 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from chaos import checker, nemesis
+from chaos import nemesis
 from chaos.cluster import Cluster
 from chaos.history import Handed
 from chaos.workload import Workload
@@ -68,9 +68,7 @@ async def test_kills_in_a_row(tmp_path: Path, kills: int) -> None:
 @pytest.mark.parametrize("handoffs", SHORT + LONG)
 async def test_handoffs_in_a_row(tmp_path: Path, handoffs: int) -> None:
     """Asked of the master and of the replica in turn. No epoch but those that were handed over: no copy, no claim."""
-    # The old master answers what it held as "on one copy" until it is in step again: less than is true, never more.
-    excused = checker.one_copy_is_recorded_first
-    async with Cluster(tmp_path).running() as cluster, under_load(cluster, excused) as load:
+    async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
         for number in range(handoffs):
             master, replica = await roles(cluster)
             await load.goes_on(20)
@@ -93,8 +91,7 @@ async def test_handoffs_in_a_row(tmp_path: Path, handoffs: int) -> None:
 async def test_faults_of_every_kind_in_a_row(tmp_path: Path, seed: int, faults: int) -> None:
     """Kills, pauses, handoffs and cuts of either member, drawn from a seed."""
     draw = random.Random(seed)
-    excused = checker.one_copy_is_recorded_first  # see test_handoffs_in_a_row
-    async with Cluster(tmp_path, relayed=True).running() as cluster, under_load(cluster, excused) as load:
+    async with Cluster(tmp_path, relayed=True).running() as cluster, under_load(cluster) as load:
         for _ in range(faults):
             name, other = draw.sample(["a", "b"], 2)
             kind = draw.choice(["kill", "both", "pause", "handoff", "cut", "isolate", "one way", "witness"])
@@ -139,8 +136,7 @@ async def _hurt(cluster: Cluster, load: Workload, kind: str, name: str, other: s
 async def test_a_crash_in_the_middle_of_a_handoff(tmp_path: Path) -> None:
     """Either member dies a few milliseconds after the order, so at any step of it: never two masters, nothing lost."""
     draw = random.Random(5)
-    excused = checker.one_copy_is_recorded_first  # see test_handoffs_in_a_row
-    async with Cluster(tmp_path).running() as cluster, under_load(cluster, excused) as load:
+    async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
         for number in range(8):
             master, replica = await roles(cluster)
             order = asyncio.create_task(hand_over(cluster, load, master))
