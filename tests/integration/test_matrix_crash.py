@@ -13,6 +13,9 @@ import pytest
 
 from chaos import nemesis
 from chaos.cluster import Cluster
+from failover.authority import WitnessAuthority
+from failover.register import Register, RegisterState
+from replica.incarnation import register_name
 from tandemq.cli.view import PairView
 from tandemq.config import Limits, member_ports, to_toml
 from tandemq.v1 import common_pb2
@@ -160,6 +163,8 @@ async def test_a_copy_of_a_data_directory_is_started_beside_the_original(tmp_pat
         nemesis.copy(cluster, name, tmp_path / "copy" / name)
         cluster.spawn(name)
         await cluster.wait_ready()
+        # Of two starts with one number the witness believes the one that it hears of first.
+        await until(lambda: _start_is_counted(cluster, name), "the original's start is counted")
         twin = Cluster(tmp_path / "copy")
         ports = member_ports(twin.base_port, "ab".index(name))
         listen = {f"listen_{what}": f"127.0.0.1:{getattr(ports, what)}" for what in ("client", "peer", "http")}
@@ -177,6 +182,16 @@ async def test_a_copy_of_a_data_directory_is_started_beside_the_original(tmp_pat
         finally:
             await nemesis.kill(twin, name)
         await cluster.wait_ready()
+
+
+async def _start_is_counted(cluster: Cluster, name: str) -> bool:
+    authority = WitnessAuthority(cluster.witness_endpoint, cluster.pair, name)
+    try:
+        found = await authority.get(register_name(name))
+    finally:
+        await authority.close()
+    start = (await status(cluster, name)).incarnation
+    return isinstance(found, Register) and (found.epoch, found.state) == (start, RegisterState.COMMITTED)
 
 
 async def _has_no_vote(twin: Cluster, name: str) -> bool:
