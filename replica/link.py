@@ -67,6 +67,7 @@ class PeerInfo:
     endpoint: str = ""
     instance_id: str = ""
     incarnation: int = 0
+    process_id: bytes = b""
 
 
 class Link:
@@ -194,7 +195,8 @@ class Link:
 
     def _check_twin(self, session: Session, hello: Hello) -> None:
         """Refuse a second process of the peer's name while the first one lives: it runs on a copy of its directory."""
-        if hello.incarnation != self.peer.incarnation and monotonic_ms() - session.heard_ms < TWIN_ALIVE_MS:
+        # Not by the number of its start: a copy takes the same one, until the authority has told it better.
+        if hello.process_id != self.peer.process_id and monotonic_ms() - session.heard_ms < TWIN_ALIVE_MS:
             text = (
                 f"start {self.peer.incarnation} of {self.peer.member} is connected and lives, the caller is start "
                 f"{hello.incarnation}; was its data directory copied? Stop one of the two, and empty its directory"
@@ -222,6 +224,7 @@ class Link:
     async def _run_session(self, session: Session, hello: Hello) -> None:
         self.peer.endpoint = hello.endpoint or self.peer.endpoint
         self.peer.instance_id, self.peer.incarnation = hello.instance_id, hello.incarnation
+        self.peer.process_id = hello.process_id
         self.session = session
         self.left = False
         session.heartbeat_s = self.heartbeat_s

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,7 @@ class Manager:
         self._closed = asyncio.Event()
         self._incarnation = 0
         self._instance = ""
+        self._process_id = os.urandom(16)
         self.detector = Detector(config.timers.suspect_ms, config.timers.lost_ms)
 
     # -- life ------------------------------------------------------------------------------------------------------
@@ -428,6 +430,7 @@ class Manager:
             member=self.config.member,
             instance_id=self._instance,
             incarnation=self._incarnation,
+            process_id=self._process_id,
             protocol_min=PROTOCOL_MIN,
             protocol_max=PROTOCOL_MAX,
             endpoint=self.config.endpoint,
