@@ -62,8 +62,8 @@ bench: $(STAMP) ## our benchmarks: one JSON line per run
 bench-failover: $(STAMP) ## how long a producer waits when its master dies, freezes, is cut off or hands over (5 minutes)
 	$(BIN)/python bench/failover.py
 
-failover: $(STAMP) ## twenty kills, twenty handoffs, and faults of every kind in a row, under load (4 minutes)
-	$(BIN)/python -m pytest tests/integration/test_series.py -m long -v
+failover: $(STAMP) ## twenty kills, twenty handoffs, faults of every kind in a row, a disk that hangs (4 minutes; needs strace)
+	$(BIN)/python -m pytest tests/integration/test_series.py tests/integration/test_hung_disk.py -m long -v
 
 soak: $(STAMP) ## random kills and pauses of real members under load (4 minutes)
 	$(BIN)/python -m pytest tests/integration/test_soak.py -m long -v
