@@ -21,6 +21,8 @@ from failover.register import Register
 REPLICA_BIAS_MS = 300  # the old master's head start (ruling 9); above one register call on a healthy network
 YOUNG_CLAIM_MS = 1_000  # P8: a claim of the other member is left alone for as long as a claimant needs to commit it
 RETRY_MS, RETRY_MS_MAX = 200, 3_200
+UNRECORDED_STEP = 1_024
+"""Epochs fit 24 bits of a lease id: thousands of unrecorded ones, each followed by a thousand ordinary ones."""
 assert REPLICA_BIAS_MS < YOUNG_CLAIM_MS
 
 
@@ -182,6 +184,15 @@ def decide(facts: Facts) -> Decision:
 def next_epoch(register: Register | None, own_epoch: int, promised_epoch: int, peer_epoch: int) -> int:
     """P4: above everything that anyone may have used, never own + 1. The register is None only in a handoff (P18)."""
     return 1 + max(register.epoch if register else 0, own_epoch, promised_epoch, peer_epoch)
+
+
+def unrecorded_epoch(above: int, member: str, peer: str) -> int:
+    """A number for an epoch that one member begins alone without the register, `above` being next_epoch.
+
+    The other member may be beginning one too, or have begun some in the register since they last met: the number is far
+    ahead, and differs by member, so that two histories never give one name to two operations.
+    """
+    return (above // UNRECORDED_STEP + 1) * UNRECORDED_STEP + (1 if member < peer else 2)
 
 
 def claim_delay_ms(role_is_master: bool, link_reset_and_refused: bool, bias_ms: int = REPLICA_BIAS_MS) -> int:

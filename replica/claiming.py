@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
-from failover.promotion import next_epoch
+from failover.promotion import next_epoch, unrecorded_epoch
 from failover.register import Register, RegisterState, claim, commit
 from failover.steps import Found, Step, follow
 from replica.claims import ClaimUnderWay, nonce_of, pause_after
@@ -83,7 +83,7 @@ class Claiming(Commit):
 
     def begin_unrecorded(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
         """Take an epoch without the register; what allows that is for the caller to know."""
-        epoch = epoch or self._epoch_above_all()
+        epoch = epoch or unrecorded_epoch(self._epoch_above_all(), self.shared.member, self.shared.peer)
         self.claim = ClaimUnderWay(Step.STORING, members, epoch, None, reason, forced=forced)
         self._stop_serving()
         self._store_epoch(self.claim)

@@ -38,6 +38,10 @@ REJOIN_MS, REJOIN_MS_MAX = 10_000, 60_000
 """How long a peer that was too slow is left alone before it is taken back; doubled each time."""
 REJOIN_FORGET_MS = 600_000
 """After so long in step the next time counts as the first."""
+NOT_KNOWN_WHOLE = (
+    "the authority cannot be asked, and when it was asked last it did not name this copy among those that hold "
+    "everything: bring the authority or the peer back, or accept the loss that `tandemq pair failover --force` states"
+)
 MASTER_NUMBERS = (Role.MASTER.value, Role.MASTER_SUSPENDED.value)
 
 
@@ -123,7 +127,7 @@ class Replication(Following):
             return
         ruling = self.ruling(now_ms)
         alone = self.lost_at_ms is not None and not self.connected
-        if alone and ruling.effect is Effect.CLAIM_UNRECORDED and self._held_everything():
+        if alone and ruling.effect is Effect.CLAIM_UNRECORDED:
             self._tell(ruling)
             self.begin_unrecorded(frozenset({shared.member}), ruling.why)
             return
@@ -146,8 +150,11 @@ class Replication(Following):
             self._tell(ruling)
         self.begin_claim(decision.members, str(decision.reason))
 
-    def _held_everything(self) -> bool:
-        """P5 without a register to read: what it said last, or the set that this member was in when it was written."""
+    def held_everything(self) -> bool:
+        """P5 without a register to read: what it said last, or the set that this member was in when it was written.
+
+        Says nothing of what the peer did alone after the link broke: that is for whoever decides to know.
+        """
         register, state = self.register, self.shared.state
         known = register is not None and not register.vouches_for_nobody
         members = register.eligible_set if register is not None and known else state.in_sync_set
@@ -157,7 +164,12 @@ class Replication(Following):
 
     def ruling(self, now_ms: int) -> Ruling:
         """What the answer about the peer's loss lets this member do now."""
-        return self.verdicts.current(now_ms, connected=self.connected, readable=self.readable)
+        return self._fitting(self.verdicts.current(now_ms, connected=self.connected, readable=self.readable))
+
+    def _fitting(self, ruling: Ruling) -> Ruling:
+        if ruling.effect is Effect.CLAIM_UNRECORDED and not self.held_everything():
+            return Ruling(Effect.REFUSE, NOT_KNOWN_WHOLE, ruling.by)
+        return ruling
 
     def _tell(self, ruling: Ruling) -> None:
         answer = self.verdicts.answer
@@ -166,7 +178,8 @@ class Replication(Following):
     def on_verdict(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:
         """A classifier or an operator has answered; returns what is made of it."""
         shared = self.shared
-        ruling = self.verdicts.take(answer, kind, now_ms, connected=self.connected, readable=self.readable)
+        taken = self.verdicts.take(answer, kind, now_ms, connected=self.connected, readable=self.readable)
+        ruling = self._fitting(taken)
         self.verdicts.tell(ruling, answer.verdict)
         if ruling.effect is Effect.FAIL:
             self._stop_serving()

@@ -240,7 +240,6 @@ def test_an_operator_s_wrong_word_loses_against_the_register_and_ends_in_diverge
     pair.settle(1_500)
     pair.witness_away = True
     pair.disconnect()
-    pair.b.shared.state.promised_epoch = 5  # else both take one number, which ends in DIVERGED by its two owners
     pair.b.lost()
     pair.quiesce()
     pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
@@ -339,3 +338,23 @@ def test_a_new_master_gives_its_peer_the_whole_time_before_it_counts_as_slow() -
         pair.quiesce(disks="a")  # b has not written the first record of the epoch yet
     assert pair.a.role is Role.MASTER
     assert (pair.register.epoch, pair.register.in_sync_set) == (2, {"a", "b"}), pair.describe()
+
+
+def test_an_operator_s_word_frees_no_copy_that_the_register_did_not_name() -> None:
+    """Started anew while the register is away: what it was named for once, another member may have gone beyond."""
+    pair, _ = paired()
+    pair.settle(1_500)
+    pair.crash(pair.b)
+    pair.a.lost(refused=True)
+    pair.settle(500)
+    pair.crash(pair.a)
+    pair.witness_away = True
+    pair.b.start()
+    pair.b.lost(refused=True)
+    pair.quiesce()
+    ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
+    assert ruling.effect is Effect.REFUSE
+    assert "pair failover --force" in ruling.why
+    pair.settle(1_000)
+    assert not pair.b.serving
+    assert "pair failover --force" in pair.b.shared.last_change

@@ -24,6 +24,7 @@ from failover.promotion import (
     decide,
     next_epoch,
     retry_delay_ms,
+    unrecorded_epoch,
     words_of,
 )
 from failover.register import Register, RegisterState, add_member, check_set, claim, commit
@@ -407,6 +408,18 @@ def test_an_unrecorded_epoch_of_a_member_that_the_register_excludes_bars_nobody(
     facts = Facts(A, B, DataMark.SOLE, True, False, DataMark.SOLE, register, False, epoch=2, peer_epoch=3)
     assert decide(facts) == Claim(alone, Why.OTHER_NOT_ELIGIBLE)
     assert decide(mirrored(facts)) == Wait(Why.ONLY_PEER_ELIGIBLE)
+
+
+def test_unrecorded_epochs_of_two_members_are_never_one() -> None:
+    """Both begin alone while the register is away, from wherever they last met; either may have claimed since."""
+    taken: set[int] = set()
+    for base in (2, 3, 900, 1_025, 5_000):
+        both = (unrecorded_epoch(base, A, B), unrecorded_epoch(base, B, A))
+        assert both[0] != both[1]
+        assert min(both) > base
+        taken.update(both)
+    assert taken.isdisjoint(range(2, 1_024)), "what the register gives out meanwhile"
+    assert max(taken) < 1 << 24, "a lease id has 24 bits for it"
 
 
 def test_every_row_decides_something_and_every_word_of_a_row_occurs() -> None:
