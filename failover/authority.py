@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from failover.register import Register, check_force, check_form, check_set, forced
+from failover.register import STARTS, Register, check_force, check_form, check_set, forced
 from failover.wire import CLIENT_OPTIONS, BadRegisterError, from_message, to_message
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
@@ -231,7 +231,8 @@ class MemoryRegisters:
     def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
         """The same answer as a witness would give."""
         current = self.get(domain)
-        if (why := check_force(current, expected_version, epoch, holder, reason)) is not None:
+        started = frozenset(name.removeprefix(STARTS) for name in self._registers if name.startswith(STARTS))
+        if (why := check_force(current, expected_version, epoch, holder, reason, started)) is not None:
             return CasRefused(current, why)
         desired = forced(current, epoch=epoch, holder=holder, nonce=os.urandom(16))
         self._registers[domain] = desired

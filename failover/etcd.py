@@ -101,7 +101,8 @@ class EtcdAuthority:
         if isinstance(found, Unreachable):
             return CasUnknown(found.why)
         current = found.register
-        if (why := check_force(current, expected_version, epoch, holder, reason)) is not None:
+        started = frozenset({self.member})  # a member forces itself; a list of all would be a second read
+        if (why := check_force(current, expected_version, epoch, holder, reason, started)) is not None:
             return CasRefused(current, why)
         desired = forced(current, epoch=epoch, holder=holder, nonce=os.urandom(16))
         log.warning("pair %s, domain %s: forcing epoch %d for %s: %s", self.pair, domain, epoch, holder, reason)

@@ -17,6 +17,7 @@ from enum import Enum
 
 EPOCH_MAX = 2**63 - 1  # leaves room in every signed 64-bit language that reads it
 NONCE_BYTES_MAX = 64
+STARTS = "start/"  # + member: the domain whose epoch counts the starts of that member
 MEMBER_COUNT_MAX = 2  # a pair; more members would be another protocol (DESIGN.md decision 11)
 
 
@@ -109,14 +110,24 @@ def forced(current: Register, *, epoch: int, holder: str, nonce: bytes) -> Regis
     )
 
 
-def check_force(current: Register, expected_version: int, epoch: int, holder: str, reason: str) -> str | None:
-    """Why an operator's record may not replace `current`, or None. Instead of `check_set`, whose rules it breaks."""
+def check_force(
+    current: Register, expected_version: int, epoch: int, holder: str, reason: str, started: frozenset[str]
+) -> str | None:
+    """Why an operator's record may not replace `current`, or None. Instead of `check_set`, whose rules it breaks.
+
+    `started`: members of the pair whose starts the keeper of the register has counted. Once it knows as many members as
+    a pair has, nobody else can be meant: a mistyped name would shut both out for good. With fewer (a new pair, or a
+    keeper that lost its disk) the other member may be one that it has not met.
+    """
     if current.version != expected_version:
         return f"the register is at version {current.version}, the operator has seen {expected_version}"
     if not current.epoch < epoch <= EPOCH_MAX:
         return f"epoch {epoch} does not lie in {current.epoch + 1}..{EPOCH_MAX}"
     if not holder:
         return "no holder is named"
+    known = (started | current.in_sync_set | current.committed_set | {current.holder}) - {""}
+    if holder not in known and len(known) >= MEMBER_COUNT_MAX:
+        return f"{holder!r} is no member of this pair: its members are {' and '.join(sorted(known))}"
     if not reason.strip():
         return "no reason is given"
     return None

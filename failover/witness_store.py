@@ -23,7 +23,7 @@ from pathlib import Path
 import google_crc32c
 import lmdb
 
-from failover.register import Register, check_force, check_set, forced
+from failover.register import STARTS, Register, check_force, check_set, forced
 from failover.wire import BadRegisterError, from_message, to_message
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
@@ -109,7 +109,10 @@ class WitnessStore:
         key = _key(request.pair, request.domain)
         current = self._registers.get(key, Register())
         epoch, holder = request.epoch, request.holder
-        if (why := check_force(current, request.expected_version, epoch, holder, request.reason)) is not None:
+        started = frozenset(
+            domain.removeprefix(STARTS) for _, domain, _ in self.registers(request.pair) if domain.startswith(STARTS)
+        )
+        if (why := check_force(current, request.expected_version, epoch, holder, request.reason, started)) is not None:
             return current, why
         desired = forced(current, epoch=epoch, holder=holder, nonce=nonce)
         journalled = pb.CompareAndSetRequest(

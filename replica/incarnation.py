@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from failover.authority import CasDone
 from failover.marks import DataMark
-from failover.register import Register, RegisterState, claim, commit
+from failover.register import STARTS, Register, RegisterState, claim, commit
 
 if TYPE_CHECKING:
     from failover.authority import Authority
@@ -28,7 +28,7 @@ RETRY_S = 0.15
 
 def register_name(member: str) -> str:
     """Where a member's starts are counted at the witness; no domain has a slash in its name."""
-    return f"start/{member}"
+    return f"{STARTS}{member}"
 
 
 async def begin(node: Node) -> int:

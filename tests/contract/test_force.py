@@ -69,6 +69,16 @@ async def test_a_slip_is_refused_and_changes_nothing(world: World, change: dict[
     assert outcome.register == before == await world.a.get("main")
 
 
+async def test_a_name_that_is_no_member_is_refused_and_the_members_are_named(world: World) -> None:
+    before = await solo(world)
+    both = add_member(before, member_added=B, nonce=b"3")
+    assert await world.a.compare_and_set("main", before, both) == CasDone(both)
+    outcome = await world.b.force("main", both.version, 9, "zz", "a slip of the finger")
+    assert isinstance(outcome, CasRefused)
+    assert "'zz' is no member of this pair: its members are a and b" in outcome.why
+    assert await world.a.get("main") == both
+
+
 @pytest.mark.parametrize("change", [{"holder": ""}, {"reason": " "}, {"reason": ""}])
 async def test_an_order_without_a_holder_or_a_reason_changes_nothing(world: World, change: dict[str, object]) -> None:
     before = await solo(world)

@@ -116,6 +116,18 @@ async def test_a_word_that_was_given_twice_counts_once(
     assert again.register.version == 3
 
 
+async def test_a_member_is_known_by_its_starts_too(
+    witness: WitnessServer, stub: pb_grpc.WitnessServiceAsyncStub
+) -> None:
+    await formed(witness.port)
+    start = {**WORD, "domain": "start/b", "expected_version": 0, "epoch": 1}
+    assert (await stub.ForceRegister(pb.ForceRegisterRequest(**start))).done
+    reply = await stub.ForceRegister(pb.ForceRegisterRequest(**{**WORD, "holder": "zz"}))
+    assert (reply.done, reply.register.version) == (False, 2)
+    assert reply.refusal == "'zz' is no member of this pair: its members are a and b"
+    assert (await stub.ForceRegister(pb.ForceRegisterRequest(**WORD))).done
+
+
 async def test_registers_are_listed_by_pair_and_domain(
     witness: WitnessServer, stub: pb_grpc.WitnessServiceAsyncStub
 ) -> None:
