@@ -37,6 +37,9 @@ class View:
     accept_unproven: bool = False
     paused: bool = False
     waiting: bool = False  # an event waits for an operator's verdict
+    held_everything: bool = True  # what a verdict needs where the register cannot be read
+    may_claim: bool = True  # the authority has confirmed this start
+    nobody: bool = False  # the register is readable and names nobody of the pair as one that may be master
     last_change: str = ""
 
 
@@ -101,8 +104,8 @@ def _master_alone(view: View) -> str:
         agreed = f" and the {view.authority} agrees" if view.authority != "none" else ""
         return f"{me} stops acknowledging, and goes on alone if classifier {decider(view)} says so{agreed}"
     return (
-        f"{me} stops acknowledging and waits, because {why}: bring {peer} back, or make sure that it is down and run "
-        "`tandemq pair decide continue`"
+        f"{me} stops acknowledging and waits, because {why}: bring {peer} back, or {_condition(view)} and run `tandemq "
+        "pair decide continue`"
     )
 
 
@@ -115,9 +118,24 @@ def _take_over(view: View) -> str:
         agreed = f" and the {view.authority} agrees" if view.authority != "none" else ""
         return f"{me} takes over with everything acknowledged if classifier {decider(view)} says so{agreed}"
     return (
-        f"nobody serves, because {why}: bring {peer} back, or make sure that it is down and run `tandemq pair decide "
-        "assume`"
+        f"nobody serves, because {why}: bring {peer} back, or {_condition(view)} and run `tandemq pair decide assume`"
     )
+
+
+def _condition(view: View) -> str:
+    """All that must be true before an operator's verdict; half of it, and acknowledged operations end as salvage."""
+    return f"make sure that {view.peer} is down and has not served alone since the link broke"
+
+
+def _unreliable(view: View) -> str:
+    """Why an operator's verdict would change nothing here; empty when it would."""
+    if view.authority != "none" and view.authority_reachable:
+        return ""
+    if not view.held_everything:
+        return f"the copy at {view.member} is not known to hold everything acknowledged"
+    if not view.may_claim:
+        return f"the {view.authority} has not confirmed this start of {view.member}, which may be an older copy"
+    return ""
 
 
 def _state_of(view: View) -> str:
@@ -143,9 +161,33 @@ def advice(view: View) -> str:
             return "a handoff is in its last step and ends by itself; see `tandemq pair history` if it does not"
         case _:
             pass
+    if view.role is Role.PROBE and _names_nobody(view):
+        return _no_one_may(view)
     if view.connected:
         return f"{me} and {peer} are deciding who serves; look again in a few seconds"
     return _alone(view)
+
+
+def _names_nobody(view: View) -> bool:
+    """The register is a stranger's, or nobody who is connected may be master by it."""
+    return view.nobody or bool(view.in_sync_set and not view.in_sync_set & {view.member, view.peer})
+
+
+def _no_one_may(view: View) -> str:
+    me, peer, named = view.member, view.peer, ", ".join(sorted(view.in_sync_set))
+    found = "no connected member is known to hold everything acknowledged"
+    if view.in_sync_set and not view.in_sync_set & {me, peer}:
+        found = f"the register names {named}, which is neither {me} nor {peer}"
+    by_witness = ""
+    if view.authority == "witness":
+        by_witness = (
+            "put the register right with `tandemq witness set-epoch --holder MEMBER`, naming the one that was master "
+            "last, or "
+        )
+    return (
+        f"{found}, so nobody may become master and that does not end by itself: {by_witness}accept the loss of what "
+        "the other one may hold: `tandemq pair failover --force --member MEMBER`"
+    )
 
 
 def _alone(view: View) -> str:
@@ -154,19 +196,24 @@ def _alone(view: View) -> str:
     if view.data is DataMark.EMPTY:
         return f"{me} holds nothing yet: start {peer}, so that the two can form the pair"
     if not suspended and (not view.data.is_good or (view.in_sync_set and me not in view.in_sync_set)):
-        others = ", ".join(sorted(view.in_sync_set - {me})) or peer
+        others = ", ".join(sorted(view.in_sync_set & {peer})) or peer
         return (
             f"the copy at {me} is {_state_of(view)}, {others} may hold more: start {others}; if it is gone for good, "
             f"accept what is lost after {view.last_index}: `tandemq pair failover --force`"
         )
     verdict = "continue" if suspended else "assume"
     found, why = way(view)
+    if (lacks := _unreliable(view)) and (found is Way.OPERATOR or view.waiting):
+        return (
+            f"{peer} is lost, and a verdict cannot be relied on because {lacks}: bring {peer} back; if it is gone for good, "
+            f"accept what is lost after {view.last_index}: `tandemq pair failover --force`"
+        )
     if found is Way.OPERATOR or view.waiting:
         why = why or f"classifier {decider(view)} did not decide"
         resume = "run `tandemq pair resume`, " if view.paused else ""
         return (
-            f"{peer} is lost and {why}: {resume}bring {peer} back, or make sure that it is down and run `tandemq pair "
-            f"decide {verdict}`"
+            f"{peer} is lost and {why}: {resume}bring {peer} back, or {_condition(view)} and run `tandemq pair decide "
+            f"{verdict}`"
         )
     if found is Way.ASKED:
         by = decider(view)

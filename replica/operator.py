@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from failover.classifier import SafetyClass
 from failover.crash_loop import FAILURES_MAX
 from failover.marks import Role
+from failover.promotion import Why
 from replica import forecast
 from replica.lag import Behind, Lag
 from replica.node import monotonic_ms
@@ -282,4 +283,7 @@ class Operator:
             paused=judge.paused if judge is not None else False,
             waiting=bool(judge.waiting_event_id()) if judge is not None else False,
             last_change=shared.last_change,
+            may_claim=replication.may_claim or self.config.authority == "none",
+            held_everything=replication.held_everything(),
+            nobody=replication.readable and shared.last_change == str(Why.NONE_ELIGIBLE),
         )

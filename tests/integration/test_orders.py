@@ -164,8 +164,8 @@ async def test_without_the_witness_a_kill_suspends_the_survivor_and_a_verdict_fr
 
         view, found = await until(waits, f"{survivor} waits as {role}")
         assert found.advice == (
-            f"{victim} is lost and the witness cannot be reached: bring {victim} back, or make sure that it is down "
-            f"and run `tandemq pair decide {word}`"
+            f"{victim} is lost and the witness cannot be reached: bring {victim} back, or make sure that "
+            f"{victim} is down and has not served alone since the link broke and run `tandemq pair decide {word}`"
         )
         waiting = asyncio.create_task(member.send(name, b"nobody takes it"))
         if dies == "master":

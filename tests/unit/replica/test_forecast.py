@@ -12,6 +12,7 @@ from replica.forecast import View, advice, if_peer_dies
 
 BOTH = frozenset({"a", "b"})
 ALONE = frozenset({"a"})
+ZZ = frozenset({"zz"})
 MASTER = View(
     member="a", peer="b", role=Role.MASTER, data=DataMark.IN_SYNC, in_sync_set=BOTH, serving=True, required=BOTH
 )
@@ -69,6 +70,11 @@ def test_if_the_peer_dies_now(view: View, sentence: str) -> None:
         (replace(REPLICA, role=Role.FAILED), "start it again"),
         (replace(REPLICA, role=Role.CEDING), "ends by itself"),
         (replace(LOST_REPLICA, connected=True), "b and a are deciding who serves; look again"),
+        (replace(LOST_REPLICA, connected=True, in_sync_set=ZZ), "the register names zz, which is neither b nor a, so"),
+        (replace(LOST_REPLICA, connected=True, in_sync_set=ZZ), "`tandemq witness set-epoch --holder MEMBER`"),
+        (replace(LOST_REPLICA, in_sync_set=ZZ), "`tandemq pair failover --force --member MEMBER`"),
+        (replace(LOST_REPLICA, connected=True, nobody=True), "no connected member is known to hold everything"),
+        (replace(LOST_REPLICA, connected=True, nobody=True), "`tandemq witness set-epoch --holder MEMBER`"),
         (LOST_REPLICA, "a is lost and the witness is asked; look again"),
         (replace(LOST_REPLICA, authority_reachable=False), "a is lost and the witness cannot be reached: bring a back"),
         (replace(LOST_REPLICA, authority_reachable=False), "`tandemq pair decide assume`"),
@@ -86,6 +92,32 @@ def test_if_the_peer_dies_now(view: View, sentence: str) -> None:
 def test_what_holds_it_back_and_what_to_do(view: View, sentence: str) -> None:
     assert sentence in advice(view)
     assert bool(advice(view)) is bool(sentence)
+
+
+@pytest.mark.parametrize("lost", [LOST_MASTER, LOST_REPLICA])
+@pytest.mark.parametrize(
+    ("lacks", "why"),
+    [({"held_everything": False}, "is not known to hold everything"), ({"may_claim": False}, "has not confirmed this")],
+)
+def test_no_verdict_is_advised_that_would_be_refused(lost: View, lacks: dict[str, bool], why: str) -> None:
+    text = advice(replace(lost, authority_reachable=False, **lacks))
+    assert why in text
+    assert "`tandemq pair failover --force`" in text
+    assert "decide" not in text
+
+
+def test_advice_about_a_stranger_never_sends_anybody_round_in_circles() -> None:
+    for connected in (True, False):
+        for authority in ("witness", "etcd", "none"):
+            text = advice(replace(LOST_REPLICA, connected=connected, authority=authority, in_sync_set=ZZ))
+            assert "look again" not in text
+            assert "start zz" not in text
+            assert ("set-epoch" in text) is (authority == "witness")
+
+
+def test_the_whole_condition_of_a_verdict_is_named() -> None:
+    for text in (advice(replace(LOST_REPLICA, waiting=True)), if_peer_dies(replace(MASTER, authority_reachable=False))):
+        assert "is down and has not served alone since the link broke" in text
 
 
 def test_every_role_and_mark_has_one_sentence() -> None:
