@@ -128,7 +128,7 @@ def _condition(view: View) -> str:
 
 
 def _unreliable(view: View) -> str:
-    """Why an operator's verdict would change nothing here; empty when it would."""
+    """Why a verdict without the register is not to be relied on here; empty when it is."""
     if view.authority != "none" and view.authority_reachable:
         return ""
     if not view.held_everything:
@@ -196,17 +196,16 @@ def _alone(view: View) -> str:
     if view.data is DataMark.EMPTY:
         return f"{me} holds nothing yet: start {peer}, so that the two can form the pair"
     if not suspended and (not view.data.is_good or (view.in_sync_set and me not in view.in_sync_set)):
-        others = ", ".join(sorted(view.in_sync_set & {peer})) or peer
         return (
-            f"the copy at {me} is {_state_of(view)}, {others} may hold more: start {others}; if it is gone for good, "
+            f"the copy at {me} is {_state_of(view)}, {peer} may hold more: start {peer}; if it is gone for good, "
             f"accept what is lost after {view.last_index}: `tandemq pair failover --force`"
         )
     verdict = "continue" if suspended else "assume"
     found, why = way(view)
     if (lacks := _unreliable(view)) and (found is Way.OPERATOR or view.waiting):
         return (
-            f"{peer} is lost, and a verdict cannot be relied on because {lacks}: bring {peer} back; if it is gone for good, "
-            f"accept what is lost after {view.last_index}: `tandemq pair failover --force`"
+            f"{peer} is lost, and a verdict cannot be relied on because {lacks}: bring {peer} back; if it is gone "
+            f"for good, accept what is lost after {view.last_index}: `tandemq pair failover --force`"
         )
     if found is Way.OPERATOR or view.waiting:
         why = why or f"classifier {decider(view)} did not decide"
