@@ -36,39 +36,51 @@ class Loss(NamedTuple):
     last: int
 
 
-def common_point(log: DomainLog, begin: SyncBegin) -> int:
-    """Highest log index that the sender of this SYNC has as we do.
+def common_point(shared: Shared, begin: SyncBegin) -> int:
+    """Highest log index that the sender of this SYNC has as we do, as far as it is proven.
 
     A delta proves it by its base. A full transfer is compared by epochs, as the master compares a HELLO: two members
     that were in one epoch together have the same records in it up to where the shorter one ends (P11).
     """
-    return _end_of_shared(log, begin.history, begin.base_index) if begin.full else begin.base_index
+    return _end_of_shared(shared, begin.history, begin.base_index) if begin.full else begin.base_index
 
 
-def point_before(log: DomainLog, epoch: int, theirs: Iterable[EpochBoundary]) -> int:
+def point_before(shared: Shared, epoch: int, theirs: Iterable[EpochBoundary]) -> int:
     """The same for an epoch that both claim to own: where the history ends that they had before it."""
+    log = shared.log
     known = list(theirs)
     ends = [boundary.first_index - 1 for boundary in known if boundary.epoch == epoch]
     mine = [boundary.first_index - 1 for boundary in log.history if boundary.epoch == epoch]
     before = [boundary for boundary in known if boundary.epoch < epoch]
-    return min([*mine, _end_of_shared(log, before, min(ends))]) if ends else 0
+    return min([*mine, _end_of_shared(shared, before, min(ends))]) if ends else 0
 
 
-def _end_of_shared(log: DomainLog, theirs: Sequence[EpochBoundary], last_index: int) -> int:
+def _end_of_shared(shared: Shared, theirs: Sequence[EpochBoundary], last_index: int) -> int:
     """Where the last epoch that both were in ends at the one that has less of it. One number is not one epoch: without
     a register two members may have taken it, each for itself, and then their first records differ.
     """
+    log = shared.log
     mine = {boundary.epoch: boundary.first_index for boundary in log.history}
     for position in range(len(theirs) - 1, -1, -1):
         boundary = theirs[position]
         end = log.end_of_epoch(boundary.epoch)
         if end is None or mine.get(boundary.epoch, boundary.first_index) != boundary.first_index:
             continue
+        later = theirs[position + 1 :]
+        end = min(end, later[0].first_index - 1 if later else last_index)
         own = log.digest_at(boundary.first_index) if boundary.digest else None
-        if own is None or own[1] == boundary.digest:
-            later = theirs[position + 1 :]
-            return min(end, later[0].first_index - 1 if later else last_index)
+        if own is None:
+            return _as_far_as_not_alone(shared, end)
+        if own[1] == boundary.digest:
+            return end
     return 0
+
+
+def _as_far_as_not_alone(shared: Shared, end: int) -> int:
+    """Of an epoch whose first record is trimmed at either member: nothing says whose it was. What we acknowledged alone
+    the peer has never confirmed, so we do not believe that it is there.
+    """
+    return min(end, shared.state.solo_since - 1) if shared.state.solo_since else end
 
 
 def first_operation(log: DomainLog, first: int, held_from: int) -> int:
@@ -90,7 +102,7 @@ def judge(shared: Shared, begin: SyncBegin) -> Loss | None:
     state, log = shared.state, shared.log
     if not state.solo_since or state.data in (DataMark.EMPTY, DataMark.SYNCING):
         return None
-    common = common_point(log, begin)
+    common = common_point(shared, begin)
     found = first_operation(log, max(common + 1, state.solo_since), state.kept_from)
     return Loss(common, found, log.last_index) if found else None
 

@@ -19,7 +19,7 @@ class Following(Claiming):
     """The peer's mastership of one domain, as this member takes it."""
 
     def _two_owners(self, epoch: int, theirs: Iterable[EpochBoundary]) -> None:
-        self._diverge(f"both members owned epoch {epoch}", point_before(self.shared.log, epoch, theirs))
+        self._diverge(f"both members owned epoch {epoch}", point_before(self.shared, epoch, theirs))
 
     def _diverge(self, why: str, common: int) -> None:
         """Following would wipe what was acknowledged under our ownership, leading would do so to the peer."""

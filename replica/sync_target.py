@@ -100,7 +100,7 @@ class SyncTarget:
     def _begin_full(self, history: list[Boundary], begin: SyncBegin) -> None:
         shared = self.shared
         why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
-        salvage_above(shared, common_point(shared.log, begin), why)
+        salvage_above(shared, common_point(shared, begin), why)
         shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
         shared.wants_full = False
         shared.mark(DataMark.SYNCING)

@@ -23,6 +23,10 @@ def no_judge(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replica.sync_target, "cut_above", lambda _shared, begin: begin.base_index)
 
 
+def the_unknown_is_common(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("replica.divergence._as_far_as_not_alone", lambda _shared, end: end)
+
+
 def no_memory(patch: pytest.MonkeyPatch) -> None:
     original = Replication.start
 
@@ -75,6 +79,7 @@ def publish_before_it_is_written(patch: pytest.MonkeyPatch) -> None:
         (diverging.full_transfer_wipes, no_copy, "vanished"),
         (diverging.dies_before_the_cut, no_copy, "copied first"),
         (diverging.epoch_without_entries, every_epoch_counts, "not a pair"),
+        (diverging.one_number_twice_and_trimmed, the_unknown_is_common, "in silence"),
         (diverging.unanswered_tail_after_rejoin, publish_before_it_is_written, "and yet"),
         (diverging.died_before_it_was_written, answers_before_it_is_written, "nobody will know"),
     ],

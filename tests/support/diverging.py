@@ -417,6 +417,43 @@ def two_owners_at_once() -> None:
     require(not any(pair.a.salvaged.values()), "nothing of A went")
 
 
+def one_number_twice_and_trimmed() -> None:
+    """Each was told to go on alone, one after the other, and both took one number; B was recorded later and has trimmed
+    the record that shows whose epoch it was. A comes back: nothing proves that B has what A acknowledged.
+    """
+    pair, _ = paired()
+    pair.disconnect()
+    pair.checks.excused = True
+    pair.witness_away = True
+    for member in (pair.a, pair.b):
+        member.core.replication.begin_unrecorded(frozenset({member.name}), "told to", epoch=99)
+        member.dispatch(member.core)
+        pair.quiesce(keep=("",), link=False)
+        for number in range(3):
+            Producer(pair, f"of-{member.name}{number}").send(member)
+            pair.quiesce(keep=("",), link=False)
+    pair.crash(pair.a)
+    pair.witness_away = False
+    for _ in range(2):
+        pair.b.lost(refused=True)
+        pair.settle(2000)
+        Producer(pair, f"later-{pair.now_ms}").send(pair.b)
+        pair.settle(300)
+        trim(pair.b)
+        pair.b.commit()
+        pair.crash(pair.b)
+        pair.b.start()
+    pair.b.lost(refused=True)
+    pair.settle(2000)
+    trim(pair.b)
+    pair.b.commit()
+    held = pair.a.store.bounds(NUMBER)
+    meet(pair)
+    require(pair.a.role is Role.DIVERGED, f"acknowledged operations went in silence: {pair.describe()}")
+    require(pair.a.store.bounds(NUMBER) == held, "acknowledged operations were cut")
+    require(pair.b.serving, "B goes on")
+
+
 def unanswered_tail_after_rejoin() -> None:
     """A was alone; B is in step again. A dies before it is on disk that nothing is alone any more, with an operation on
     disk that nobody was told of: B must not be named yet, or the cut of that operation would look like a loss.
@@ -474,5 +511,6 @@ ALL = (
     required_member_diverges,
     gives_way_after_trimming,
     two_owners_at_once,
+    one_number_twice_and_trimmed,
     unanswered_tail_after_rejoin,
 )
