@@ -20,6 +20,10 @@ NO_CHANGE = {("INIT", "PROBE"), ("MAINTENANCE", "PROBE"), ("PROBE", "PROBE")}
 """Steps that no client notices."""
 BEFORE_MS = 120_000
 """What happened earlier than this before a change is not told as its cause."""
+HANDED = " handed over"
+"""Ends the reason of a mastership that the other member gave away."""
+RECORDED = "recorded what was decided without the register"
+"""Reason of an epoch that follows an unrecorded one of the same master."""
 TOLD_ROLES = ("MASTER", "MASTER_SUSPENDED", "DIVERGED", "MAINTENANCE", "FAILED")
 
 
@@ -83,6 +87,9 @@ def _what(change: Happening, recent: list[Happening], view: PairView) -> tuple[s
     me, facts = change.member, change.facts
     peer = next((each.name for each in view.members if each.name != me), "the other member")
     witness = next((each.authority for each in view.members if each.authority), "register")
+    if facts.get("reason", "").startswith(RECORDED):
+        what = f"{me} recorded epoch {change.epoch} in the register; it was master already, without the register's word"
+        return what, "" if witness == "none" else f"The {witness} holds epoch {change.epoch}."
     cause, decision = _cause(change, recent, peer), _decision(recent, change, witness)
     match facts.get("to"):
         case "PROBE":
@@ -116,8 +123,8 @@ def _cause(change: Happening, recent: list[Happening], peer: str) -> str:
     if reason.startswith("forced: "):
         return "by an operator's force"
     handoff, lost = _last(recent, "HANDOFF", change.domain), _last(recent, "LINK")
-    if handoff is not None and (lost is None or handoff.number > lost.number):
-        asked = handoff.facts.get("reason", "")
+    if reason.endswith(HANDED) or (handoff is not None and (lost is None or handoff.number > lost.number)):
+        asked = (handoff.facts.get("reason", "") if handoff is not None else "").removeprefix("handoff: ")
         return f"by a handoff ({asked})" if asked else "by a handoff"
     if lost is not None and "counts as lost" in lost.text:
         return f"because {lost.text}"
@@ -128,7 +135,8 @@ def _cause(change: Happening, recent: list[Happening], peer: str) -> str:
 
 def _decision(recent: list[Happening], change: Happening, witness: str) -> str:
     """Who decided, on what evidence. `witness` is who keeps the register, `none` when only the members do."""
-    order, verdict = _last(recent, "OPERATOR"), _last(recent, "VERDICT", change.domain)
+    about = _about_this_loss(recent, change)
+    order, verdict = _last(about, "OPERATOR"), _last(about, "VERDICT", change.domain)
     claim = next((e for e in reversed(recent) if e.kind == "AUTHORITY" and e.facts.get("step") == "commit"), None)
     recorded = claim is not None and claim.epoch == change.epoch and claim.facts.get("outcome") == "done"
     if change.facts.get("reason", "").startswith("forced: "):
@@ -146,6 +154,17 @@ def _decision(recent: list[Happening], change: Happening, witness: str) -> str:
     if change.facts.get("to") in ("MASTER_SUSPENDED", "PROBE") and not said and verdict is not None:
         return f"No decision was taken: {verdict.facts.get('why', '').split('. ')[0]}."
     return said
+
+
+def _about_this_loss(recent: list[Happening], change: Happening) -> list[Happening]:
+    """What was said since the link last began or ended: a verdict about another loss decided nothing here."""
+    if change.facts.get("reason", "").endswith(HANDED):
+        return []
+    link = _last(recent, "LINK")
+    since = [e for e in recent if link is None or e.number > link.number]
+    if change.facts.get("to") != "MASTER":
+        return since
+    return [e for e in since if e.kind != "VERDICT" or e.facts.get("effect", "").startswith("claim")]
 
 
 def _asked(known: list[Happening], change: Happening) -> str:
@@ -170,13 +189,18 @@ def _now(view: PairView, domain: str) -> tuple[str, str]:
     masters = [(member, found) for member, found in here if found.role == "MASTER"]
     advice = next((found.advice for _, found in here if found.advice), "")
     start = f"start {' and '.join(m.name or m.endpoint for m in away)}" if away else ""
+    paused = [member.name for member in view.members if member.automation_paused]
+    resume = (
+        f"automation is paused at {' and '.join(paused)}: `tandemq pair resume` when that is over" if paused else ""
+    )
     if len(masters) > 1:
         return f"Now {' and '.join(m.name for m, _ in masters)} both say that they are master.", "look at both now"
     if not masters:
         states = ", ".join(f"{member.name} is {found.role}" for member, found in here)
         return f"Now nobody serves ({states}).", advice or start or "wait a few seconds and look again"
     member, found = masters[0]
-    return _served(member, found, here), start or advice or _behind(member, here)
+    todo = start or advice or _behind(member, here)
+    return _served(member, found, here), "; ".join(filter(None, (todo, resume)))
 
 
 def _served(member: MemberView, found: DomainView, here: list[tuple[MemberView, DomainView]]) -> str:

@@ -16,7 +16,7 @@ ZERO = {"durable_index": 9, "commit_index": 9, "applied_index": 9, "digest": "",
 
 
 def member(name: str, role: str = "", *, in_sync: str = "a,b", **fields: Any) -> MemberView:
-    own = {key: fields.pop(key) for key in ("maintenance", "waiting_event_id") if key in fields}
+    own = {key: fields.pop(key) for key in ("maintenance", "waiting_event_id", "automation_paused") if key in fields}
     if not role:
         return MemberView(name=name, endpoint=f"{name}:1")
     domain = DomainView(name="main", role=role, in_sync_set=tuple(in_sync.split(",")), **FACTS, **ZERO, **fields)
@@ -239,3 +239,45 @@ def test_events_of_another_domain_do_not_count() -> None:
 )
 def test_how_long_ago(ms: int, text: str) -> None:
     assert ago(ms) == text
+
+
+def test_a_verdict_about_another_loss_did_not_decide_this_change() -> None:
+    log = decided()
+    log.add("b", "OPERATOR", "an operator ordered decide", domain="", order="decide ASSUME_MASTERSHIP", reason="burnt")
+    log.lost("b", "connected to a").role("b", "MASTER", "CEDING", "handoff: ceded", 2).role(
+        "b", "CEDING", "REPLICA", "", 2
+    )
+    log.add("b", "HANDOFF", "handoff: ceded to us", reason="handoff: ceded to us", state="TAKING")
+    log.role("b", "PROBE", "MASTER", "a handed over", 4)
+    assert told(log, B_FIRST) == (
+        "b became master in epoch 4, by a handoff (ceded to us). Now b serves with two copies. Nothing to do."
+    )
+    again = decided().lost("b", "connected to a").lost("b", REFUSED)
+    again.role("b", "REPLICA", "MASTER", "the peer is lost", 5)
+    assert "I saw it burn" not in told(again, B_ALONE)
+
+
+def test_a_verdict_that_let_nobody_claim_did_not_decide_who_became_master() -> None:
+    log = suspended_replica().role("b", "PROBE", "MASTER", "the peer is lost and this member holds everything")
+    assert explain(log.events, B_ALONE, "main", NOW).who == ""
+    log = suspended_replica()
+    log.add("b", "VERDICT", verdict="ASSUME_MASTERSHIP", by="operator", effect="refuse", why="mixed up")
+    log.role("b", "PROBE", "MASTER", "the peer is lost")
+    assert "mixed up" not in explain(log.events, B_ALONE, "main", NOW).text
+
+
+def test_an_epoch_that_is_recorded_later_is_no_new_decision() -> None:
+    log = decided().committed("b", 3)
+    log.role("b", "MASTER", "MASTER", "recorded what was decided without the register", 3)
+    seen = view(*(structs.replace(each, authority="witness") for each in B_FIRST.members))
+    assert told(log, seen) == (
+        "b recorded epoch 3 in the register; it was master already, without the register's word. The witness holds "
+        "epoch 3. Now b serves with two copies. Nothing to do."
+    )
+
+
+def test_a_pause_is_something_to_do() -> None:
+    seen = view(member("a", "MASTER", automation_paused=True), member("b", "REPLICA", automation_paused=True))
+    assert explain([], seen, "main", NOW).do == (
+        "automation is paused at a and b: `tandemq pair resume` when that is over"
+    )
