@@ -167,8 +167,19 @@ class Operator:
             self._take_out(text)
             self.shut_link("this member is in maintenance")
 
-    async def begin_maintenance(self, reason: str) -> str:
+    def would_end_service(self) -> str:
+        """Why the other member could not serve without this one, as far as this one knows; empty: it could."""
+        for domain in self.members.node.paired():
+            if domain.replication.connected and domain.shared.role in (Role.MASTER, Role.REPLICA):
+                found, why = forecast.way(self.view(domain))
+                if found is forecast.Way.OPERATOR:
+                    return f"{domain.shared.peer} would serve nobody without {domain.shared.member}, because {why}"
+        return ""
+
+    async def begin_maintenance(self, reason: str, *, confirmed: bool = False) -> str:
         """Hand off what is served, then take part in nothing, durably. Returns why not; empty = done."""
+        if not confirmed and (why := self.would_end_service()):
+            return f"{why}; mend that first, or stop the service knowingly with --yes"
         for domain in self.members.node.paired():
             if domain.shared.role is Role.DIVERGED:
                 return f"{domain.shared.name} has two histories; choose one first: tandemq pair resolve --keep MEMBER"

@@ -206,6 +206,7 @@ class OrderHandlers:
             epochs = ", ".join(f"{d.shared.name} in epoch {d.shared.state.epoch}" for d in waiting if _alone(d))
             text = f"{self.members.member} serves {epochs}, alone"
         elif done and goes_on and waiting:
+            done = False
             text = f"taken, and nothing followed from it yet: {waiting[0].shared.last_change}"
         facts = {"verdict": verdict.name, "event_id": event_id}
         self._journal(f"{order} {verdict.name}", asked.reason, context, text, None, facts)
@@ -241,7 +242,7 @@ class OrderHandlers:
         elif not asked.on:
             await operator.end_maintenance()
             text = f"{me} takes part again"
-        elif why := await operator.begin_maintenance(asked.reason):
+        elif why := await operator.begin_maintenance(asked.reason, confirmed=asked.confirmed):
             text = f"nothing was changed: {why}"
         else:
             text = f"{me} takes part in nothing until `tandemq pair maintenance off`"

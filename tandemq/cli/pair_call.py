@@ -75,8 +75,39 @@ def choose(
     return reachable[0]
 
 
-def call(endpoint: str, timeout_ms: int, work: Callable[[PairServiceAsyncStub], Coroutine[Any, Any, Answer]]) -> Answer:
-    """One conversation with one member, never repeated: an order is carried out where it was given."""
+def holds_role(role: str, domain: str) -> Callable[[MemberView], bool]:
+    """Whom an order is meant for, when nobody is named."""
+
+    def fits(member: MemberView) -> bool:
+        found = member.domain(domain)
+        return found is not None and found.role == role
+
+    return fits
+
+
+def check_other(view: PairView, asked: MemberView) -> None:
+    """Refuse to take a member out when the other one says that it would not go on by itself."""
+    for other in view.members:
+        if other.name != asked.name and other.automation_paused:
+            text = f"automation is paused at {other.name}: without {asked.name} it would serve nobody"
+            step = f"`tandemq pair resume --member {other.name}` first; --yes stops the service knowingly"
+            raise Failure("REFUSED", text, step, FAILED)
+        if other.name != asked.name and other.maintenance:
+            text = f"{other.name} is in maintenance already: nobody would serve"
+            step = f"`tandemq pair maintenance off --member {other.name}` first; --yes stops the service knowingly"
+            raise Failure("REFUSED", text, step, FAILED)
+
+
+def call(
+    endpoint: str,
+    timeout_ms: int,
+    work: Callable[[PairServiceAsyncStub], Coroutine[Any, Any, Answer]],
+    next_step: str = "",
+) -> Answer:
+    """One conversation with one member, never repeated: an order is carried out where it was given.
+
+    `next_step` is told with a refusal that has none of its own.
+    """
     import grpc
     import grpc.aio
 
@@ -95,7 +126,9 @@ def call(endpoint: str, timeout_ms: int, work: Callable[[PairServiceAsyncStub], 
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
             text = f"the member at {endpoint} does not know this order"
             raise Failure("UNIMPLEMENTED", text, "upgrade it; see `tandemq version`") from error
-        raise failure_of(from_rpc_error(error), endpoint) from error
+        failure = failure_of(from_rpc_error(error), endpoint)
+        failure.next_step = failure.next_step or next_step
+        raise failure from error
     except TimeoutError as error:
         from tandemq.cli.failure import timed_out
 

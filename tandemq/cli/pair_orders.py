@@ -4,33 +4,35 @@ decides what a member does.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tandemq.cli.pair_call import call, choose, domain_option, finish, look_at, member_option, reason_option
+from tandemq.cli.failure import FAILED, Failure
+from tandemq.cli.pair_call import (
+    call,
+    check_other,
+    choose,
+    domain_option,
+    finish,
+    holds_role,
+    look_at,
+    member_option,
+    reason_option,
+)
+from tandemq.cli.pair_verify import verify
 from tandemq.cli.params import DURATION, confirm, output_option, target_option, timeout_option, yes_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tandemq.cli.view import MemberView
-    from tandemq.v1.pair_service_pb2 import VerifyResponse
     from tandemq.v1.pair_service_pb2_grpc import PairServiceAsyncStub
 
 VERDICTS = {"continue": 20, "assume": 21, "failed": 22, "wait": 23, "peer-alive": 24}
+ALONE = (
+    "let one member serve alone, which is safe only if the other one is down and has not served alone since the link "
+    "broke (else acknowledged operations end in salvage files):"
+)
+RESOLVED = "see `tandemq pair status`; only a domain that is DIVERGED there needs this"
 SEE_STATUS = "see `tandemq pair status` and `tandemq pair why`"
-
-
-def _is(role: str, domain: str) -> Callable[[MemberView], bool]:
-    """Whom an order is meant for, when nobody is named."""
-
-    def fits(member: MemberView) -> bool:
-        found = member.domain(domain)
-        return found is not None and found.role == role
-
-    return fits
 
 
 @click.command()
@@ -64,7 +66,7 @@ def handoff(
     """
     from tandemq.v1 import pair_service_pb2 as pb
 
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("MASTER", domain))
+    asked = choose(look_at(target, timeout_ms), target, member, prefer=holds_role("MASTER", domain))
     request = pb.HandoffRequest(domain=domain, to=to, dry_run=dry_run, reason=reason)
     if hold_ms is not None:
         request.hold.FromMilliseconds(hold_ms)
@@ -72,7 +74,9 @@ def handoff(
     async def work(stub: PairServiceAsyncStub) -> pb.HandoffResponse:
         return await stub.Handoff(request, timeout=timeout_ms / 1000)
 
-    answer = call(asked.endpoint, timeout_ms + 500, work)
+    answer = call(
+        asked.endpoint, timeout_ms + 500, work, "`tandemq pair status` names the members; --hold takes 1ms and more"
+    )
     facts = {
         "done": answer.done,
         "dry_run": dry_run,
@@ -137,7 +141,7 @@ def failover(
     async def work(stub: PairServiceAsyncStub) -> pb.ForceFailoverResponse:
         return await stub.ForceFailover(request, timeout=timeout_ms / 1000)
 
-    answer = call(asked.endpoint, timeout_ms + 500, work)
+    answer = call(asked.endpoint, timeout_ms + 500, work, SEE_STATUS)
     facts = {
         "done": answer.done,
         "member": asked.name,
@@ -149,7 +153,7 @@ def failover(
     order = f"tandemq pair failover --force --member {asked.name}"
     again = f'{order} --accept-loss-after {answer.last_index} --reason "..."'
     stale = index is None or index != answer.last_index
-    next_step = again if stale and not _is("MASTER", domain)(asked) else SEE_STATUS
+    next_step = again if stale and not holds_role("MASTER", domain)(asked) else SEE_STATUS
     finish(facts, output, done=answer.done, reason="NOT_DONE", next_step=next_step)
 
 
@@ -183,7 +187,8 @@ def decide(
     wait        nothing changes
     peer-alive  only the link is broken: nothing changes
 
-    With `continue` or `assume`, make sure first that the other member is down: if it serves too, both histories differ.
+    With `continue` or `assume`, make sure first that the other member is down AND has not served alone since the link
+    broke. Else both histories differ (DIVERGED), and what one of them acknowledged ends in salvage files.
 
     Example: tandemq pair decide assume --reason "host of a is switched off"
     """
@@ -192,19 +197,27 @@ def decide(
     view = look_at(target, timeout_ms)
     asked = choose(view, target, member, prefer=lambda each: bool(each.waiting_event_id))
     if verdict in ("continue", "assume", "failed"):
-        effect = {"failed": "end the process of"}.get(verdict, "let one member serve alone:")
+        effect = {"failed": "end the process of"}.get(verdict, ALONE)
         confirm(effect, asked.name, yes=yes)
     request = pb.DecideRequest(domain=domain, event_id=event, verdict=VERDICTS[verdict], reason=reason)
 
     async def work(stub: PairServiceAsyncStub) -> pb.DecideResponse:
         return await stub.Decide(request, timeout=timeout_ms / 1000)
 
-    answer = call(asked.endpoint, timeout_ms + 500, work)
+    answer = call(
+        asked.endpoint,
+        timeout_ms + 500,
+        work,
+        f"`tandemq pair maintenance off --member {asked.name}` first" if asked.maintenance else SEE_STATUS,
+    )
     facts = {"done": answer.done, "member": asked.name, "text": answer.text, "event_id": answer.event_id}
     finish(facts, output, done=answer.done, reason="REFUSED", next_step=SEE_STATUS)
 
 
-def _set_automation(target: str | None, member: str | None, reason: str, timeout_ms: int, *, paused: bool) -> Any:
+def _set_automation(
+    target: str | None, member: str | None, reason: str, timeout_ms: int, output: str, *, paused: bool
+) -> None:
+    from tandemq.cli.output import print_rows
     from tandemq.v1 import pair_service_pb2 as pb
 
     view = look_at(target, timeout_ms)
@@ -219,7 +232,12 @@ def _set_automation(target: str | None, member: str | None, reason: str, timeout
     rows = [{"member": each.name, "paused": call(each.endpoint, timeout_ms, work).paused} for each in chosen]
     if not single:
         rows += [{"member": each.name, "paused": None} for each in view.members if not each.reachable]
-    return rows
+    print_rows(rows, "members", output)
+    missed = [] if single else [each.name or each.endpoint for each in view.members if not each.reachable]
+    if missed:
+        order, who = "pause" if paused else "resume", " and ".join(missed)
+        text = f"{who} was not reached and is as it was before"
+        raise Failure("PARTIAL", text, f"start {who}, then `tandemq pair {order}` again", FAILED)
 
 
 @click.command()
@@ -231,13 +249,11 @@ def _set_automation(target: str | None, member: str | None, reason: str, timeout
 def pause(target: str | None, member: str | None, reason: str, timeout_ms: int, output: str) -> None:
     """Let no member change roles by itself. Verdicts are recorded and not acted upon; survives restarts.
 
-    Without --member or a single --target every member that answers is told.
+    Without --member or a single --target every member is told; exit code 1 when one was not reached.
 
     Example: tandemq pair pause --reason "network work tonight"
     """
-    from tandemq.cli.output import print_rows
-
-    print_rows(_set_automation(target, member, reason, timeout_ms, paused=True), "members", output)
+    _set_automation(target, member, reason, timeout_ms, output, paused=True)
 
 
 @click.command()
@@ -251,9 +267,7 @@ def resume(target: str | None, member: str | None, reason: str, timeout_ms: int,
 
     Example: tandemq pair resume
     """
-    from tandemq.cli.output import print_rows
-
-    print_rows(_set_automation(target, member, reason, timeout_ms, paused=False), "members", output)
+    _set_automation(target, member, reason, timeout_ms, output, paused=False)
 
 
 @click.command()
@@ -261,12 +275,15 @@ def resume(target: str | None, member: str | None, reason: str, timeout_ms: int,
 @target_option
 @member_option
 @reason_option()
+@click.option("--yes", is_flag=True, help="Also when the other member could not serve without it.")
 @timeout_option("15s")
 @output_option("table", "json")
-def maintenance(state: str, target: str | None, member: str | None, reason: str, timeout_ms: int, output: str) -> None:
+def maintenance(
+    state: str, target: str | None, member: str | None, reason: str, yes: bool, timeout_ms: int, output: str
+) -> None:
     """Take a member out of the pair without stopping it, or back. It hands over what it serves first.
 
-    While it is out there is one copy. Survives restarts.
+    While it is out there is one copy. Survives restarts. Refused when nobody would serve then, unless --yes is given.
 
     \b
     Example: tandemq pair maintenance on --member b --reason "new disk"
@@ -274,8 +291,11 @@ def maintenance(state: str, target: str | None, member: str | None, reason: str,
     """
     from tandemq.v1 import pair_service_pb2 as pb
 
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=lambda each: each.maintenance)
-    request = pb.SetMaintenanceRequest(on=state == "on", reason=reason)
+    view = look_at(target, timeout_ms)
+    asked = choose(view, target, member, prefer=lambda each: each.maintenance)
+    request = pb.SetMaintenanceRequest(on=state == "on", reason=reason, confirmed=yes)
+    if request.on and not yes:
+        check_other(view, asked)
 
     async def work(stub: PairServiceAsyncStub) -> pb.SetMaintenanceResponse:
         return await stub.SetMaintenance(request, timeout=timeout_ms / 1000)
@@ -310,7 +330,7 @@ def resync(
     """
     from tandemq.v1 import pair_service_pb2 as pb
 
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("REPLICA", domain))
+    asked = choose(look_at(target, timeout_ms), target, member, prefer=holds_role("REPLICA", domain))
     if full:
         confirm("copy everything anew in", domain, yes=yes)
     request = pb.ResyncRequest(domain=domain, full=full, reason=reason)
@@ -318,96 +338,14 @@ def resync(
     async def work(stub: PairServiceAsyncStub) -> pb.ResyncResponse:
         return await stub.Resync(request, timeout=timeout_ms / 1000)
 
-    answer = call(asked.endpoint, timeout_ms + 500, work)
+    answer = call(
+        asked.endpoint,
+        timeout_ms + 500,
+        work,
+        "it is for the replica: --member NAME; `tandemq pair status` tells which one that is",
+    )
     facts = {"done": answer.done, "text": answer.text}
     finish(facts, output, done=answer.done, reason="REFUSED", next_step=SEE_STATUS)
-
-
-@click.command()
-@target_option
-@member_option
-@domain_option
-@click.option("--range", "range_records", type=click.IntRange(min=1), default=4096, help="Records in one comparison.")
-@timeout_option("10m")
-@output_option("table", "json", "jsonl")
-def verify(
-    target: str | None, member: str | None, domain: str, range_records: int, timeout_ms: int, output: str
-) -> None:
-    """Compare the records of both members, range by range, while they serve. Exit code 1 when something differs.
-
-    Example: tandemq pair verify
-    """
-    from tandemq.cli.output import print_line
-    from tandemq.v1 import pair_service_pb2 as pb
-
-    asked = choose(look_at(target, timeout_ms), target, member, prefer=_is("MASTER", domain))
-    facts: dict[str, Any] = {"domain": domain, "ranges": 0, "records": 0, "end_index": 0, "different": []}
-    bar = _Bar(shown=output == "table" and sys.stderr.isatty())
-
-    async def work(stub: PairServiceAsyncStub) -> None:
-        request = pb.VerifyRequest(domain=domain, range_records=range_records)
-        async for answer in stub.Verify(request, timeout=timeout_ms / 1000):
-            _count(facts, answer)
-            bar.show(answer.last_index, answer.end_index)
-            if output == "jsonl" and not answer.last:
-                print_line(_range(answer))
-
-    try:
-        call(asked.endpoint, timeout_ms + 500, work)
-    finally:
-        bar.close()
-    different = facts["different"]
-    equal = not different
-    facts["text"] = (
-        f"both members hold the same {facts['records']:,} records"
-        if equal
-        else f"{len(different)} of {facts['ranges']} ranges differ: "
-        + "; ".join(f"{each['first_index']} to {each['last_index']} {each['difference']}".strip() for each in different)
-    )
-    next_step = "`tandemq pair resync --full` copies the master's state anew; find out first which copy is right"
-    finish({"equal": equal, **facts}, output, done=equal, reason="DIGEST_MISMATCH", next_step=next_step)
-
-
-class _Bar:
-    """A progress bar on a terminal's stderr."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self._progress: Any = None
-        self._task: Any = None
-        if shown:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self._progress = Progress(console=Console(stderr=True), transient=True)
-            self._task = self._progress.add_task("comparing", total=None)
-            self._progress.start()
-
-    def show(self, done: int, total: int) -> None:
-        if self._progress is not None:
-            self._progress.update(self._task, completed=done, total=total or None)
-
-    def close(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-
-def _range(answer: VerifyResponse) -> dict[str, Any]:
-    return {
-        "first_index": answer.first_index,
-        "last_index": answer.last_index,
-        "records": answer.records,
-        "equal": answer.equal,
-        "difference": answer.difference,
-    }
-
-
-def _count(facts: dict[str, Any], answer: VerifyResponse) -> None:
-    facts["end_index"] = max(facts["end_index"], answer.end_index)
-    if not answer.last:  # the last answer sums up
-        facts["ranges"] += 1
-        facts["records"] += answer.records
-    if not answer.equal and (not answer.last or not facts["different"]):
-        facts["different"].append(_range(answer))
 
 
 @click.command()
@@ -434,7 +372,7 @@ def outdate(
     async def work(stub: PairServiceAsyncStub) -> pb.OutdateResponse:
         return await stub.Outdate(request, timeout=timeout_ms / 1000)
 
-    answer = call(asked.endpoint, timeout_ms + 500, work)
+    answer = call(asked.endpoint, timeout_ms + 500, work, SEE_STATUS)
     facts = {
         "done": answer.done,
         "member": asked.name,
@@ -485,7 +423,7 @@ def resolve(
         return await stub.Resolve(request, timeout=timeout_ms / 1000)
 
     for name in order:
-        answer = call(choose(view, target, name).endpoint, timeout_ms + 500, work)
+        answer = call(choose(view, target, name).endpoint, timeout_ms + 500, work, RESOLVED)
         facts["done"] = facts["done"] and answer.done
         facts["text"] = "; ".join(filter(None, (facts["text"], answer.text)))
         facts["salvage"] = facts["salvage"] or answer.salvage

@@ -26,7 +26,13 @@ member_option = click.option("--member", help="Member that has the file; needed 
 
 @click.group()
 def salvage() -> None:
-    """See and put back what was cut from a member's log."""
+    """See and put back what was cut from a member's log.
+
+    \b
+    Example: tandemq pair salvage ls
+             tandemq pair salvage show main-3-120-140.salvage
+             tandemq pair salvage import main-3-120-140.salvage
+    """
 
 
 @salvage.command()

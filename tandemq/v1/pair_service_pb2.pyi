@@ -325,12 +325,14 @@ class SetAutomationResponse(_message.Message):
     def __init__(self, paused: bool = ...) -> None: ...
 
 class SetMaintenanceRequest(_message.Message):
-    __slots__ = ("on", "reason")
+    __slots__ = ("on", "reason", "confirmed")
     ON_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     on: bool
     reason: str
-    def __init__(self, on: bool = ..., reason: _Optional[str] = ...) -> None: ...
+    confirmed: bool
+    def __init__(self, on: bool = ..., reason: _Optional[str] = ..., confirmed: bool = ...) -> None: ...
 
 class SetMaintenanceResponse(_message.Message):
     __slots__ = ("on", "text")

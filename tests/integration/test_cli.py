@@ -170,6 +170,8 @@ def test_an_operator_moves_the_master_reads_why_and_asks_the_witness(dev: Dev) -
     answer = json.loads(dev.run(*set_epoch, "--epoch", "9", "--yes", "-o", "json"))
     assert (answer["before"]["epoch"], answer["after"]["epoch"], answer["after"]["holder"]) == (2, 9, "b")
     assert "REFUSED" in dev.run(*set_epoch, "--epoch", "1", "--yes", code=1)
+    stranger = [*set_epoch[:5], "zz", *set_epoch[6:]]
+    assert "its members are a and b" in dev.run(*stranger, "--epoch", "20", "--yes", code=1)
 
 
 def test_orders_go_to_the_member_that_is_named(dev: Dev) -> None:
@@ -182,8 +184,17 @@ def test_orders_go_to_the_member_that_is_named(dev: Dev) -> None:
     table = dev.run("pair", "status", "-o", "table")
     assert "automation paused" in table
     assert "if the peer dies now: a stops acknowledging and waits, because automation is paused here" in table
+    assert "automation is paused at a" in dev.run("pair", "why", "-o", "table")
+    refusal = dev.run("pair", "maintenance", "on", "--member", "b", code=1)
+    assert "automation is paused at a: without b it would serve nobody" in refusal
+    some = f"{view['members'][0]['endpoint']},127.0.0.1:1"
+    partial = dev.run("pair", "resume", "--target", some, code=1)
+    assert "127.0.0.1:1 was not reached" in partial
     dev.run("pair", "resume")
 
+    for order in (("handoff", "--to", "nosuch"), ("handoff", "--hold", "0s"), ("resync", "--member", "a")):
+        assert "next: " in dev.run("pair", *order, code=1)
+    assert "next: " in dev.run("pair", "resolve", "--keep", "a", "--member", "b", "--reason", "x", "--yes", code=1)
     dev.run("pair", "maintenance", "on", code=2)  # which member?
     answer = json.loads(dev.run("pair", "maintenance", "on", "--member", "b", "--reason", "disk", "-o", "json"))
     assert (answer["member"], answer["maintenance"]) == ("b", True)

@@ -287,6 +287,28 @@ async def test_maintenance_hands_over_outlives_a_restart_and_is_taken_back(pair:
         assert await other.take(name, 2) == [b"before", b"without it"]
 
 
+@pytest.mark.parametrize("leaves", ["master", "replica"])
+async def test_maintenance_that_would_end_the_service_needs_a_word_for_it(pair: Cluster, leaves: str) -> None:
+    master, replica = await know_each_other(pair)
+    name, other = (master, replica) if leaves == "master" else (replica, master)
+    await gone(pair, WITNESS)
+
+    async def unreachable() -> bool:
+        _, found = await main_of(pair, name)
+        return "the witness cannot be reached" in found.if_peer_dies
+
+    await until(unreachable, "the witness is missed")
+    async with raw_to(pair.endpoint(name)) as [member]:
+        answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=CALL_S)
+        assert not answer.on
+        why = f"{other} would serve nobody without {name}, because the witness cannot be reached"
+        assert answer.text == f"nothing was changed: {why}; mend that first, or stop the service knowingly with --yes"
+        await until_role(pair, master, "MASTER")
+        order = pb.SetMaintenanceRequest(on=True, confirmed=True)
+        assert (await member.pair.SetMaintenance(order, timeout=CALL_S)).on
+        await until_role(pair, name, "MAINTENANCE")
+
+
 async def test_the_only_one_that_serves_cannot_leave(pair: Cluster) -> None:
     master, replica = await roles(pair)
     await gone(pair, replica)

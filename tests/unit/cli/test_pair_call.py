@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 import pytest
+from msgspec import structs
 
 from tandemq.cli.failure import Failure
-from tandemq.cli.pair_call import choose
+from tandemq.cli.pair_call import check_other, choose
 from tandemq.cli.view import MemberView, PairView
 
 A = MemberView(name="a", endpoint="127.0.0.1:1", reachable=True)
@@ -46,3 +47,18 @@ def test_nobody_is_guessed() -> None:
     with pytest.raises(Failure) as away:
         choose(ONE, None, "b")
     assert (away.value.reason, away.value.exit_code) == ("UNREACHABLE", 3)
+
+
+@pytest.mark.parametrize(
+    ("other", "cause", "step"),
+    [
+        (structs.replace(A, automation_paused=True), "paused at a: without b it would serve nobody", "pair resume"),
+        (structs.replace(A, maintenance=True), "a is in maintenance already: nobody would serve", "maintenance off"),
+    ],
+)
+def test_nobody_leaves_whose_peer_would_not_serve(other: MemberView, cause: str, step: str) -> None:
+    check_other(BOTH, B)
+    with pytest.raises(Failure, match=cause) as refused:
+        check_other(PairView(pair="p", members=(other, B)), B)
+    assert step in refused.value.next_step
+    assert refused.value.exit_code == 1
