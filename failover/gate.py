@@ -44,7 +44,7 @@ CONNECTED_KINDS = (EventKind.PEER_SLOW, EventKind.LOCAL_FAULT)
 
 BOTH_AWAY = (
     "the peer is lost and the authority cannot be asked: nobody may go on alone without it. Bring one of them back, or "
-    "make sure that the peer is down and say so: tandemq pair decide"
+    "make sure that the peer is down and has not served alone since the link broke, and say so: tandemq pair decide"
 )
 UNPROVEN = (
     "there is no authority, and without failover.accept_unproven an operator must confirm it: tandemq pair decide"
