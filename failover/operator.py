@@ -41,8 +41,9 @@ class Operator:
         if wanted is Verdict.WAIT:
             return f"{what}: this copy may lack acknowledged operations and is not promoted; bring {event.peer} back"
         return (
-            f"{what}: an operator must decide. Make sure that {event.peer} is down, stays down and has not served alone "
-            f'since the link broke, then type: tandemq pair decide {word} --event {event.event_id} --reason "..."{target}'
+            f"{what}: an operator must decide. Make sure that {event.peer} is down and stays down, and that it has not "
+            f"served alone since the link broke, then type: tandemq pair decide {word} --event {event.event_id} "
+            f'--reason "..."{target}'
         )
 
     async def preflight(self) -> list[str]:
