@@ -22,7 +22,7 @@ from failover.marks import Role
 from replica import step_aside
 from replica.sync_source import Phase
 from storage.errors import CorruptRecord
-from storage.records import read_prefix, verify
+from storage.records import verify_stored
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, VerifyDone, VerifyQuery, VerifyReply
 from tandemq.v1.pair_service_pb2 import PairEventKind, VerifyResponse
 
@@ -39,6 +39,8 @@ RANGE_RECORDS, RANGE_RECORDS_MAX = 4_096, 65_536
 SLICE_RECORDS = 256
 DAMAGED_MAX = 100
 ANSWER_S = 30.0
+QUERIES_MAX = 4
+"""Of the master, answered or waiting at once: it asks one a domain at a time; a flood is dropped, and said."""
 TRIES = 5
 """Of one range, while trimming moves what both keep."""
 REST = 3.0
@@ -75,8 +77,9 @@ def digest_of(store: Store, domain: int, indexes: Sequence[int], first: int, las
     damaged: list[int] = []
     for log_index, record in _records(store, domain, indexes, first, last):
         try:
-            prefix = read_prefix(record)
-            verify(record)
+            prefix = verify_stored(record)
+            if prefix.log_index != log_index or prefix.domain != domain:
+                raise CorruptRecord(f"record {prefix.log_index} lies where {log_index} should")
         except CorruptRecord:
             damaged.append(log_index)
             continue
@@ -113,6 +116,9 @@ class Verifier:
         self._running: set[int] = set()
         self._asked: dict[int, asyncio.Future[VerifyReply]] = {}
         self._next_id = 0
+        self._queries = 0
+        self._last_id: dict[int, int] = {}
+        """As master: domain, and its query that was sent last; the result of a run bears its number."""
         self._answered: dict[int, int] = {}
         """As replica: domain, and the query that was answered last."""
 
@@ -175,7 +181,7 @@ class Verifier:
             self.note(K.PAIR_EVENT_KIND_FAULT, text, domain)
             return
         self.note(K.PAIR_EVENT_KIND_VERIFY, f"{result.difference}; {shared.peer} takes everything anew", domain)
-        done = VerifyDone(verify_id=self._next_id, difference=result.difference)
+        done = VerifyDone(verify_id=self._last_id[shared.domain], difference=result.difference)
         self.send(domain, verify_done=done)
         step_aside.leave_out(domain.replication, f"the copy of {shared.peer} differs")
         self.node.dispatch(domain)
@@ -191,7 +197,7 @@ class Verifier:
     async def ask(self, domain: Domain, indexes: list[int], first: int, last: int) -> VerifyReply:
         """What the replica holds of a range."""
         self._next_id += 1
-        number = self._next_id
+        number = self._last_id[domain.shared.domain] = self._next_id
         future = self._asked[number] = asyncio.get_running_loop().create_future()
         try:
             query = VerifyQuery(verify_id=number, first_index=first, last_index=last, indexes=indexes)
@@ -220,9 +226,21 @@ class Verifier:
         elif domain.shared.role is not Role.REPLICA or not domain.target.opened:
             return
         elif frame.HasField("verify_query"):
-            self.node.spawn(self._answer(domain, frame.verify_query, frame.epoch))
+            self._queue(domain, frame.verify_query, frame.epoch)
         elif frame.verify_done.verify_id == self._answered.get(domain.shared.domain):
             self.node.spawn(self._begin_anew(domain, frame.verify_done.difference))
+
+    def _queue(self, domain: Domain, query: VerifyQuery, epoch: int) -> None:
+        if self._queries >= QUERIES_MAX:
+            text = "domain %s: %d comparisons are asked for at once; query %d is dropped"
+            log.warning(text, domain.shared.name, self._queries + 1, query.verify_id)
+            return
+        self._queries += 1
+        task = self.node.spawn(self._answer(domain, query, epoch))
+        task.add_done_callback(self._on_answered)
+
+    def _on_answered(self, _task: asyncio.Task[None]) -> None:
+        self._queries -= 1
 
     async def _answer(self, domain: Domain, query: VerifyQuery, epoch: int) -> None:
         shared = domain.shared

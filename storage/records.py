@@ -11,7 +11,8 @@ The head CRC covers prefix and header except itself. The digest is blake2b-128 o
 record, bytes 0 to 36 and the header; the body enters through its CRC. Thus a record without its body still proves
 which body it had, and the last digest of a domain stands for all of its history.
 
-To change the format: raise FORMAT_VERSION, keep reading every earlier one, add golden bytes to the test.
+To change the format: raise FORMAT_VERSION, and STORE_FORMAT with it (a directory's format decides whether a record's is
+newer or damaged), keep reading every earlier one, add golden bytes to the test.
 """
 
 from __future__ import annotations
@@ -127,6 +128,25 @@ def verify(record: bytes | memoryview, *, previous_digest: bytes | None = None) 
             )
             raise CorruptRecord(what, _place(prefix))
     return prefix
+
+
+def verify_stored(record: bytes | memoryview, *, previous_digest: bytes | None = None) -> Prefix:
+    """As `verify`, for a record of a directory whose own format is ours: a format byte beyond ours is damage there.
+
+    A record is verified before it is stored, so a newer one never gets in. Raises CorruptRecord alone.
+    """
+    try:
+        return verify(record, previous_digest=previous_digest)
+    except NewerFormat as error:
+        raise CorruptRecord(f"{error.what}, in a directory of format 1 to {FORMAT_VERSION}", error.where) from error
+
+
+def read_stored_prefix(record: bytes | memoryview) -> Prefix:
+    """As `read_prefix`, for such a record. Raises CorruptRecord alone."""
+    try:
+        return read_prefix(record)
+    except NewerFormat as error:
+        raise CorruptRecord(f"{error.what}, in a directory of format 1 to {FORMAT_VERSION}", error.where) from error
 
 
 def _chain(previous_digest: bytes, covered: bytes, header: bytes) -> bytes:

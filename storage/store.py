@@ -13,7 +13,9 @@ from typing import Protocol
 from storage.errors import CorruptRecord
 from storage.records import Prefix
 
-STORE_FORMAT = 1  # of the layout: databases, keys, identity. Records carry their own format.
+STORE_FORMAT = (
+    1  # of the layout (databases, keys, identity), and raised with the records' own (`records.verify_stored`)
+)
 META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE = "format", "pair", "member", "instance"
 RESERVED_META = frozenset((META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE))  # written once, with the directory
 META_KEY_BYTES_MAX = 511  # LMDB 0.9
