@@ -9,13 +9,15 @@ import logging
 import struct
 from typing import TYPE_CHECKING
 
+from google.protobuf.message import DecodeError
+
 from failover.marks import DataMark
 from replica.log import DomainLog
 from replica.machine import Machine, Refused
 from replica.shared import Shared
 from replica.state import Boundary, DomainState, checkpoint_key, decode_state, state_key
 from storage.errors import CorruptRecord, NewerFormat
-from storage.records import read_prefix, split, verify
+from storage.records import ZERO_DIGEST, read_stored_prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
@@ -37,9 +39,12 @@ class StoreReader:
         self._domain = domain
 
     def prefix_at(self, log_index: int) -> Prefix | None:
-        """Prefix of a stored record, or None."""
+        """Prefix of a stored record, or None; also when it is none, or of no format of this directory."""
         record = self._store.read(self._domain, log_index)
-        return read_prefix(record) if record is not None else None
+        try:
+            return read_stored_prefix(record) if record is not None else None
+        except CorruptRecord:
+            return None
 
     def header_at(self, log_index: int) -> RecordHeader | None:
         """Header of a stored record, or None; also when its checksum fails."""
@@ -47,11 +52,11 @@ class StoreReader:
         if record is None:
             return None
         try:
-            verify(record)
-        except CorruptRecord:
+            verify_stored(record)
+            _, header, _ = split(record)
+            return RecordHeader.FromString(bytes(header))
+        except (CorruptRecord, DecodeError):
             return None
-        _, header, _ = split(record)
-        return RecordHeader.FromString(bytes(header))
 
 
 def open_shared(
@@ -67,17 +72,27 @@ def open_shared(
     bounds = store.bounds(domain)
     history = [Boundary(*pair) for pair in state.history]
     if bounds is not None and bounds[1] > state.base_index and state.data is not DataMark.SYNCING:
-        prefix = reader.prefix_at(bounds[1])
-        assert prefix is not None
-        domain_log.restore(
-            bounds[1], prefix.epoch, prefix.digest, _with_late_epochs(store, domain, history, prefix.epoch)
-        )
+        try:
+            prefix, late = _end_of(store, domain, bounds[1], history)
+            domain_log.restore(bounds[1], prefix.epoch, prefix.digest, late)
+        except CorruptRecord:
+            # `recover` says so; until then the log keeps its length, for what is cut from it is copied.
+            domain_log.restore(bounds[1], state.epoch, ZERO_DIGEST, history)
     else:
         domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
     shared = Shared(domain, member, peer, incarnation, state, domain_log, limits)
     checkpoint = store.get_meta(checkpoint_key(domain))
     shared.checkpoint_index = int.from_bytes(checkpoint[:8], "big") if checkpoint is not None else 0
     return shared
+
+
+def _end_of(store: Store, domain: int, last_index: int, history: list[Boundary]) -> tuple[Prefix, list[Boundary]]:
+    """Prefix of the last record, and the boundaries up to there. Raises CorruptRecord where a record should say so."""
+    record = store.read(domain, last_index)
+    if record is None:
+        raise CorruptRecord(f"record {last_index} of domain {domain:#x} is missing")
+    prefix = verify_stored(record)
+    return prefix, _with_late_epochs(store, domain, history, prefix.epoch)
 
 
 def _with_late_epochs(store: Store, domain: int, history: list[Boundary], last_epoch: int) -> list[Boundary]:
@@ -108,7 +123,7 @@ async def rebuild(store: Store, shared: Shared, up_to: int) -> Machine:
         for log_index, record in rows:
             if log_index > up_to:
                 break
-            prefix = verify(record, previous_digest=digest)
+            prefix = verify_stored(record, previous_digest=digest)
             if log_index != index + 1:
                 raise CorruptRecord(f"domain {shared.name}: record {index + 1} is missing, found {log_index}")
             _, header, _ = split(record)
@@ -154,8 +169,11 @@ async def recover(store: Store, shared: Shared) -> Machine:
     """The queues' state at the end of the log. A damaged copy gets an empty one, a mark, and no vote."""
     if shared.state.data is DataMark.SYNCING:
         return Machine(shared.domain, members_of(shared), shared.limits)
+    last = shared.log.last_index
     try:
-        return await rebuild(store, shared, shared.log.last_index)
+        if last > shared.log.base_index:
+            _end_of(store, shared.domain, last, [Boundary(*pair) for pair in shared.state.history])
+        return await rebuild(store, shared, last)
     except CorruptRecord as corrupt:
         if not shared.peer:
             raise

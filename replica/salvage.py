@@ -19,16 +19,18 @@ import logging
 import os
 import re
 import time
+from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 import msgspec
+from google.protobuf.message import DecodeError
 
 from replica.divergence import NOBODY_WAS_TOLD
 from storage.directory import make_directory, sync_directory
 from storage.errors import CorruptRecord, StoreFull
-from storage.records import ZERO_DIGEST, split
+from storage.records import ZERO_DIGEST, Prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
@@ -77,6 +79,10 @@ class SalvageFoot(msgspec.Struct):
     acknowledged: int = 0
     digest: bytes = ZERO_DIGEST
     """Chained digest of the last record: two cuts with one digest are one cut."""
+    damaged: list[tuple[int, int]] = []
+    """(place in the file from 0, log index) of records whose checksums no longer fit: kept as they were, not read. Each
+    counts as an operation, for it may have been one.
+    """
 
 
 class SalvageInfo(NamedTuple):
@@ -96,6 +102,8 @@ class SalvagedRecord(NamedTuple):
     header: RecordHeader
     body: bytes
     acknowledged: bool
+    damaged: bool = False
+    """The body is the whole record as it was stored, the header empty."""
 
 
 class SalvageFiles:
@@ -181,16 +189,17 @@ class SalvageFiles:
         found = [self._info(path) for path in self.directory.glob("*.salvage")]
         return sorted((info for info in found if info is not None), key=lambda info: (info.head.time_ms, info.name))
 
+    def unreadable(self) -> list[str]:
+        """Names of the files that `infos` leaves out. Never removed: a part of one may still be read."""
+        return sorted(path.name for path in self.directory.glob("*.salvage") if self._info(path) is None)
+
     def _info(self, path: Path) -> SalvageInfo | None:
         try:
             with path.open("rb") as file:
                 head = _head_of(file)
-                file.seek(-_OFFSET.size, os.SEEK_END)
-                (at,) = _OFFSET.unpack(file.read(_OFFSET.size))
-                file.seek(at)
-                foot = msgspec.msgpack.decode(_read_frame(file), type=SalvageFoot)
+                _, foot = _foot_of(file)
                 return SalvageInfo(path.name, os.fstat(file.fileno()).st_size, head, foot)
-        except (OSError, CorruptRecord, msgspec.DecodeError) as error:
+        except (OSError, CorruptRecord) as error:
             log.error("salvage file %s cannot be read: %s", path, error)
             return None
 
@@ -205,22 +214,23 @@ class SalvageFiles:
             return
         with (self.directory / name).open("rb") as file:
             head = _head_of(file)
-            count = 0
-            file.seek(-_OFFSET.size, os.SEEK_END)
-            (end,) = _OFFSET.unpack(file.read(_OFFSET.size))
+            end, foot = _foot_of(file)
+            damaged = dict(foot.damaged)
             file.seek(len(MAGIC))
             _read_frame(file)
+            count = 0
             while file.tell() < end:
-                prefix, header, body = split(_read_frame(file))
+                record = _read_frame(file)
+                found = None if count in damaged else _taken_apart(record)
+                if found is None:
+                    log_index = damaged.get(count, 0)
+                    told = log_index <= head.acknowledged_up_to
+                    yield SalvagedRecord(log_index, 0, RecordHeader(), record, told, damaged=True)
+                else:
+                    prefix, header, body = found
+                    told = prefix.log_index <= head.acknowledged_up_to
+                    yield SalvagedRecord(prefix.log_index, prefix.epoch, header, body, told)
                 count += 1
-                yield SalvagedRecord(
-                    prefix.log_index,
-                    prefix.epoch,
-                    RecordHeader.FromString(bytes(header)),
-                    bytes(body),
-                    prefix.log_index <= head.acknowledged_up_to,
-                )
-            foot = msgspec.msgpack.decode(_read_frame(file), type=SalvageFoot)
             if count != foot.records:
                 raise CorruptRecord(f"{name} has {count} of {foot.records} records")
 
@@ -245,12 +255,18 @@ def _fill(file: BinaryIO, store: Store, head: SalvageHead) -> tuple[SalvageFoot,
         for log_index, record in rows:
             if log_index > head.last:
                 break
-            # Not verified: what its checksum no longer fits is still better kept than lost.
+            # What its checksum no longer fits is still better kept than lost, and must not hold up the cut.
             _write_frame(file, record)
-            prefix, header, _ = split(record)
+            found = _taken_apart(record)
+            last = log_index
+            if found is None:
+                log.error("domain %s: record %d is damaged; it is kept as it is", head.domain, log_index)
+                foot.damaged.append((foot.records, log_index))
+                foot.digest = blake2b(foot.digest + record, digest_size=len(ZERO_DIGEST)).digest()
+            else:
+                foot.digest, epoch = found[0].digest, found[0].epoch
             foot.records += 1
-            foot.digest, epoch, last = prefix.digest, prefix.epoch, log_index
-            if is_operation(RecordHeader.FromString(bytes(header))):
+            if found is None or is_operation(found[1]):
                 foot.operations += 1
                 foot.acknowledged += log_index <= head.acknowledged_up_to
         at = rows[-1][0] + 1
@@ -258,6 +274,16 @@ def _fill(file: BinaryIO, store: Store, head: SalvageHead) -> tuple[SalvageFoot,
     _write_frame(file, msgspec.msgpack.encode(foot))
     file.write(_OFFSET.pack(end))
     return foot, epoch, last
+
+
+def _taken_apart(record: bytes) -> tuple[Prefix, RecordHeader, bytes] | None:
+    """Prefix, header and body; None: damaged."""
+    try:
+        verify_stored(record)
+        prefix, header, body = split(record)
+        return prefix, RecordHeader.FromString(bytes(header)), bytes(body)
+    except (CorruptRecord, DecodeError):
+        return None
 
 
 def _write_frame(file: BinaryIO, data: bytes) -> None:
@@ -276,8 +302,26 @@ def _read_frame(file: BinaryIO) -> bytes:
     return data
 
 
+def _foot_of(file: BinaryIO) -> tuple[int, SalvageFoot]:
+    """Where it begins, and the foot. Raises CorruptRecord."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(max(0, size - _OFFSET.size))
+    raw = file.read(_OFFSET.size)
+    at = _OFFSET.unpack(raw)[0] if len(raw) == _OFFSET.size else size
+    if not len(MAGIC) < at < size:
+        raise CorruptRecord(f"{file.name} does not say where its foot begins, in its last {_OFFSET.size} bytes")
+    file.seek(at)
+    try:
+        return at, msgspec.msgpack.decode(_read_frame(file), type=SalvageFoot)
+    except msgspec.DecodeError as error:
+        raise CorruptRecord(f"{file.name} has a foot that cannot be read: {error}") from error
+
+
 def _head_of(file: BinaryIO) -> SalvageHead:
     magic = file.read(len(MAGIC))
     if magic != MAGIC:
         raise CorruptRecord(f"{file.name} begins with {magic.hex()}: no salvage file, or one of a newer version")
-    return msgspec.msgpack.decode(_read_frame(file), type=SalvageHead)
+    try:
+        return msgspec.msgpack.decode(_read_frame(file), type=SalvageHead)
+    except msgspec.DecodeError as error:
+        raise CorruptRecord(f"{file.name} has a head that cannot be read: {error}") from error

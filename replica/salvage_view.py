@@ -47,7 +47,7 @@ class View:
     def operations(self) -> Iterator[ReadSalvageResponse]:
         """In log order. Raises CorruptRecord."""
         for record in self.files.records(self.info.name):
-            if is_operation(record.header):
+            if record.damaged or is_operation(record.header):
                 yield self._operation(record)
 
     def _operation(self, record: SalvagedRecord) -> ReadSalvageResponse:
@@ -55,7 +55,7 @@ class View:
         answer = ReadSalvageResponse(
             log_index=record.log_index,
             epoch=record.epoch,
-            operation=header.WhichOneof("op") or "unknown",
+            operation="damaged" if record.damaged else header.WhichOneof("op") or "unknown",
             acknowledged=record.acknowledged,
             request_id=header.request_id,
             pair=head.pair,

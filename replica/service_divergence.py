@@ -200,8 +200,14 @@ class DivergenceHandlers:
     async def list_salvage(self, request: bytes, context: Context) -> bytes:
         """See PairService.ListSalvage."""
         await parse(pb.ListSalvageRequest, request, context)
-        infos = await asyncio.get_running_loop().run_in_executor(None, self.salvage.infos)
-        return pb.ListSalvageResponse(files=[_file(info) for info in infos]).SerializeToString()
+        loop = asyncio.get_running_loop()
+        infos = await loop.run_in_executor(None, self.salvage.infos)
+        files = [_file(info) for info in infos]
+        why = "cannot be read; the log of this member says where it is damaged"
+        files += [
+            pb.SalvageFile(name=name, reason=why) for name in await loop.run_in_executor(None, self.salvage.unreadable)
+        ]
+        return pb.ListSalvageResponse(files=files).SerializeToString()
 
     async def read_salvage(self, request: bytes, context: Context) -> None:
         """See PairService.ReadSalvage."""

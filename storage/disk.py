@@ -21,7 +21,7 @@ import lmdb
 from storage.directory import lock_directory, make_directory, sync_directory
 from storage.errors import CorruptRecord, NewerFormat, StorageError, StoreFailed, StoreFull
 from storage.identity import check_identity, new_identity
-from storage.records import Prefix, read_prefix
+from storage.records import Prefix, read_stored_prefix
 from storage.room import BALLAST_BYTES, Room
 from storage.store import LOG_INDEX_MAX, RESERVED_META, Append, Usage, WriteBatch, check_batch, place_checked
 
@@ -229,7 +229,7 @@ class DiskStore:
             while cursor and more and len(found) < limit:
                 key, value = cursor.item()
                 log_index = _KEY.unpack(key)[0]
-                prefix = place_checked(read_prefix(value), domain, log_index, str(self._directory))
+                prefix = place_checked(read_stored_prefix(value), domain, log_index, str(self._directory))
                 found.append((log_index, prefix, len(value)))
                 more = cursor.next()
         return found

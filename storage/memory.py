@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 from storage.errors import StorageError, StoreFailed, StoreFull
 from storage.identity import new_identity
-from storage.records import Prefix, read_prefix
+from storage.records import Prefix, read_stored_prefix
 from storage.store import Usage, WriteBatch, check_batch, place_checked
 
 _WHERE = "memory store"
@@ -174,7 +174,9 @@ class MemoryStore:
             start = log.at(first)
             for log_index in log.order[start : start + limit]:
                 record = log.rows[log_index]
-                found.append((log_index, place_checked(read_prefix(record), domain, log_index, _WHERE), len(record)))
+                found.append(
+                    (log_index, place_checked(read_stored_prefix(record), domain, log_index, _WHERE), len(record))
+                )
         return found
 
     def bounds(self, domain: int) -> tuple[int, int] | None:

@@ -12,6 +12,8 @@ import pytest
 import replica.salvage
 from replica.effects import Salvage
 from replica.salvage import SalvageFiles
+from replica.salvage_view import View
+from replica.verify import digest_of
 from storage.errors import CorruptRecord, StoreFull
 from storage.memory import MemoryStore
 from storage.records import ZERO_DIGEST, assemble, build_head
@@ -113,6 +115,47 @@ def test_damage_is_said_and_never_read_as_something_else(files: SalvageFiles, at
     path.write_bytes(data)
     with pytest.raises((CorruptRecord, OSError)):
         list(files.records(path.name))
+
+
+def test_any_flipped_byte_of_a_record_is_kept_as_it_is_and_holds_nothing_up(files: SalvageFiles) -> None:
+    good = filled("enqueue", "enqueue").read(DOMAIN, 2)
+    assert good is not None
+    for at in range(len(good)):
+        store = filled("enqueue", "enqueue")
+        flipped = bytearray(good)
+        flipped[at] ^= 0xFF
+        store.commit(WriteBatch(cut={DOMAIN: 1}))
+        store.commit(WriteBatch(appends=[Append(DOMAIN, 2, bytes(flipped))]))
+        path = files.write(store, DOMAIN, "main", Salvage(1, 2, 2, ""))
+        assert path is not None
+        info = files.info(path.name)
+        assert info is not None
+        assert (info.foot.operations, info.foot.acknowledged, info.foot.damaged) == (2, 2, [(1, 2)]), at
+        first, second = files.records(path.name)
+        assert (first.damaged, first.body) == (False, b"body 1")
+        assert (second.damaged, second.body, second.log_index, second.acknowledged) == (True, bytes(flipped), 2, True)
+        assert View.of(files, info)._operation(second).operation == "damaged"
+        digest = digest_of(store, DOMAIN, [], 1, 2)
+        assert (digest.records, digest.damaged) == (1, [2]), at
+        path.unlink()
+
+
+@pytest.mark.parametrize("trailer", [b"\xff" * 8, b"\x7f" + b"\xff" * 7, bytes(8)])
+def test_a_damaged_trailer_leaves_the_file_and_the_others_alone(
+    files: SalvageFiles, trailer: bytes, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = filled("enqueue", "enqueue")
+    bad = files.write(store, DOMAIN, "main", Salvage(1, 2, 0, ""))
+    assert bad is not None
+    bad.write_bytes(bad.read_bytes()[:-8] + trailer)
+    monkeypatch.setattr(replica.salvage, "FILES_MAX", 0)
+    files.write(store, DOMAIN, "main", Salvage(2, 2, 2, ""))
+    assert bad.exists()
+    assert [info.head.first for info in files.infos()] == [2]
+    assert files.unreadable() == [bad.name]
+    assert bad.name in caplog.text
+    with pytest.raises(CorruptRecord, match="last 8 bytes"):
+        list(files.records(bad.name))
 
 
 def test_a_name_leads_nowhere_else(files: SalvageFiles, tmp_path: Path) -> None:
