@@ -13,6 +13,7 @@ import replica.sync_target
 from replica.divergence import salvage_above
 from replica.shared import Shared
 from tests.support.forced_walk import ForcedWalk
+from tests.support.told_walk import ToldWalk
 
 SEEDS = 100
 
@@ -20,6 +21,11 @@ SEEDS = 100
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_invariants2_14_what_was_answered_is_there_or_salvaged(seed: int) -> None:
     ForcedWalk(seed).run()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_invariants2_14_whatever_an_operator_says_while_the_register_is_away(seed: int) -> None:
+    ToldWalk(seed).run()
 
 
 def test_walks_reach_what_they_are_for() -> None:
