@@ -160,7 +160,6 @@ TABLE: dict[tuple[State, Event], Row] = {
     (S.READY, E.ABORT): Row(S.REPLICA, (A.SEND_NACK, A.FAIL), "an ACK that comes later is refused"),
     (S.TAKING, E.SERVING): Row(S.MASTER, (A.DONE,), "its first SYNC tells the old master (P17)"),
     (S.TAKING, E.CLAIM_LOST): Row(S.REPLICA, (A.SEND_NACK, A.IN_DOUBT), "PROBE by the ordinary rules (P6)"),
-    (S.TAKING, E.SYNC): Row(S.REPLICA, (A.IN_DOUBT,), "the old master was faster: follow it"),
     (S.TAKING, E.START_BARRED): Row(S.TAKING, (A.FAIL,), "BUSY: the second caller is refused"),
     (S.TAKING, E.REQUEST_BARRED): Row(S.TAKING, (A.SEND_NACK,), "NOT_MASTER yet"),
     (S.TAKING, E.DEADLINE): Row(S.REPLICA, (A.PROBE, A.SEND_NACK, A.IN_DOUBT), "the register does not answer: PROBE"),
@@ -216,6 +215,7 @@ IGNORED: tuple[tuple[tuple[State, ...], tuple[Event, ...], str], ...] = (
     ((S.TAKING,), (E.ACK, E.ACK_MISFIT), "a repetition"),
     ((S.TAKING,), (E.NACK,), "an ACK is not taken back"),
     ((S.TAKING,), (E.ROLE_LOST, E.LINK_LOST), "the claim goes on: it was ceded to us, and the register decides"),
+    ((S.TAKING,), (E.SYNC,), "the HELLO of a higher epoch comes before its SYNC, and ends the claim: CLAIM_LOST"),
     ((S.TAKING,), (E.ABORT,), "past the point of no return: the claim may have landed"),
 )
 

@@ -214,8 +214,6 @@ class Handoff:
         if state is State.TAKING:
             if replication.serving:
                 return (Event.SERVING,)
-            if role is Role.REPLICA:
-                return (Event.SYNC, "IN_DOUBT")
             return (Event.CLAIM_LOST, "IN_DOUBT") if replication.claim is None else None
         if state is State.CEDING and role is Role.REPLICA:
             return (Event.SYNC,)
