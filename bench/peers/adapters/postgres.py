@@ -1,0 +1,119 @@
+"""PostgreSQL: a primary and a synchronous standby that has synced before a commit is answered; a table is the queue."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from bench.peers.contract import Peer, Setting, client_versions, version_of
+from bench.peers.place import HOST, BenchError, Place, said, wait_for_port
+
+USER = "postgres"  # the server refuses to run as root
+FOLDERS = Path("/usr/lib/postgresql")
+SETTINGS = {
+    "synchronous_commit": "on",
+    "fsync": "on",
+    "full_page_writes": "on",
+    "synchronous_standby_names": "standby",
+    "wal_sync_method": "fdatasync",
+}
+
+
+def binary(name: str) -> str:
+    """Of the newest version that is installed; distributions keep them off PATH."""
+    found = sorted(FOLDERS.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
+    return str(found[-1]) if found else name
+
+
+def unprivileged(*command: str) -> list[str]:
+    if os.geteuid() != 0:
+        return list(command)
+    return ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "--pdeathsig", "KILL", "--", *command]
+
+
+class Postgres(Peer):
+    name = "postgres"
+    title = "PostgreSQL, synchronous standby, SKIP LOCKED"
+    promise = "synced on both: synchronous_commit on"
+    copies = 2
+    client = "postgres"
+    client_title = "psycopg, 1000 rows a commit"
+    roles = ("pg-primary", "pg-standby")
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._ports = {role: place.port() for role in self.roles}
+        self.programs = (binary("postgres"), binary("initdb"), binary("pg_basebackup"))
+
+    def _folder(self, role: str) -> Path:
+        folder = self.place.role(role)
+        if os.geteuid() == 0:
+            shutil.chown(folder, USER, USER)
+        return folder
+
+    def start(self) -> None:
+        primary, standby = self.roles
+        data = self._folder(primary) / "data"
+        said(
+            *unprivileged(binary("initdb"), "-D", str(data), "-A", "trust", "-U", "bench", "-E", "UTF8"),
+            where=data.parent,
+        )
+        settings = {
+            **{name: value for name, value in SETTINGS.items() if name != "synchronous_standby_names"},
+            "listen_addresses": HOST,
+            "unix_socket_directories": "",
+            "shared_buffers": "512MB",
+            "max_wal_size": "8GB",
+            "checkpoint_timeout": "30min",
+            "wal_level": "replica",
+        }
+        lines = [f"{name} = '{value}'" for name, value in settings.items()]
+        with (data / "postgresql.conf").open("a", encoding="utf-8") as conf:
+            conf.write("\n".join([*lines, "include_if_exists = 'own.conf'", ""]))
+        self._serve(primary, data)
+        copy = self._folder(standby) / "data"
+        dsn = f"host={HOST} port={self._ports[primary]} user=bench"
+        said(
+            *unprivileged(binary("pg_basebackup"), "-D", str(copy), "-d", dsn, "-R", "-c", "fast", "-X", "stream"),
+            where=copy.parent,
+        )
+        with (copy / "postgresql.auto.conf").open("a", encoding="utf-8") as conf:
+            conf.write(f"primary_conninfo = '{dsn} application_name=standby'\n")
+        self._serve(standby, copy)
+        self._sql("alter system set synchronous_standby_names = 'standby'")
+        self._sql("select pg_reload_conf()")
+        for _ in range(200):
+            if self._sql("select sync_state from pg_stat_replication") == "sync":
+                return
+        raise BenchError("postgres: the standby is not synchronous")
+
+    def _serve(self, role: str, data: Path) -> None:
+        port = self._ports[role]
+        process = self.place.spawn(role, unprivileged(binary("postgres"), "-D", str(data), "-p", str(port)))
+        wait_for_port(port, process)
+        for _ in range(200):  # it listens before it is consistent
+            try:
+                said(binary("pg_isready"), "-h", HOST, "-p", str(port))
+            except BenchError:
+                continue
+            return
+        raise BenchError(f"{role} does not become ready")
+
+    def _sql(self, command: str) -> str:
+        address = ["-h", HOST, "-p", str(self._ports[self.roles[0]]), "-U", "bench", "-d", "postgres"]
+        return said(binary("psql"), *address, "-Atqc", command, where=self.place.folder).strip()
+
+    def target(self) -> dict[str, Any]:
+        return {"dsn": f"host={HOST} port={self._ports[self.roles[0]]} user=bench dbname=postgres"}
+
+    def settings(self) -> list[Setting]:
+        found = [Setting(name, value, self._sql(f"show {name}")) for name, value in SETTINGS.items()]
+        return [*found, Setting("sync_state", "sync", self._sql("select sync_state from pg_stat_replication"))]
+
+    def versions(self) -> dict[str, str]:
+        return {"server": version_of([binary("postgres"), "--version"], 2), **client_versions("psycopg")}
+
+    def described(self) -> dict[str, Any]:
+        return {"connections": 3, "rows a commit": self.batch, "shared_buffers": "512MB", "max_wal_size": "8GB"}

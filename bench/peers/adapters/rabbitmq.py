@@ -1,0 +1,157 @@
+"""RabbitMQ: a quorum queue on three nodes of this machine, or a durable classic queue on one. Publisher confirms."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from functools import cache
+from typing import Any
+
+from bench.peers.contract import Peer, Setting, client_versions
+from bench.peers.place import HOST, BenchError, Place, said, wait_for_port
+
+SCRIPTS = "/usr/lib/rabbitmq/bin"  # the ones on PATH change to the packaged service's user
+START_S = 120.0
+# Three nodes on few cores: a scheduler that spins while it waits takes the others' time.
+ERLANG = "+sbwt none +sbwtdcpu none +sbwtdio none"
+ABOUT = (
+    "rabbit_misc:version(), erlang:system_info(otp_release), "
+    "application:get_env(ra, wal_sync_method, datasync), application:get_env(ra, wal_write_strategy, default)"
+)
+LOOPBACK = "-kernel inet_dist_use_interface {127,0,0,1}"
+
+
+class Quorum(Peer):
+    name = "rabbitmq-quorum"
+    title = "RabbitMQ quorum queue, 3 nodes"
+    promise = "synced by a majority: 2 of 3"
+    copies = 2
+    client = "rabbitmq"
+    client_title = "pika SelectConnection, publisher confirms"
+    programs = (f"{SCRIPTS}/rabbitmq-server", "epmd")
+    roles = ("rabbit-1", "rabbit-2", "rabbit-3")
+    queue_type = "quorum"
+    batch = 100
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._epmd_port = place.port()
+        self._ports = {role: (place.port(), place.port()) for role in self.roles}
+
+    def _node(self, role: str) -> str:
+        return f"{role.replace('-', '')}@localhost"
+
+    def _environment(self, role: str) -> dict[str, str]:
+        folder = self.place.role(role)
+        port, between = self._ports[role]
+        return {
+            "HOME": str(self.place.role(self.roles[0])),  # one cookie for all
+            "ERL_EPMD_PORT": str(self._epmd_port),
+            "ERL_EPMD_ADDRESS": HOST,
+            "RABBITMQ_NODENAME": self._node(role),
+            "RABBITMQ_NODE_IP_ADDRESS": HOST,
+            "RABBITMQ_NODE_PORT": str(port),
+            "RABBITMQ_DIST_PORT": str(between),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "logs"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RABBITMQ_CONF_ENV_FILE": os.devnull,
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{ERLANG} {LOOPBACK}",
+            "LANG": "C.UTF-8",
+        }
+
+    def start(self) -> None:
+        epmd = self.place.spawn(
+            self.roles[0], ["epmd", "-port", str(self._epmd_port), "-address", HOST], log="epmd.log"
+        )
+        wait_for_port(self._epmd_port, epmd)
+        nodes = [f"cluster_formation.classic_config.nodes.{n} = {self._node(r)}" for n, r in enumerate(self.roles, 1)]
+        lines = [
+            "cluster_formation.peer_discovery_backend = classic_config",
+            *nodes,
+            "cluster_formation.randomized_startup_delay_range.min = 0",
+            "cluster_formation.randomized_startup_delay_range.max = 1",
+            "disk_free_limit.absolute = 1GB",
+        ]
+        processes = {}
+        for role in self.roles:
+            folder = self.place.role(role)
+            (folder / "plugins").write_text("[].\n", encoding="utf-8")
+            (folder / "rabbitmq.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            processes[role] = self.place.spawn(role, [f"{SCRIPTS}/rabbitmq-server"], self._environment(role))
+            if role == self.roles[0]:  # it writes the cookie that the others read, and is who they join
+                wait_for_port(self._ports[role][0], processes[role], START_S)
+        for role in self.roles:
+            wait_for_port(self._ports[role][0], processes[role], START_S)
+        self._wait_running()
+
+    def _wait_running(self) -> None:
+        """A node listens before it takes orders, and is counted by the others after that."""
+        self._tell("await_startup", "--timeout", str(round(START_S)))
+        until = time.monotonic() + START_S
+        while time.monotonic() < until:
+            running = json.loads(self._tell("cluster_status", "--formatter", "json"))["running_nodes"]
+            if len(running) == len(self.roles):
+                return
+        raise BenchError(f"rabbitmq: {len(self.roles)} nodes do not run as one cluster")
+
+    def _tell(self, *words: str) -> str:
+        role = self.roles[0]
+        return said(
+            f"{SCRIPTS}/rabbitmqctl", "-q", "-n", self._node(role), *words,
+            environment=self._environment(role), where=self.place.role(role),
+        )  # fmt: skip
+
+    def target(self) -> dict[str, Any]:
+        # The first node: a queue's leader is where it was declared.
+        return {"host": HOST, "port": self._ports[self.roles[0]][0], "queue_type": self.queue_type}
+
+    def settings(self) -> list[Setting]:
+        listed = json.loads(
+            self._tell("list_queues", "name", "type", "durable", "members", "leader", "--formatter", "json")
+        )
+        types = sorted({str(queue["type"]) for queue in listed})
+        members = sorted({str(len(queue["members"])) for queue in listed})
+        leaders = sorted({str(queue["leader"]) for queue in listed})
+        return [
+            Setting("type of the queues", "quorum", " ".join(types)),
+            Setting("members of the queues", "3", " ".join(members)),
+            Setting("leader of the queues", self._node(self.roles[0]), " ".join(leaders)),
+            # ra's defaults, which are not set unless somebody changed them
+            Setting("wal_sync_method", "datasync", self._about()["sync"]),
+            Setting("wal_write_strategy", "default", self._about()["write"]),
+        ]
+
+    def versions(self) -> dict[str, str]:
+        about = self._about()
+        return {"server": about["server"], "erlang": about["erlang"], **client_versions("pika")}
+
+    @cache  # noqa: B019 - an adapter lives as long as its run, and each question takes seconds
+    def _about(self) -> dict[str, str]:
+        words = (
+            self._tell("eval", f'lists:flatten(io_lib:format("~s ~s ~p ~p", [{ABOUT}])).').strip().strip('"').split()
+        )
+        return dict(zip(("server", "erlang", "sync", "write"), words, strict=True))
+
+    def described(self) -> dict[str, Any]:
+        return {"acks": "100 at once, multiple", "prefetch": self.window, "erlang": ERLANG}
+
+
+class Single(Quorum):
+    name = "rabbitmq-single"
+    title = "RabbitMQ classic durable queue, 1 node"
+    promise = "synced on one node; consumers' acknowledgements are synced later"
+    copies = 1
+    roles = ("rabbit-1",)
+    queue_type = "classic"
+
+    def settings(self) -> list[Setting]:
+        listed = json.loads(self._tell("list_queues", "name", "type", "durable", "--formatter", "json"))
+        types = sorted({str(queue["type"]) for queue in listed})
+        durable = sorted({str(queue["durable"]).lower() for queue in listed})
+        return [
+            Setting("type of the queues", "classic", " ".join(types)),
+            Setting("durable", "true", " ".join(durable)),
+        ]

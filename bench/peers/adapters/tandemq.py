@@ -1,0 +1,84 @@
+"""Tandemq: a pair with its witness, default settings, started as `tandemq dev` starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.loops import loop_factory
+from bench.peers.contract import Peer, Setting
+from bench.peers.place import BenchError, Place
+from chaos.cluster import Cluster, ClusterError
+
+
+class Tandemq(Peer):
+    name = "tandemq"
+    title = "Tandemq, pair + witness"
+    promise = "synced on both"
+    copies = 2
+    client = "tandemq"
+    client_title = "tandemq.aio, batches of 500"
+    interpreter = sys.executable
+    roles = ("tandemq",)  # one folder for all three processes; the copies are told apart by `members`
+    batch = 500
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._runner = asyncio.Runner(loop_factory=loop_factory())
+        self._cluster: Cluster | None = None
+
+    @property
+    def cluster(self) -> Cluster:
+        assert self._cluster, "not started"
+        return self._cluster
+
+    def start(self) -> None:
+        folder = self.place.role("tandemq")
+        self._cluster = Cluster(folder)
+        back = Path.cwd()
+        os.chdir(folder)  # the members inherit it, by which they are known
+        try:
+            self._runner.run(self._cluster.start())
+        except ClusterError as failure:
+            raise BenchError(str(failure)) from None
+        finally:
+            os.chdir(back)
+
+    def stop(self) -> None:
+        if self._cluster:
+            self._runner.run(self._cluster.stop())
+        self._runner.close()
+        super().stop()
+
+    def target(self) -> dict[str, Any]:
+        return {"servers": self.cluster.target}
+
+    def members(self) -> dict[str, list[int]]:
+        pids = {name: child.pid for name, child in self.cluster.children.items() if name in self.cluster.members}
+        return {f"tandemq-{name}": [pid] for name, pid in pids.items() if pid}
+
+    def settings(self) -> list[Setting]:
+        view = self._runner.run(self.cluster.wait_ready())
+        found = []
+        for member in view.members:
+            domain = member.domain("main")
+            assert domain is not None
+            found.append(Setting(f"data of {member.name}", "IN_SYNC", domain.data_state))
+            if domain.role == "MASTER":
+                found.append(Setting("in-sync set", "a b", " ".join(sorted(domain.in_sync_set))))
+        return found
+
+    def versions(self) -> dict[str, str]:
+        return {name: importlib.metadata.version(name) for name in ("tandemq", "grpcio", "lmdb", "uvloop")}
+
+    def described(self) -> dict[str, Any]:
+        return {
+            "profile": "safe",
+            "batch": self.batch,
+            "unanswered batches": self.window // self.batch,
+            "min_copies": 2,
+        }

@@ -1,0 +1,166 @@
+"""NATS JetStream through nats-py, at the stream's leader: a work queue made of a stream with interest retention.
+
+A consumer acknowledges a whole fetch by its last message (policy "all", which work-queue retention does not allow;
+interest retention with one consumer removes what is acknowledged as well). A producer publishes message by message
+with many unanswered; where the server has atomic batches (2.12) and the target says so, a thousand messages have one
+answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import nats
+import uvloop
+from nats.aio.client import Client
+from nats.errors import TimeoutError as NoMessages
+from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+
+from bench.peers.load import WAIT_S, Job
+
+DURABLE = "bench"
+FETCH_S, ANSWER_S = 0.2, 30.0
+ACKS_PENDING = 50_000
+BATCH_ID, BATCH_SEQUENCE, BATCH_COMMIT = "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit"
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[Client]:
+    client = await nats.connect(f"nats://127.0.0.1:{port}", allow_reconnect=False, pending_size=16 << 20)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@asynccontextmanager
+async def at_leader(job: Job) -> AsyncIterator[Client]:
+    """A connection to the server that leads the stream: each other one would hand everything on."""
+    ports: dict[str, int] = job.target["servers"]
+    async with connected(next(iter(ports.values()))) as client:
+        cluster = (await client.jetstream().stream_info(job.queue)).cluster
+        leader = cluster.leader if cluster else next(iter(ports))
+    async with connected(ports[str(leader)]) as client:
+        yield client
+
+
+def prepare(job: Job) -> None:
+    async def work() -> None:
+        async with connected(next(iter(job.target["servers"].values()))) as client:
+            stream = client.jetstream(timeout=ANSWER_S)
+            if any(info.config.name == job.queue for info in await stream.streams_info()):
+                await stream.delete_stream(job.queue)
+            config = StreamConfig(
+                name=job.queue,
+                subjects=[job.queue],
+                retention=RetentionPolicy.INTEREST,
+                storage=StorageType.FILE,
+                num_replicas=len(job.target["servers"]),
+            )
+            if job.target["atomic"]:
+                config.allow_atomic = True
+            await stream.add_stream(config)
+            # Before the first message: interest retention keeps only what somebody waits for.
+            await stream.add_consumer(
+                job.queue,
+                ConsumerConfig(
+                    durable_name=DURABLE, ack_policy=AckPolicy.ALL, max_ack_pending=ACKS_PENDING, ack_wait=300
+                ),
+            )
+
+    uvloop.run(work())
+
+
+def produce(job: Job) -> None:
+    uvloop.run(atomically(job) if job.target["atomic"] and job.batch > 1 else each(job))
+
+
+async def each(job: Job) -> None:
+    if job.window == 1:
+        await one_in_flight(job)
+        return
+    async with at_leader(job) as client:
+        stream = client.jetstream(timeout=ANSWER_S, publish_async_max_pending=job.window)
+        failures: list[BaseException] = []
+
+        async def one(payload: bytes) -> None:
+            began = time.perf_counter()
+            future = await stream.publish_async(job.queue, payload)
+
+            def answered(done: asyncio.Future[object]) -> None:
+                if failure := done.exception():
+                    failures.append(failure)
+                else:
+                    job.answered(1, began)
+
+            future.add_done_callback(answered)
+
+        while not job.over:
+            if not (payloads := job.take(job.batch)):
+                await asyncio.sleep(WAIT_S)
+                continue
+            for payload in payloads:
+                await one(payload)
+            assert not failures, failures
+        await asyncio.wait_for(stream.publish_async_completed(), ANSWER_S)
+        assert not failures, failures
+
+
+async def one_in_flight(job: Job) -> None:
+    async with at_leader(job) as client:
+        stream = client.jetstream(timeout=ANSWER_S)
+        while not job.over:
+            began = time.perf_counter()
+            await stream.publish(job.queue, *job.take(1))
+            job.answered(1, began)
+
+
+async def atomically(job: Job) -> None:
+    async with at_leader(job) as client:
+
+        async def lane() -> None:
+            while not job.over:
+                began = time.perf_counter()
+                if not (payloads := job.take(job.batch)):
+                    await asyncio.sleep(WAIT_S)
+                    continue
+                batch = uuid.uuid4().hex
+                for place, payload in enumerate(payloads[:-1], 1):
+                    await client.publish(job.queue, payload, headers={BATCH_ID: batch, BATCH_SEQUENCE: str(place)})
+                headers = {BATCH_ID: batch, BATCH_SEQUENCE: str(len(payloads)), BATCH_COMMIT: "1"}
+                answer = json.loads((await client.request(job.queue, payloads[-1], ANSWER_S, headers=headers)).data)
+                assert "error" not in answer, answer
+                assert answer["count"] == len(payloads), answer
+                job.answered(len(payloads), began)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(max(1, job.window // job.batch)):
+                group.create_task(lane())
+
+
+def consume(job: Job) -> None:
+    uvloop.run(consuming(job))
+
+
+async def consuming(job: Job) -> None:
+    async with at_leader(job) as client:
+        stream = client.jetstream(timeout=ANSWER_S)
+        subscription = await stream.pull_subscribe_bind(
+            DURABLE, job.queue, pending_msgs_limit=-1, pending_bytes_limit=-1
+        )
+        last = None
+        while not job.done():
+            try:
+                messages = await subscription.fetch(job.batch, timeout=FETCH_S)
+            except NoMessages:
+                continue
+            job.received([message.data for message in messages])
+            last = messages[-1]
+            await last.ack()
+        if last is not None:
+            await client.flush()

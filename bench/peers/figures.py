@@ -1,0 +1,96 @@
+"""The arithmetic of a result: percentiles, spread over runs, when a run is refused and what must be said with it.
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# A load process that uses more of one core than this sets the pace itself: its peer could be faster.
+BOUND_BY_LOAD = 0.85
+# More than this of a core used by strangers, and times mean little (seen: a sync takes a scheduler's tick longer).
+NOISY_CORES = 0.35
+# A sync that two messages share is allowed for; that every tenth message has none is not.
+SYNCS_SHARE_MIN = 0.95
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of all values does not exceed; 0.0 of nothing."""
+    if not values:
+        return 0.0
+    return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Of one figure over runs."""
+    return {
+        "runs": list(values),
+        "median": round(float(statistics.median(values)), 3),
+        "min": min(values),
+        "max": max(values),
+    }
+
+
+def ratios(ours: Mapping[int, float], theirs: Mapping[int, float]) -> list[float]:
+    """Run by run, only where both have one: what a neighbour took from the machine is then in both."""
+    return [round(ours[run] / theirs[run], 3) for run in sorted(ours) if theirs.get(run)]
+
+
+def syncs_short(syncs: Mapping[str, int], messages: int, copies: int) -> str:
+    """Why syncs counted by process, with one message in flight at a time, do not bear out so many synced copies; or "".
+
+    A copy is a process of its own, so no process counts for more than one sync a message. A majority may be another one
+    for each message: what counts is the sum, not which processes it comes from.
+    """
+    if copies and messages <= 0:
+        return "no message was answered while syncs were counted"
+    counted = sum(min(count, messages) for count in syncs.values())
+    if len(syncs) < copies:
+        return f"{len(syncs)} processes cannot hold {copies} copies"
+    if counted < copies * messages * SYNCS_SHARE_MIN:
+        each = ", ".join(f"{name} {count}" for name, count in sorted(syncs.items()))
+        return f"{counted} syncs for {messages} messages, {copies} copies promised ({each})"
+    return ""
+
+
+def refusals(result: Mapping[str, Any]) -> list[str]:
+    """Why a result must not be shown as one; empty when it may."""
+    found = []
+    account = result.get("account")
+    if account is None and result.get("verified", True):
+        found.append("nobody counted what came")
+    if account:
+        found += [f"{account[what]:,} messages {what}" for what in ("lost", "corrupt", "unknown") if account[what]]
+    found += [f"setting {text}" for text in result.get("settings_wrong", ())]
+    if why := result.get("syncs_short"):
+        found.append(why)
+    if result.get("messages", 1) <= 0:
+        found.append("nothing was answered in the measured time")
+    return found
+
+
+def remarks(result: Mapping[str, Any]) -> list[str]:
+    """What must be said beside a result."""
+    found = []
+    load = sorted(result.get("load_share", {}).items())
+    found += [f"bound by the {role} ({share:.0%} of a core)" for role, share in load if share >= BOUND_BY_LOAD]
+    if (cores := result.get("foreign_cores", 0.0)) > NOISY_CORES:
+        found.append(f"noisy: strangers used {cores:.2f} cores")
+    if (account := result.get("account")) and account["again"]:
+        found.append(f"{account['again']:,} came twice")
+    return found
+
+
+def shares(used: Mapping[str, float], seconds: float, messages: int, roles: Sequence[str]) -> dict[str, Any]:
+    """Of processor time used by role in a window: per message, of a core for the load's roles, and of strangers."""
+    own = {role: time for role, time in used.items() if role != "machine"}
+    servers = sum(time for role, time in own.items() if role not in roles)
+    per_message = {role: round(own.get(role, 0.0) / max(1, messages), 3) for role in roles}
+    return {
+        "cpu_us": {"servers": round(servers / max(1, messages), 3), **per_message},
+        "load_share": {role: round(own.get(role, 0.0) / seconds / 1e6, 3) for role in roles},
+        "foreign_cores": round(max(0.0, used.get("machine", 0.0) - sum(own.values())) / seconds / 1e6, 3),
+    }

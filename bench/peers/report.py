@@ -1,0 +1,215 @@
+"""Turns a document of run.py into a table, plots and the README's part: `python -m bench.peers.report`.
+
+It shows what bench/results/peers.json holds, which is committed; `--take build/bench/peers.json` puts a new document
+there if it is fit to be shown. A refused result is in no figure, and the table says that it was refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.peers.figures import NOISY_CORES, ratios, spread
+from bench.peers.place import ROOT
+from bench.peers.plots import Series, bars, percentiles
+
+RESULTS = ROOT / "bench/results/peers.json"
+README = ROOT / "README.md"
+IMAGES = ROOT / "docs/img"
+BEGIN, END = "<!-- peers: written by make bench-report -->", "<!-- peers: end -->"
+OURS = "tandemq"
+RUNS_MIN = 3
+RATES = {"enqueue": "enqueue", "flow": "enqueue + consume + ack", "drain": "drain"}
+REMARK = re.compile(r" \(|: ")  # the figure of one run follows
+PARTS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "p999_ms": "p99.9"}
+
+
+def figure_of(line: Mapping[str, Any]) -> float:
+    """Messages a second; of one message in flight the median, in microseconds."""
+    return float(line["p50_ms"]) * 1e3 if line["workload"] == "single" else float(line["value"])
+
+
+def summary(document: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
+    """By peer and workload: the figure over runs, its ratio to ours run by run, what was refused, what must be said."""
+    by: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
+    refused: dict[tuple[str, str], list[str]] = {}
+    for line in document["results"]:
+        key = (line["peer"], line["workload"])
+        if line["refused"]:
+            refused.setdefault(key, []).extend(line["refused"])
+        else:
+            by.setdefault(key, {})[line["run"]] = line
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for peer, workload in sorted(by.keys() | refused.keys()):
+        lines = by.get((peer, workload), {})
+        entry: dict[str, Any] = {"refused": sorted(set(refused.get((peer, workload), [])))}
+        if lines:
+            figures = {run: figure_of(line) for run, line in lines.items()}
+            ours = {run: figure_of(line) for run, line in by.get((OURS, workload), {}).items() if run in figures}
+            entry |= spread(list(figures.values()))
+            entry["ratio"] = spread(found_ratios) if (found_ratios := ratios(ours, figures)) else None
+            entry["load"] = max(max(line.get("load_share", {}).values(), default=0.0) for line in lines.values())
+            entry["remarks"] = sorted({REMARK.split(text)[0] for line in lines.values() for text in line["remarks"]})
+            entry |= {part: spread([line.get(part, 0.0) for line in lines.values()])["median"] for part in PARTS}
+        found.setdefault(peer, {})[workload] = entry
+    return found
+
+
+def unfit(document: Mapping[str, Any]) -> list[str]:
+    """Why a document must not be shown to readers; empty when it may."""
+    found = []
+    if document["about"]["commit"].endswith("-dirty"):
+        found.append("it was measured on changes that are in no commit")
+    if document["options"]["runs"] < RUNS_MIN:
+        found.append(f"{document['options']['runs']} runs; {RUNS_MIN} show a spread")
+    found += [f"{failure['peer']} failed in run {failure['run'] + 1}" for failure in document["failed"]]
+    noisy = [line for line in document["results"] if line.get("foreign_cores", 0.0) > NOISY_CORES]
+    if noisy:
+        found.append(f"{len(noisy)} of {len(document['results'])} results while others used the machine")
+    if not any(line["peer"] == OURS for line in document["results"]):
+        found.append("without ours there is nothing to compare with")
+    return found
+
+
+def amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+
+
+def cell(entry: Mapping[str, Any] | None, *, ours: bool) -> str:
+    """Median (range) and, of a peer, how many times that is of ours."""
+    if entry is None:
+        return ""
+    if "median" not in entry:
+        return "refused: " + "; ".join(entry["refused"])
+    said = amount(entry["median"])
+    if len(entry["runs"]) > 1:
+        said += f" ({amount(entry['min'])} to {amount(entry['max'])})"
+    if entry["ratio"] and not ours:
+        said += f", {entry['ratio']['median']:.2f}x"
+    if entry["refused"]:
+        said += ", a run refused"
+    return said + "".join(f"; {remark}" for remark in entry["remarks"])
+
+
+def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Heads, then a row a peer, in the order in which peers were measured."""
+    found = summary(document)
+    heads = (
+        "system",
+        "synced copies",
+        *(f"{title}, msg/s" for title in RATES.values()),
+        "one in flight, p50 us",
+        "p99 us",
+        "load, of a core",
+    )
+    out = [heads]
+    for name, about in document["peers"].items():
+        entries = found.get(name, {})
+        single = entries.get("single")
+        rates = [cell(entries.get(workload), ours=name == OURS) for workload in RATES]
+        p99 = amount(single["p99_ms"] * 1e3) if single and "p99_ms" in single else ""
+        load = max((entry["load"] for entry in entries.values() if "load" in entry), default=0.0)
+        said = (cell(single, ours=name == OURS), p99, f"at most {load:.0%}")
+        out.append((about["title"], str(about["copies"]), *rates, *said))
+    return out
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """For a terminal."""
+    lines = rows(document)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    said = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join([*said, "Nx: ours divided by theirs, within a run; of one in flight less than 1 is faster"])
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """The README's part."""
+    about, options = document["about"], document["options"]
+    heads, *body = rows(document)
+    versions = "; ".join(
+        f"{entry['title']}: {entry['versions']['server']}"
+        for entry in document["peers"].values()
+        if "server" in entry["versions"]
+    )
+    head = (
+        f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything, Linux {about['kernel']}, "
+        f"Python {about['python']}; {options['size']} B payloads; median (range) of {options['runs']} runs. "
+        "Nx: ours divided by theirs within a run (one in flight: below 1 is faster)."
+    )
+    return "\n".join(
+        [
+            head,
+            "",
+            f"| {' | '.join(heads)} |",
+            "|---" * len(heads) + "|",
+            *(f"| {' | '.join(row)} |" for row in body),
+            "",
+            f"Versions: {versions}. What each promises, its settings and client: [bench/README.md](bench/README.md).",
+            "",
+            "![Throughput of each system](docs/img/peers-throughput.svg)",
+            "",
+            "![Latency percentiles of one message in flight](docs/img/peers-latency.svg)",
+        ]
+    )
+
+
+def drawn(document: Mapping[str, Any]) -> dict[str, str]:
+    """SVG by file name."""
+    found, peers = summary(document), document["peers"]
+    labels = {name: f"{name}, {about['copies'] or 'not'} synced" for name, about in peers.items()}
+    throughput = [
+        Series(label, {title: found.get(name, {}).get(rate, {}).get("median", 0.0) for rate, title in RATES.items()})
+        for name, label in labels.items()
+    ]
+    latency = [
+        Series(label, {title: found[name]["single"].get(part, 0.0) * 1e3 for part, title in PARTS.items()})
+        for name, label in labels.items()
+        if "median" in found.get(name, {}).get("single", {})
+    ]
+    return {
+        "peers-throughput.svg": bars(f"Messages a second, {document['options']['size']} B", throughput),
+        "peers-latency.svg": percentiles("One message in flight, microseconds", latency),
+    }
+
+
+def placed(readme: str, part: str) -> str:
+    """The README with its part between the two marks replaced."""
+    head, mark, rest = readme.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not mark or not end:
+        raise SystemExit(f"report: README.md has no {BEGIN} ... {END}")
+    return f"{head}{BEGIN}\n{part}\n{END}{tail}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--take", type=Path, help="a document to show from now on, written to bench/results/peers.json")
+    parser.add_argument("--show", type=Path, help="only print the table of this document")
+    options = parser.parse_args()
+    if options.show:
+        print(table(json.loads(options.show.read_text(encoding="utf-8"))))
+        return
+    if options.take:
+        document = json.loads(options.take.read_text(encoding="utf-8"))
+        if reasons := unfit(document):
+            raise SystemExit("report: not to be shown: " + "; ".join(reasons))
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if not RESULTS.exists():
+        raise SystemExit(
+            "report: nothing is committed yet; on a quiet machine: `make bench-peers`, then "
+            "`make bench-report TAKE=build/bench/peers.json`"
+        )
+    document = json.loads(RESULTS.read_text(encoding="utf-8"))
+    for name, text in drawn(document).items():
+        (IMAGES / name).write_text(text, encoding="utf-8")
+    README.write_text(placed(README.read_text(encoding="utf-8"), markdown(document)), encoding="utf-8")
+    print(table(document))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""Measures what should not grow: 10,000 queues, a million queued messages, 10,000 senders that wait.
+
+Prints one JSON line a figure, keeps them in build/bench/scale-<time>.jsonl. Each part runs in a process of its own
+(`scale_load.py`), `--runs` times. Figures of cost are processor time, and ratios are taken within one run: what a
+neighbour took from the machine is in both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from machine import cpu_us, facts, resident
+from run import pair, spread
+
+from chaos.cluster import Cluster
+from tandemq import aio
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
+QUEUES, DEEP, SHALLOW, WAITERS = 10_000, 1_000_000, 1_000, 10_000
+SETTLE_S, IDLE_S = 2.0, 5.0
+
+FEATURES = ("plain", "priority", "selector by id", "delayed", "expiry")
+
+Figures = dict[str, tuple[float, str]]
+
+
+async def load(spec: dict[str, Any]) -> dict[str, Any]:
+    """The result of one process of load. -P: this folder has a module of the name of a server's package."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", str(HERE / "scale_load.py"), json.dumps(spec)),
+        stdout=asyncio.subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    out, _ = await process.communicate()
+    if process.returncode or not out:
+        raise SystemExit(f"scale: the load failed in {spec['kind']!r}")
+    result: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return result
+
+
+async def queues(directory: Path, share: float) -> Figures:
+    """Made in a batch on a pair; what they take while idle; how soon a member with them serves again."""
+    count = int(QUEUES * share)
+    async with pair(directory) as (cluster, pids):
+        spec = {"kind": "queues", "count": 200, "prefix": "warm-up", "target": cluster.target}
+        await load(spec)
+        await asyncio.sleep(SETTLE_S)
+        before, used = resident(pids["master"])["anon"], {role: cpu_us(pid) for role, pid in pids.items()}
+        made = await load({**spec, "count": count, "prefix": "q"})
+        took = {role: (cpu_us(pid) - used[role]) / count for role, pid in pids.items()}
+        await asyncio.sleep(SETTLE_S)
+        idle = (resident(pids["master"])["anon"] - before) / count
+    return {
+        f"{count:,} queues made, each": (made["value"] / count * 1e6, "us"),
+        "of it CPU of the master": (took["master"], "us"),
+        "of it CPU of the replica": (took["replica"], "us"),
+        "idle memory of a queue": (idle, "B"),
+        **await restarted(directory / "alone", count),
+    }
+
+
+async def restarted(directory: Path, count: int) -> Figures:
+    """From the start of the process to the first answer, after a stop in good order and after a kill."""
+    cluster = Cluster(directory, members=("solo",))
+    found: Figures = {}
+    async with cluster.running():
+        spec = {"kind": "queues", "count": count, "prefix": "q", "target": cluster.target}
+        made = await load(spec)
+        found[f"{count:,} queues made by a manager without a peer, each"] = (made["value"] / count * 1e6, "us")
+        for number, name in ((signal.SIGTERM, "a stop"), (signal.SIGKILL, "a kill")):
+            process = cluster.children["solo"].process
+            assert process is not None
+            cluster.kill("solo", number)
+            await asyncio.to_thread(process.wait)
+            began = time.perf_counter()
+            cluster.spawn("solo")
+            async with aio.connect(cluster.target) as client:
+                assert (await client.manager_info()).queues == count
+            found[f"start with {count:,} queues after {name}"] = (time.perf_counter() - began, "s")
+    return found
+
+
+async def deep(directory: Path, share: float) -> Figures:
+    """Messages sent, received and acknowledged by the hundred among a thousand queued, and among a million; by id, one
+    at a time.
+    """
+    found: Figures = {}
+    spec = {"kind": "deep", "shallow": SHALLOW, "deep": int(DEEP * share), "directory": str(directory)}
+    for feature in FEATURES:
+        result = await load({**spec, "feature": feature})
+        found[f"{feature}, a message among {SHALLOW:,}"] = (result["shallow"], "us CPU")
+        found[f"{feature}, a message among {spec['deep']:,}"] = (result["deep"], "us CPU")
+        found[f"{feature}, the second by the first"] = (result["deep"] / result["shallow"], "")
+    return found
+
+
+async def waiters(directory: Path, share: float) -> Figures:
+    """Senders blocked on one full queue: what the manager does meanwhile, and how long until all are served."""
+    count = int(WAITERS * share)
+    cluster = Cluster(directory, members=("solo",))
+    async with cluster.running():
+        pid = cluster.children["solo"].pid
+        assert pid is not None
+        idle = await idling(pid)
+        spec = {"kind": "waiters", "count": count, "target": cluster.target, "pid": pid, "idle_s": IDLE_S}
+        result = await load(spec)
+    return {
+        "CPU of an idle manager": (idle, "ms/s"),
+        f"CPU while {count:,} wait": (result["idle"], "ms/s"),
+        f"{count:,} waiters served in order, all": (result["served_s"], "s"),
+    }
+
+
+async def idling(pid: int) -> float:
+    """Milliseconds of CPU a second."""
+    began = cpu_us(pid)
+    await asyncio.sleep(IDLE_S)
+    return (cpu_us(pid) - began) / 1e3 / IDLE_S
+
+
+PARTS = {"queues": queues, "deep": deep, "waiters": waiters}
+
+
+async def measure(options: argparse.Namespace, directory: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for number in range(options.runs):
+        for part, run in PARTS.items():
+            if options.only in part:
+                where = directory / f"{part}-{number}"
+                for name, (value, unit) in (await run(where, options.share)).items():
+                    found.setdefault((part, name, unit), []).append({"value": round(value, 3)})
+                    print(f"run {number + 1}: {name}: {value:,.2f} {unit}", file=sys.stderr, flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--share", type=float, default=1.0, help="of the numbers: 0.01 to see that it runs")
+    parser.add_argument("--only", default="", help=f"one of {', '.join(PARTS)}")
+    parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
+    options = parser.parse_args()
+    now = dt.datetime.now(dt.UTC)
+    kept = ROOT / "build/bench" / f"scale-{now:%Y%m%dT%H%M%S}.jsonl"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    about = {"time": now.isoformat(timespec="seconds"), "share": options.share, **facts()}
+    with kept.open("w", encoding="utf-8") as file, tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+        for (part, name, unit), results in asyncio.run(measure(options, Path(directory))).items():
+            text = json.dumps({"kind": "scale", "part": part, "what": name, "unit": unit, **spread(results), **about})
+            print(text, flush=True)
+            file.write(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
