@@ -1,0 +1,136 @@
+"""The units' own commands, carried out with what systemd would give them: a pair and its witness come up, say that they
+are ready and alive, have every metric that alerts and dashboard name, and stop in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tandemq.cli.view import PairView, look
+from tests.deploy.samples import (
+    DEPLOY,
+    expressions_of_dashboard,
+    expressions_of_rules,
+    metrics_in,
+    unit,
+)
+from tests.integration.support import until
+
+STOP_S, HEAR_S = 20, 20
+
+
+@dataclass(slots=True)
+class Service:
+    """One unit that was started, and the socket on which it speaks of itself."""
+
+    process: subprocess.Popen[bytes]
+    ears: socket.socket
+
+    def hears(self, line: str) -> None:
+        """Waits for a datagram with this line."""
+        while line not in self.ears.recv(4096).decode().splitlines():
+            assert self.process.poll() is None or line == "STOPPING=1", f"it ended with {self.process.returncode}"
+
+    def stops(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        self.hears("STOPPING=1")
+        assert self.process.wait(STOP_S) == 0
+
+
+def start(stack: ExitStack, name: str, instance: str, folder: Path) -> Service:
+    """What systemd does with the unit, as far as the process sees it."""
+    found = unit(name, instance=instance, configuration=folder, state=folder / "state")
+    assert found.settings["Type"] == ["notify"]
+    for directory in found.settings["StateDirectory"]:
+        (folder / "state" / directory).mkdir(parents=True)
+    ears = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    ears.bind(str(folder / f"{instance}.notify"))
+    ears.settimeout(HEAR_S)
+    # systemd looks for the name in its own fixed path; here that is the environment that runs the tests.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {
+        **os.environ,
+        **found.environment,
+        "PATH": path,
+        "NOTIFY_SOCKET": str(folder / f"{instance}.notify"),
+        "WATCHDOG_USEC": str(int(found.watchdog_s * 1e6)),
+    }
+    executable = shutil.which(found.command[0], path=path)
+    assert executable is not None
+    log = stack.enter_context((folder / f"{instance}.log").open("wb"))
+    process = subprocess.Popen(found.command, executable=executable, env=environment, stdout=log, stderr=log)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    return Service(process, ears)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> tuple[Path, str]:
+    """The samples for three hosts, on three addresses of this one that nobody else has."""
+    network = f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 256}"
+    etc = tmp_path / "tandemq"
+    etc.mkdir()
+    for sample in (DEPLOY / "config" / "a.toml", DEPLOY / "config" / "b.toml", DEPLOY / "systemd" / "witness.env"):
+        text = sample.read_text(encoding="utf-8").replace("10.0.0.", f"{network}.")
+        text = text.replace("WITNESS_LISTEN=127.0.0.1:", f"WITNESS_LISTEN={network}.3:")
+        (etc / sample.name).write_text(text, encoding="utf-8")
+    return tmp_path, network
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+@pytest.mark.process
+async def test_the_units_commands_make_a_pair(hosts: tuple[Path, str]) -> None:
+    folder, network = hosts
+    with ExitStack() as stack:
+        witness = start(stack, "tandemq-witness.service", "witness", folder)
+        members = [start(stack, "tandemq@.service", name, folder) for name in ("a", "b")]
+        for service in (witness, *members):
+            await asyncio.to_thread(service.hears, "READY=1")
+            await asyncio.to_thread(service.hears, "WATCHDOG=1")
+
+        async def whole() -> PairView | None:
+            view = await look([f"{network}.1:7600", f"{network}.2:7600"])
+            return view if view.whole() else None
+
+        await until(whole, "a whole pair")
+        pages = [await asyncio.to_thread(get, f"http://{network}.{host}:7602/metrics") for host in (1, 2)]
+        named = {name for page in pages for name in re.findall(r"(?m)^# TYPE (\w+) ", page[1])}
+        wanted = {*expressions_of_rules().values(), *expressions_of_dashboard()}
+        assert {metric for each in wanted for metric in metrics_in(each)} - named == set()
+        for path, codes in (("/readyz", [200, 200]), ("/role/master", [200, 503]), ("/role/replica", [503, 200])):
+            assert [get(f"http://{network}.{host}:7602{path}")[0] for host in (1, 2)] == codes, path
+        for service in (witness, *members):
+            await asyncio.to_thread(service.stops)
+
+
+@pytest.mark.parametrize("name", ["tandemq@.service", "tandemq-witness.service"])
+def test_a_unit_asks_for_signs_of_life_and_takes_rights_away(name: str, tmp_path: Path) -> None:
+    (tmp_path / "tandemq").mkdir()
+    shutil.copy(DEPLOY / "systemd" / "witness.env", tmp_path / "tandemq")
+    settings = unit(name, instance="a", configuration=tmp_path, state=tmp_path).settings
+    assert float(settings["WatchdogSec"][0]) >= 5
+    for key, value in (("NoNewPrivileges", "yes"), ("ProtectSystem", "strict"), ("CapabilityBoundingSet", "")):
+        assert settings[key] == [value]
+    assert settings["User"] == ["tandemq"]
