@@ -1,4 +1,6 @@
-"""Runs every client against a fresh pair; exit code 1 when one fails, or when there was none to run."""
+"""Runs every client against a fresh pair and ends with a table; exit code 1 when one fails, or when there was none to
+run. Names of languages as arguments run only these.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +9,74 @@ import sys
 import tempfile
 from pathlib import Path
 
-from chaos.cluster import Cluster
-from tests.interop.clients import CLIENTS, ClientFailed, Missing, run_all
+from rich.console import Console
+from rich.table import Table
+
+from chaos.cluster import Cluster, ClusterError
+from tests.interop.clients import CLIENTS, ClientFailed, Missing
+from tests.interop.sessions import SCRIPT, STREAMS, Session, run_false_scripts, run_session, run_wrong_lines
+
+COLUMNS = (
+    "client",
+    "script",
+    "steps",
+    "sent",
+    "taken",
+    "kills",
+    "handoffs",
+    "broken connections",
+    "repeated",
+    "seconds",
+    "outcome",
+)
+
+SCRIPTS = (SCRIPT, STREAMS)
+
+
+async def _one(name: str, say: Console) -> list[Session]:
+    """A run of each script, each at a pair of its own."""
+
+    def tell(line: str) -> None:
+        say.print(f"  {line}", highlight=False)
+
+    say.print(f"{name}: builds", highlight=False)
+    command = CLIENTS[name]()
+    runs = []
+    for script in SCRIPTS:
+        with tempfile.TemporaryDirectory(prefix="tandemq-interop-") as folder:
+            async with Cluster(Path(folder)).running() as cluster:
+                if not runs:
+                    tell(f"{await run_wrong_lines(command, Path(folder))} wrong scripts refused, each with its line")
+                    count = await run_false_scripts(command, cluster, Path(folder))
+                    tell(f"{count} false scripts failed, each at its line")
+                runs.append(await run_session(cluster, command, tell, script))
+    return runs
 
 
 async def main(names: list[str]) -> int:
-    outcomes: dict[str, str] = {}
+    if unknown := sorted(set(names) - CLIENTS.keys()):
+        print(f"interop: no client in {', '.join(unknown)}; there are {', '.join(CLIENTS)}", file=sys.stderr)  # noqa: T201
+        return 2
+    say = Console(soft_wrap=True, width=140)
+    table = Table(*COLUMNS, box=None)
+    passed, failed = 0, 0
     for name in names:
         try:
-            command = CLIENTS[name]()
-            with tempfile.TemporaryDirectory(prefix="tandemq-interop-") as folder:
-                async with Cluster(Path(folder)).running() as cluster:
-                    await run_all(cluster, command, lambda line, name=name: print(f"  {name}: {line}", flush=True))  # noqa: T201
-            outcomes[name] = "passed"
+            runs = await _one(name, say)
         except Missing as missing:
-            outcomes[name] = f"SKIPPED, NOT PASSED: {missing}"
-        except ClientFailed as failed:
-            outcomes[name] = f"FAILED: {failed}"
-        print(f"{name}: {outcomes[name]}", flush=True)  # noqa: T201
-    failed = any(outcome.startswith("FAILED") for outcome in outcomes.values())
-    return int(failed or "passed" not in outcomes.values())
+            say.print(f"{name}: {missing}", highlight=False, markup=False)
+            table.add_row(name, *[""] * (len(COLUMNS) - 2), "SKIPPED, NOT PASSED")
+        except (ClientFailed, ClusterError) as error:
+            failed += 1
+            say.print(f"{name}: {error}", highlight=False, markup=False)
+            table.add_row(name, *[""] * (len(COLUMNS) - 2), "FAILED")
+        else:
+            passed += 1
+            for script, run in zip(SCRIPTS, runs, strict=True):
+                figures = (run.steps, run.sent, run.taken, run.kills, run.handoffs, run.broken, run.repeated)
+                table.add_row(name, script.stem, *map(str, figures), f"{run.seconds:.1f}", "passed")
+    say.print(table)
+    return int(bool(failed) or not passed)
 
 
 if __name__ == "__main__":

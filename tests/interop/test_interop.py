@@ -1,4 +1,4 @@
-"""Clients in other languages, as far as their toolchains are here; `make interop` says the same aloud."""
+"""Clients in other languages, as far as their toolchains are here; `make interop` runs all and says so aloud."""
 
 from __future__ import annotations
 
@@ -7,18 +7,38 @@ from pathlib import Path
 import pytest
 
 from chaos.cluster import Cluster
-from tests.interop.clients import CLIENTS, Missing, run_all
+from tests.interop import golden
+from tests.interop.clients import CLIENTS, Missing
+from tests.interop.sessions import FALSE_SCRIPTS, SCRIPT, WRONG_LINES, run_false_scripts, run_session, run_wrong_lines
+
+QUICK_TO_BUILD = ("go", "node")
+
+
+def command_of(name: str) -> list[str]:
+    try:
+        return CLIENTS[name]()
+    except Missing as missing:
+        pytest.skip(f"SKIPPED, NOT PASSED: {name}: {missing}")
 
 
 @pytest.mark.process
-@pytest.mark.timeout(330)  # the first run downloads and compiles; later ones take seconds
-@pytest.mark.parametrize("name", list(CLIENTS))
+@pytest.mark.timeout(630)  # the first run downloads and compiles; later ones take seconds
+@pytest.mark.parametrize("name", QUICK_TO_BUILD)
 async def test_a_client_from_the_protos_alone(name: str, tmp_path: Path) -> None:
-    try:
-        command = CLIENTS[name]()
-    except Missing as missing:
-        pytest.skip(f"SKIPPED, NOT PASSED: {name}: {missing}")
-    lines: list[str] = []
+    command = command_of(name)
+    assert await run_wrong_lines(command, tmp_path) == len(WRONG_LINES)
     async with Cluster(tmp_path).running() as cluster:
-        await run_all(cluster, command, lines.append)
-    assert len(lines) == 5, lines
+        assert await run_false_scripts(command, cluster, tmp_path) == len(FALSE_SCRIPTS)
+        session = await run_session(cluster, command, lambda _line: None)
+    assert (session.sent, session.taken, session.kills, session.handoffs) == (1580, 1580, 2, 1)
+
+
+@pytest.mark.parametrize("name", list(golden.MESSAGES))
+def test_golden_messages_are_read_and_written_as_they_are(name: str) -> None:
+    """The committed bytes are the contract: what reads or writes them otherwise has changed it."""
+    data = (golden.FOLDER / f"{name}.binpb").read_bytes()
+    message = type(golden.MESSAGES[name]).FromString(data)
+    assert message == golden.MESSAGES[name]
+    assert message.SerializeToString(deterministic=True) == data
+    [line] = [line for line in SCRIPT.read_text(encoding="utf-8").splitlines() if f"message={name} " in line]
+    assert line.partition("facts=")[2] == golden.facts(message)
