@@ -23,7 +23,9 @@ from typing import IO, Any
 
 import msgspec
 
-from chaos.network import Network, Wire
+from chaos.network import AnyRelays, Network, Wire
+from chaos.preload import Preload
+from chaos.relay import Relays
 from tandemq.cli.view import PairView, look
 from tandemq.config import (
     Etcd,
@@ -46,6 +48,7 @@ LOG_TAIL_LINES, LOG_LINE_MAX = 8, 300  # of a log in an error message
 FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
 # Distances from a member's client port: its relays to the peer and to the witness.
 PEER_RELAY_OFFSET, WITNESS_RELAY_OFFSET = 3, 4
+TOXIPROXY_OFFSET = 25  # from the base port: where Toxiproxy is told what to do
 
 LineSink = Callable[[str, str], None]
 
@@ -54,14 +57,19 @@ class ClusterError(RuntimeError):
     """A process did not do what it was asked to; the message ends with the last lines of its log."""
 
 
+class PortTakenError(ClusterError):
+    """Somebody else listens where a process of the cluster would; nothing was started or written."""
+
+
 @dataclass(slots=True)
 class Child:
     """One process of the cluster; `process` is None before its first start."""
 
     name: str
-    arguments: list[str]
+    arguments: list[str]  # the module that is run, and its own
     log: Path
     process: subprocess.Popen[bytes] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
     starts: int = 0
     paused: bool = False
 
@@ -86,11 +94,12 @@ class Child:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "tandemq", *self.arguments, "--until-stdin-closes"],
+                [sys.executable, "-P", "-m", *self.arguments, "--until-stdin-closes"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if on_line else log,
                 stderr=subprocess.STDOUT,
                 process_group=0,
+                env={**os.environ, **self.environment},
             )
         self.starts += 1
         self.paused = False
@@ -132,7 +141,8 @@ def ports_in_use(base_port: int, members: int = 2) -> list[int]:
     """Those of the cluster's ports that somebody else listens on."""
     all_ports = [member_ports(base_port, ordinal) for ordinal in range(members)]
     ports = [port for each in all_ports for port in range(each.client, each.client + WITNESS_RELAY_OFFSET + 1)]
-    return [port for port in (*ports, witness_port(base_port)) if not port_is_free(port)]
+    others = (witness_port(base_port), base_port + TOXIPROXY_OFFSET)
+    return [port for port in (*ports, *others) if not port_is_free(port)]
 
 
 def free_base_port() -> int:
@@ -165,6 +175,9 @@ class Cluster:
     etcd: Sequence[str] = ()  # endpoints of an etcd, somebody else's process: there is no witness then
     witnessed: bool = True  # without: the members keep the register themselves, and a verdict decides
     relayed: bool = False  # the members reach each other and the witness through `network`, which can be hurt
+    toxiproxy: Path | None = None  # the program of the server that makes the network; None: our own relays
+    preload: Preload | None = None  # makes the members' disks and clocks such that they can be hurt
+    bug: str = ""  # of chaos.sim.bugs: the members run without one rule of the product
     profile: str = "safe"
     on_line: LineSink | None = None
     children: dict[str, Child] = field(default_factory=dict)
@@ -179,10 +192,21 @@ class Cluster:
             self._add(WITNESS, ["witness", *listen])
         for name in self.members:
             self._add(name, ["serve", "--config", str(self.config_file(name))])
-        self.network = Network(self._routes() if self.relayed else {})
+        self.relayed = self.relayed or self.toxiproxy is not None
+        self.network = Network(self.routes() if self.relayed else {}, self._relays)
+
+    def _relays(self) -> AnyRelays:
+        if self.toxiproxy is None:
+            return Relays()
+        from chaos.toxic_relays import ToxicRelays
+
+        return ToxicRelays(self.toxiproxy, self.toxiproxy_endpoint, self.data_dir / "logs" / "toxiproxy.log")
 
     def _add(self, name: str, arguments: list[str]) -> None:
-        self.children[name] = Child(name, arguments, self.data_dir / "logs" / f"{name}.log")
+        program = ["chaos.sim.bugs", self.bug] if self.bug and name != WITNESS else ["tandemq"]
+        environment = self.preload.environment(name) if self.preload and name != WITNESS else {}
+        log = self.data_dir / "logs" / f"{name}.log"
+        self.children[name] = Child(name, [*program, *arguments], log, environment=environment)
 
     @staticmethod
     def _at(port: int) -> str:
@@ -202,6 +226,11 @@ class Cluster:
     def witness_endpoint(self) -> str:
         """Of the witness itself, past any relay."""
         return self._at(witness_port(self.base_port))
+
+    @property
+    def toxiproxy_endpoint(self) -> str:
+        """Where the network's Toxiproxy takes orders, when there is one."""
+        return self._at(self.base_port + TOXIPROXY_OFFSET)
 
     @property
     def endpoints(self) -> list[str]:
@@ -230,7 +259,7 @@ class Cluster:
         if not self.paired:
             return config
         other = self.members[1 - ordinal]
-        ways = self._routes()
+        ways = self.routes()
         side = 0 if self.relayed else 1
         return msgspec.structs.replace(
             config,
@@ -242,7 +271,7 @@ class Cluster:
             etcd=Etcd(endpoints=tuple(self.etcd)),
         )
 
-    def _routes(self) -> dict[Wire, tuple[str, str]]:
+    def routes(self) -> dict[Wire, tuple[str, str]]:
         """For each way from a member to another process where its relay listens, and where it leads."""
         if not self.paired:
             return {}
@@ -263,9 +292,10 @@ class Cluster:
             await self.stop()
 
     async def start(self, deadline_s: float = READY_DEADLINE_S) -> None:
-        """Starts everything; returns when the pair is whole. Raises ClusterError, having stopped everything."""
+        """Starts everything; returns when the pair is whole. Raises ClusterError, having stopped everything, or
+        PortTakenError, before anything was started."""
         if taken := ports_in_use(self.base_port, len(self.members)):
-            raise ClusterError(f"port {taken[0]} is in use; choose another --base-port (now {self.base_port})")
+            raise PortTakenError(f"port {taken[0]} is in use; choose another --base-port (now {self.base_port})")
         self.data_dir.mkdir(parents=True, exist_ok=True)
         for name in self.members:
             self.config_file(name).write_text(to_toml(self.config(name)), encoding="utf-8")

@@ -10,12 +10,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+OK, FAIL, UNKNOWN = "ok", "fail", "unknown"
+
 
 class Message(NamedTuple):
     """Which message."""
 
     producer: int
     number: int
+
+
+class Operation(NamedTuple):
+    """What a client asked for and how it ended for the client: ok; fail, which certainly had no effect; or unknown."""
+
+    client: str
+    verb: str  # enqueue, settle
+    asked_s: float  # its invocation
+    at_s: float
+    outcome: str
+    messages: tuple[Message, ...]
+    detail: str = ""  # of one that is not ok
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,8 @@ class Delivered:
     message: Message
     index: int
     delivery_count: int
+    consumer: str = ""
+    """Who was given it: frames to two consumers travel at their own speed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +79,7 @@ class Seen(NamedTuple):
     asked_s: float
     at_s: float
     member: str
+    disk: str  # which store it runs on; a wiped one is another
     incarnation: int
     role: str
     data: str
@@ -71,6 +88,8 @@ class Seen(NamedTuple):
     digest: str
     state_digest: str
     parked: int
+    linked: bool = True  # its peer is connected
+    witnessed: bool = True  # its witness is connected
 
 
 class Recorded(NamedTuple):
@@ -98,6 +117,18 @@ class Handed(NamedTuple):
 
 
 @dataclass(slots=True)
+class Struck:
+    """A fault that was. Times are the history's; `to_s` is when it was healed, infinite until then."""
+
+    kind: str
+    members: tuple[str, ...]
+    from_s: float
+    to_s: float = float("inf")
+    delay_s: float = 0.0
+    felt: int = 0  # of faults of disk and clock: how often they were
+
+
+@dataclass(slots=True)
 class History:
     """Everything that was seen in one run. Each list is in the order of `at_s`."""
 
@@ -109,6 +140,7 @@ class History:
     recorded: list[Recorded] = field(default_factory=list)
     handed: list[Handed] = field(default_factory=list)
     left: list[Message] = field(default_factory=list)  # still in the queue at the end
+    operations: list[Operation] = field(default_factory=list)  # of clients that were watched; empty: none was
 
     def last_seen(self) -> dict[str, Seen]:
         """The last word of each member."""

@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager
 import grpc
 import grpc.aio
 
-from chaos.cluster import Cluster
 from chaos.history import Answered, History, Recorded, Seen
+from chaos.pair import Pair
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_admin_service_pb2_grpc as admin_grpc
@@ -40,7 +40,7 @@ Look = Callable[[grpc.aio.Channel], Awaitable[None]]
 class Observer:
     """Fills a history while `watching`. `began_s` is the zero of its times, on the monotonic clock."""
 
-    def __init__(self, cluster: Cluster, history: History, queue: str) -> None:
+    def __init__(self, cluster: Pair, history: History, queue: str) -> None:
         self.began_s = time.monotonic()
         self._cluster, self._history, self._queue = cluster, history, queue
 
@@ -52,7 +52,9 @@ class Observer:
     async def watching(self) -> AsyncIterator[None]:
         """Looks at everybody every 50 ms; a process that does not answer delays no other look."""
         witness = self._cluster.witness_endpoint
-        looks: list[tuple[str, Look]] = [(witness, self._read_register), (witness, self._watch_register)]
+        looks: list[tuple[str, Look]] = []
+        if witness:
+            looks += [(witness, self._read_register), (witness, self._watch_register)]
         for name in self._cluster.members:
             looks += [(self._cluster.endpoint(name), look) for look in (self._see(name), self._ask)]
         tasks = [asyncio.create_task(self._again(endpoint, look)) for endpoint, look in looks]
@@ -70,7 +72,8 @@ class Observer:
         """One more look at everybody, now: what the end of the run is judged by."""
         for name in self._cluster.members:
             await self._once(self._cluster.endpoint(name), self._see(name))
-        await self._once(self._cluster.witness_endpoint, self._read_register)
+        if self._cluster.witness_endpoint:
+            await self._once(self._cluster.witness_endpoint, self._read_register)
 
     async def _once(self, endpoint: str, look: Look) -> None:
         async with grpc.aio.insecure_channel(endpoint, options=_OPTIONS) as channel:
@@ -95,6 +98,7 @@ class Observer:
                         asked_s,
                         self.now_s,
                         name,
+                        answer.member.instance_id,
                         answer.member.incarnation,
                         common_pb2.Role.Name(state.role).removeprefix("ROLE_"),
                         common_pb2.DataState.Name(state.data_state).removeprefix("DATA_STATE_"),
@@ -103,6 +107,8 @@ class Observer:
                         state.digest,
                         state.state_digest,
                         state.parked,
+                        answer.member.peer_connected,
+                        answer.member.witness_connected,
                     )
                 )
 

@@ -257,8 +257,9 @@ class Relays:
         self._thread.start()
         self._started = True
 
-    def open(self, listen: str, target: str) -> Relay:
+    def open(self, listen: str, target: str, name: str = "") -> Relay:
         """A relay from one host:port to another; listens when it returns. Raises OSError when the port is taken."""
+        del name  # ours have none
         relay = Relay(self, listen, target)
         self.do(relay.start())
         self._relays.append(relay)

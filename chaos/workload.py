@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from chaos.cluster import Cluster
-from chaos.history import Acked, Delivered, History, Message, Settled
+from chaos.history import FAIL, OK, UNKNOWN, Acked, Delivered, History, Message, Operation, Settled
 from chaos.observer import Observer
+from chaos.pair import Pair
 from tandemq import aio
+from tandemq.cli.view import PairView
 from tandemq.client.settling import Lost
-from tandemq.errors import LeaseLost
+from tandemq.errors import LeaseLost, TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
 QUEUE = "load"
 TURN_S = 0.02
-DRAIN_S = 30.0
+DRAIN_S = 60.0
+EMPTY_S = 2.0  # beyond a lease: what is missing then is lost, and the checker says so
 BATCHES_UNANSWERED_MAX = 8
 CREDIT_MESSAGES = 500
 
 
 @dataclass(slots=True)
 class Workload:
-    """Light load by default: two producers with 50 batches of 5 messages a second each, one consumer."""
+    """Light load by default: two producers with 50 batches of 5 messages a second each, one consumer.
 
-    cluster: Cluster
+    With `patience_s` there is a client more that sends one message after the other by calls of its own, gives each up
+    after that time, and goes on with the next: what it gave up has an unknown outcome.
+    """
+
+    cluster: Pair
     history: History = field(default_factory=History)
     producers: int = 2
     batch: int = 5
@@ -36,16 +41,21 @@ class Workload:
     lease_s: int = 2
     padding: bytes = b""
     timeout_s: float = 60.0
+    queue: str = QUEUE
+    patience_s: float = 0.0
+    late: bool = False  # nothing is received before the end: what is lost cannot have been delivered before
+    alone: bool = True  # nobody else uses the pair: at the end its copies must be equal, not only whole
     observer: Observer = field(init=False)
     sent: list[int] = field(init=False)  # by producer
     longest_pause_s: float = 0.0  # between acknowledgements, while some were waited for
     _last_ack_s: float = 0.0
     _over: bool = False
+    _message_at: dict[int, Message] = field(default_factory=dict)
     _refused: set[tuple[int, int]] = field(default_factory=set)  # (lease, index)
 
     def __post_init__(self) -> None:
-        self.observer = Observer(self.cluster, self.history, QUEUE)
-        self.sent = [0] * self.producers
+        self.observer = Observer(self.cluster, self.history, self.queue)
+        self.sent = [0] * (self.producers + bool(self.patience_s))
 
     @property
     def now_s(self) -> float:
@@ -60,16 +70,20 @@ class Workload:
         async with aio.connect(self.cluster.target, timeout=self.timeout_s, attempt_timeout=2.0) as client:
             config = admin.QueueConfig()
             config.lease_duration.FromSeconds(self.lease_s)
-            await client.create_queue(QUEUE, config)
+            await client.create_queue(self.queue, config)
             async with self.observer.watching(), asyncio.TaskGroup() as tasks:
                 producing = [tasks.create_task(self._produce(client, number)) for number in range(self.producers)]
-                consuming = tasks.create_task(self._consume(client))
+                if self.patience_s:
+                    producing.append(tasks.create_task(self._produce_impatiently()))
+                consuming = None if self.late else tasks.create_task(self._consume(client))
                 yield self  # what is raised there ends the tasks: the group cancels them
                 self._over = True
                 await asyncio.gather(*producing)
+                consuming = consuming or tasks.create_task(self._consume(client))
                 await self._drained(client)
                 consuming.cancel()
-        await self.cluster.wait_for(lambda view: view.equal(), "whole and equal at the end")
+        end = PairView.equal if self.alone else PairView.whole
+        await self.cluster.wait_for(end, "whole and equal at the end" if self.alone else "whole at the end")
         await self.observer.last_look()
 
     async def goes_on(self, count: int = 50, deadline_s: float = 20.0) -> None:
@@ -83,7 +97,7 @@ class Workload:
 
     async def _produce(self, client: aio.Client, number: int) -> None:
         room = asyncio.Semaphore(BATCHES_UNANSWERED_MAX)
-        async with client.producer(QUEUE) as producer, asyncio.TaskGroup() as batches:
+        async with client.producer(self.queue) as producer, asyncio.TaskGroup() as batches:
             due_s = time.monotonic()
             while not self._over:
                 await room.acquire()
@@ -95,7 +109,12 @@ class Workload:
     async def _send(self, producer: aio.Producer, number: int, first: int, room: asyncio.Semaphore) -> None:
         messages = [Message(number, each) for each in range(first, first + self.batch)]
         asked_s = self.now_s
-        receipts = await producer.send_many([b"%d:%d:%s" % (*each, self.padding) for each in messages])
+        try:
+            receipts = await producer.send_many([b"%d:%d:%s" % (*each, self.padding) for each in messages])
+        except TandemqError as error:
+            self._ended(f"producer {number}", "enqueue", asked_s, messages, error)
+            raise
+        self._ended(f"producer {number}", "enqueue", asked_s, messages)
         at_s = self.now_s
         self.longest_pause_s = max(self.longest_pause_s, at_s - max(self._last_ack_s, asked_s))
         self._last_ack_s = at_s
@@ -105,9 +124,33 @@ class Workload:
         )
         room.release()
 
+    async def _produce_impatiently(self) -> None:
+        number = self.producers
+        async with aio.connect(self.cluster.target, timeout=self.patience_s, attempt_timeout=self.patience_s) as client:
+            while not self._over:
+                message, self.sent[number] = Message(number, self.sent[number]), self.sent[number] + 1
+                asked_s = self.now_s
+                try:
+                    [receipt] = await client.enqueue(self.queue, [b"%d:%d:%s" % (*message, self.padding)])
+                except TandemqError as error:
+                    self._ended("impatient", "enqueue", asked_s, [message], error)
+                    await asyncio.sleep(self.interval_s)
+                    continue
+                self._ended("impatient", "enqueue", asked_s, [message])
+                acked = Acked(asked_s, self.now_s, message, receipt.index, receipt.epoch, receipt.copies)
+                self.history.acked.append(acked)
+                await asyncio.sleep(self.interval_s)
+
+    def _ended(
+        self, client: str, verb: str, asked_s: float, messages: Sequence[Message], error: TandemqError | None = None
+    ) -> None:
+        outcome = OK if error is None else FAIL if error.definite else UNKNOWN
+        detail = error.reason if error is not None else ""
+        self.history.operations.append(Operation(client, verb, asked_s, self.now_s, outcome, tuple(messages), detail))
+
     async def _consume(self, client: aio.Client) -> None:
         async with (
-            client.consumer(QUEUE, credit_messages=CREDIT_MESSAGES, on_lost=self._on_refused) as consumer,
+            client.consumer(self.queue, credit_messages=CREDIT_MESSAGES, on_lost=self._on_refused) as consumer,
             asyncio.TaskGroup() as settling,
         ):
             async for batch in consumer.batches():
@@ -115,14 +158,19 @@ class Workload:
                 for delivery in batch:
                     producer, number, _ = bytes(delivery.payload).split(b":", 2)
                     message = Message(int(producer), int(number))
+                    self._message_at[delivery.index] = message
                     self.history.delivered.append(Delivered(at_s, message, delivery.index, delivery.delivery_count))
                 settling.create_task(self._settle(batch))
 
     async def _settle(self, batch: aio.DeliveryBatch) -> None:
-        indexes = [delivery.index for delivery in batch]
-        with contextlib.suppress(LeaseLost):  # _on_refused was told which; they come again
+        indexes, asked_s = [delivery.index for delivery in batch], self.now_s
+        refused: TandemqError | None = None
+        try:
             await batch.ack_async()
+        except LeaseLost as error:
+            refused = error  # _on_refused was told which; they come again
         at_s = self.now_s
+        self._ended("consumer", "settle", asked_s, [self._message_at[index] for index in indexes], refused)
         done = (index for index in indexes if (batch.lease_id, index) not in self._refused)
         self.history.settled.extend(Settled(at_s, index) for index in done)
 
@@ -131,9 +179,13 @@ class Workload:
             self._refused.update((lost.act.lease_id, index) for index in range(first, first + count))
 
     async def _drained(self, client: aio.Client) -> None:
+        """Returns when everything was settled, or when the queue has been empty for so long that no more can come."""
+        empty_since_s = self.now_s
         async with asyncio.timeout(DRAIN_S):
             while True:
                 settled = {each.index for each in self.history.settled}
-                if len(settled) >= len(self.history.acked) and not (await client.get_queue(QUEUE)).length:
+                if (await client.get_queue(self.queue)).length:
+                    empty_since_s = self.now_s
+                elif len(settled) >= len(self.history.acked) or self.now_s - empty_since_s > self.lease_s + EMPTY_S:
                     return
                 await asyncio.sleep(TURN_S)

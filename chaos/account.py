@@ -1,0 +1,178 @@
+"""Counts what a history and the faults in it come to: the figures of a campaign and of a drill; it never judges.
+
+Every figure is a count of facts or a length of time between two of them. None where nothing was there to be measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from chaos import checker
+from chaos.history import FAIL, UNKNOWN, Acked, Delivered, History, Message
+
+SPAN_S = 0.3  # answers of a master that are farther apart leave time without one between them
+
+
+class Span(NamedTuple):
+    """A stretch of time."""
+
+    from_s: float
+    to_s: float
+
+    @property
+    def length_s(self) -> float:
+        return max(0.0, self.to_s - self.from_s)
+
+
+class Account(NamedTuple):
+    """The figures. Times are in milliseconds."""
+
+    operations: int
+    acknowledged: int
+    failed: int  # operations that certainly had no effect
+    unknown: int  # operations without an outcome
+    recovered: int  # messages of unknown outcome that were there all the same
+    delivered: int
+    redelivered: int
+    lost: int  # acknowledged and never delivered
+    duplicates: int  # stored twice, settled twice, or delivered after they were settled
+    unexpected: int  # delivered, and never sent or certainly refused
+    order_breaks: int
+    no_master_ms: int
+    two_masters_ms: int
+    degraded_ms: int | None  # one copy, by the register
+    longest_pause_ms: int
+    recovery_ms: tuple[int, ...]  # of each round of faults: its longest time without an acknowledgement
+    resync_ms: tuple[int, ...]  # of each round: from its end until both copies were in the register again
+
+
+def take(history: History, rounds: Sequence[Span]) -> Account:
+    """The account of a run that was drained. `rounds` are from the first strike to when all was healed."""
+    first_delivery = Counter(delivery.message for delivery in history.delivered)
+    pauses = [_longest_pause(history, span) for span in _windows(rounds)]
+    return Account(
+        operations=len(history.operations),
+        acknowledged=len(history.acked),
+        failed=sum(operation.outcome == FAIL for operation in history.operations),
+        unknown=sum(operation.outcome == UNKNOWN for operation in history.operations),
+        recovered=len(_of_outcome(history, UNKNOWN) & first_delivery.keys()),
+        delivered=len(first_delivery),
+        redelivered=sum(first_delivery.values()) - len(first_delivery),
+        lost=len({ack.message for ack in history.acked} - first_delivery.keys() - {*history.left}),
+        duplicates=_duplicates(history),
+        unexpected=_unexpected(history, first_delivery.keys()),
+        order_breaks=_count(checker.order_is_real(history)) + _count(checker.first_deliveries_are_in_order(history)),
+        no_master_ms=_ms(sum(gap.length_s for gap in without_master(history))),
+        two_masters_ms=_ms(sum(span.length_s for span in with_two_masters(history))),
+        degraded_ms=_ms(sum(span.length_s for span in alone(history))) if history.recorded else None,
+        longest_pause_ms=_ms(_longest_pause(history, Span(-math.inf, math.inf))),
+        recovery_ms=tuple(map(_ms, pauses)),
+        resync_ms=tuple(_ms(length_s) for length_s in _resyncs(history, rounds)),
+    )
+
+
+def quantile(values: Iterable[float], share: float) -> float | None:
+    """The smallest value that at least this share of all does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def without_master(history: History) -> Iterator[Span]:
+    """Stretches between two answers that only a master gives, longer than looks are apart."""
+    times = sorted(answer.at_s for answer in history.answered)
+    return (Span(before, after) for before, after in pairwise(times) if after - before > SPAN_S)
+
+
+def with_two_masters(history: History) -> Iterator[Span]:
+    """Stretches in which two members certainly answered as master: between two answers each."""
+    spans: dict[str, list[Span]] = {}
+    for member in {answer.member for answer in history.answered}:
+        mine = [answer for answer in history.answered if answer.member == member]
+        spans[member] = [
+            Span(before.at_s, after.asked_s)
+            for before, after in pairwise(sorted(mine, key=lambda answer: answer.at_s))
+            if before.epoch == after.epoch and after.at_s - before.at_s <= SPAN_S
+        ]
+    for one, other in pairwise(spans.values()):
+        place = 0
+        for span in one:
+            while place < len(other) and other[place].to_s <= span.from_s:
+                place += 1
+            both = (Span(max(span.from_s, each.from_s), min(span.to_s, each.to_s)) for each in other[place : place + 2])
+            yield from (each for each in both if each.length_s > 0)
+
+
+def alone(history: History) -> Iterator[Span]:
+    """Stretches in which the register had one member in sync."""
+    since_s: float | None = None
+    last_s = 0.0
+    version = 0
+    for record in sorted(history.recorded, key=lambda record: record.at_s):
+        if record.version < version:
+            continue  # an older look that came late
+        version, last_s = record.version, record.at_s
+        if len(record.in_sync) == 1 and since_s is None:
+            since_s = record.at_s
+        elif len(record.in_sync) > 1 and since_s is not None:
+            yield Span(since_s, record.at_s)
+            since_s = None
+    if since_s is not None:
+        yield Span(since_s, last_s)
+
+
+def _windows(rounds: Sequence[Span]) -> Iterator[Span]:
+    """From each round's first strike to the next one's."""
+    ends = [*(span.from_s for span in rounds[1:]), math.inf]
+    return (Span(span.from_s, end_s) for span, end_s in zip(rounds, ends, strict=True))
+
+
+def _longest_pause(history: History, window: Span) -> float:
+    """Between two acknowledgements; one that began before the window counts from there."""
+    times = [ack.at_s for ack in history.acked if ack.at_s <= window.to_s]
+    inside = [at_s for at_s in times if at_s >= window.from_s]
+    start = [window.from_s] if math.isfinite(window.from_s) else []
+    return max((after - before for before, after in pairwise([*start, *inside])), default=0.0)
+
+
+def _resyncs(history: History, rounds: Sequence[Span]) -> Iterator[float]:
+    solo = list(alone(history))
+    for window, span in zip(_windows(rounds), rounds, strict=True):
+        ends = [each.to_s for each in solo if window.from_s <= each.from_s < window.to_s]
+        if ends:
+            yield max(0.0, max(ends) - span.to_s)
+
+
+def _duplicates(history: History) -> int:
+    indexes: dict[Message, set[int]] = {}
+    events: list[Acked | Delivered] = [*history.acked, *history.delivered]
+    for event in events:
+        indexes.setdefault(event.message, set()).add(event.index)
+    return sum(len(each) - 1 for each in indexes.values()) + _count(checker.settled_stays_settled(history))
+
+
+def _unexpected(history: History, delivered: Iterable[Message]) -> int:
+    if not history.operations:
+        return 0
+    asked = {message for operation in history.operations for message in operation.messages}
+    return len({*delivered} - asked) + len(_of_outcome(history, FAIL) & {*delivered})
+
+
+def _of_outcome(history: History, outcome: str) -> set[Message]:
+    return {
+        message
+        for operation in history.operations
+        if operation.outcome == outcome and operation.verb == "enqueue"
+        for message in operation.messages
+    }
+
+
+def _count(findings: Iterator[str]) -> int:
+    return sum(1 for _ in findings)
+
+
+def _ms(length_s: float) -> int:
+    return round(length_s * 1000)

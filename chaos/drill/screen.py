@@ -1,0 +1,92 @@
+"""How a running drill looks, on a terminal and in a pipe; it never touches the pair."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+from chaos.drill.playing import Progress, Screen, Told
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+TOLD_SHOWN = 12
+RATE_S = 1.0
+_COLOURS = {"fault": "bold red", "healed": "green", "steady": "dim", "verify": "cyan", "rollback": "cyan"}
+_ROLES = {"MASTER": "bold green", "REPLICA": "cyan"}
+
+
+class PlainScreen:
+    """A line for everything that is told."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def tell(self, told: Told) -> None:
+        self._stream.write(f"{told.at_s:7.2f}  {told.phase:<8}  {told.text}\n")
+        self._stream.flush()
+
+    def show(self, progress: Progress) -> None:
+        """Nothing between the lines."""
+
+
+class LiveScreen:
+    """Both members, the faults that hold, the counts and what was told last, redrawn in place."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+        self._told: list[Told] = []
+
+    def tell(self, told: Told) -> None:
+        self._told = [*self._told, told][-TOLD_SHOWN:]
+
+    def show(self, progress: Progress) -> None:
+        self._live.update(frame(progress, self._told))
+
+
+@contextmanager
+def screen(console: Console, *, to_stderr: bool) -> Iterator[Screen]:
+    """The one that suits where the output goes."""
+    if to_stderr or not console.is_terminal:
+        yield PlainScreen(sys.stderr if to_stderr else sys.stdout)
+        return
+    from rich.live import Live
+
+    with Live(console=console, refresh_per_second=5) as live:
+        yield LiveScreen(live)
+
+
+def frame(progress: Progress, told: list[Told]) -> RenderableType:
+    """One picture of the terminal."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"drill {progress.drill.name}  {progress.now_s:6.1f} s  {progress.origin}"
+    members = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for name in ("member", "role", "copy", "epoch", "log"):
+        members.add_column(name, justify="right" if name in ("epoch", "log") else "left", min_width=8)
+    for member in progress.view.members if progress.view else ():
+        state = member.domain("main")
+        if state is None:
+            members.add_row(member.name or member.endpoint, Text("no answer", style="bold red"), "-", "-", "-")
+            continue
+        role = Text(state.role, style=_ROLES.get(state.role, "yellow"))
+        members.add_row(member.name, role, state.data_state, f"{state.epoch}", f"{state.log_index:,}")
+    history = progress.history
+    recent = sum(1 for ack in reversed(history.acked[-2000:]) if ack.at_s > progress.now_s - RATE_S)
+    last_s = history.acked[-1].at_s if history.acked else 0.0
+    counts = (
+        f"acknowledged {len(history.acked):,} ({recent:,} in the last second), delivered {len(history.delivered):,}, "
+        f"last acknowledgement {max(0.0, progress.now_s - last_s) * 1000:,.0f} ms ago"
+    )
+    holding = [each for each in progress.struck if not math.isfinite(each.to_s)]
+    faults = ", ".join(f"{each.kind} {'/'.join(each.members)}" for each in holding) or "none"
+    lines = [Text(f"{each.at_s:7.2f}  {each.text}", style=_COLOURS.get(each.phase, "")) for each in told]
+    style = "bold red" if holding else "dim"
+    return Group(members, Text(counts), Text(f"faults that hold: {faults}", style=style), Text(), *lines)

@@ -1,0 +1,236 @@
+"""Whose pair a drill is played on: one of its own, the one of `tandemq dev`, or somebody's.
+
+It decides what can be done to each, never what is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+import time
+import tomllib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chaos.cluster import Cluster, describe
+from chaos.faults import FaultError
+from chaos.network import Network
+from chaos.pair import Hands, Pair
+from chaos.preload import Preload
+from chaos.scenario import ClusterHands
+from chaos.toxiproxy import find_server
+from tandemq.cli.view import PairView, look
+
+POLL_S = 0.05
+GONE_S = 10.0
+HOOK_S = 60.0
+WAIT_S = 20.0
+HOOKS = ("kill", "start")
+
+Ask = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class StageError(RuntimeError):
+    """There is no pair here that the drill could be played on; nothing was hurt."""
+
+
+class Stage(NamedTuple):
+    """A pair and what can be done to it."""
+
+    pair: Pair
+    hands: Hands
+    origin: str  # told in the report
+    alone: bool = True  # nobody else uses it
+
+
+@asynccontextmanager
+async def fresh(*, needs_network: bool, needs_preload: bool) -> AsyncIterator[Stage]:
+    """A pair and a witness of the drill's own, ended with it. Raises StageError or another RuntimeError."""
+    program = find_server() if needs_network else None
+    if needs_network and program is None:
+        raise StageError("toxiproxy-server is missing: put it on the PATH, or build it with `make chaos-deps`")
+    with contextlib.ExitStack() as cleanup:
+        directory = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tandemq-drill-")))
+        preload = Preload(directory / "preload", ("a", "b")) if needs_preload else None
+        if preload is not None:
+            await asyncio.to_thread(preload.prepare)
+        cluster = Cluster(directory, toxiproxy=program, preload=preload, pair="drill")
+        async with cluster.running():
+            yield Stage(cluster, ClusterHands(cluster), "a pair of its own")
+
+
+# -- the pair of `tandemq dev` -----------------------------------------------------------------------------------------
+
+
+class DevHands:
+    """Hurts the processes of a development pair by their ids; its supervisor starts them again."""
+
+    def __init__(self, ask: Ask, network: Network | None) -> None:
+        self._ask, self._network = ask, network
+
+    @property
+    def network(self) -> Network | None:
+        return self._network
+
+    def _process(self, name: str) -> dict[str, Any]:
+        processes = self._ask({"verb": "status"})["processes"]
+        found = next((each for each in processes if each["name"] == name), None)
+        if found is None:
+            raise FaultError(f"`tandemq dev` runs no {name}")
+        return dict(found)
+
+    def _signal(self, name: str, number: int) -> None:
+        process = self._process(name)
+        if process["running"]:
+            os.killpg(process["pid"], number)
+
+    @property
+    def preload(self) -> Preload | None:
+        return None
+
+    async def kill(self, name: str) -> None:
+        await asyncio.to_thread(self._signal, name, signal.SIGKILL)
+        deadline = time.monotonic() + GONE_S
+        while (await asyncio.to_thread(self._process, name))["running"]:
+            if time.monotonic() > deadline:
+                raise FaultError(f"{name} still runs {GONE_S:g} s after kill -9")
+            await asyncio.sleep(POLL_S)
+
+    def freeze(self, name: str) -> None:
+        self._signal(name, signal.SIGSTOP)
+
+    def thaw(self, name: str) -> None:
+        self._signal(name, signal.SIGCONT)
+
+    async def start(self, name: str) -> None:
+        if not (await asyncio.to_thread(self._process, name))["running"]:
+            await asyncio.to_thread(self._ask, {"verb": "restart", "name": name})
+
+
+@asynccontextmanager
+async def of_dev(context: Mapping[str, Any], ask: Ask) -> AsyncIterator[Stage]:
+    """The pair that `context` (tandemq.cli.context) describes. Heals its network at the end."""
+    directory = Path(context["data_dir"])
+    base_port = int(context["target"].partition(",")[0].rpartition(":")[2])
+    toxiproxy = context.get("toxiproxy", "")
+    cluster = Cluster(directory, base_port, pair=context["pair"], relayed=bool(toxiproxy))
+    network = None
+    with contextlib.ExitStack() as cleanup:
+        if toxiproxy:
+            from chaos.toxic_relays import FoundRelays
+
+            network = Network(cluster.routes(), lambda: FoundRelays(toxiproxy))
+            await asyncio.to_thread(network.start)
+            cleanup.callback(network.close)
+        yield Stage(cluster, DevHands(ask, network), f"the pair of `tandemq dev` in {directory}")
+
+
+# -- somebody's pair ---------------------------------------------------------------------------------------------------
+
+
+class NamedPair:
+    """A pair that is known by its endpoints."""
+
+    def __init__(self, view: PairView) -> None:
+        self._endpoints = {member.name: member.endpoint for member in view.members if member.name}
+        self.pair = view.pair
+
+    @property
+    def members(self) -> Sequence[str]:
+        return list(self._endpoints)
+
+    @property
+    def target(self) -> str:
+        return ",".join(self._endpoints.values())
+
+    @property
+    def witness_endpoint(self) -> str:
+        return ""
+
+    def endpoint(self, name: str) -> str:
+        return self._endpoints[name]
+
+    async def status(self) -> PairView:
+        return await look(self._endpoints.values())
+
+    async def wait_for(self, condition: Callable[[PairView], bool], what: str, deadline_s: float = WAIT_S) -> PairView:
+        deadline = time.monotonic() + deadline_s
+        while True:
+            view = await self.status()
+            if condition(view):
+                return view
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"not {what} within {deadline_s:g} s; seen: {describe(view)}")
+            await asyncio.sleep(POLL_S)
+
+
+class HookHands:
+    """Does what the pair's owner wrote down for each deed: a command for each, with {member} and {endpoint} in it."""
+
+    def __init__(self, pair: NamedPair, hooks: Mapping[str, Sequence[str]]) -> None:
+        self._pair, self._hooks = pair, hooks
+
+    @property
+    def network(self) -> Network | None:
+        return None
+
+    @property
+    def preload(self) -> Preload | None:
+        return None
+
+    async def kill(self, name: str) -> None:
+        await self._run("kill", name)
+
+    def freeze(self, name: str) -> None:
+        raise FaultError(f"{name} cannot be frozen at --target; use kill, or a pair of the drill's own (--fresh)")
+
+    def thaw(self, name: str) -> None:
+        """Nobody froze it."""
+
+    async def start(self, name: str) -> None:
+        if not any(member.name == name and member.reachable for member in (await self._pair.status()).members):
+            await self._run("start", name)
+
+    async def _run(self, deed: str, name: str) -> None:
+        command = self._hooks.get(deed)
+        if not command:
+            raise FaultError(f'to {deed} {name} a command is needed: --hooks FILE with {deed} = ["ssh", ...]')
+        facts = {"member": name, "endpoint": self._pair.endpoint(name)}
+        process = await asyncio.create_subprocess_exec(*(part.format_map(facts) for part in command))
+        try:
+            code = await asyncio.wait_for(process.wait(), HOOK_S)
+        except TimeoutError as error:
+            process.kill()
+            await process.wait()
+            raise FaultError(f"the command to {deed} {name} did not end in {HOOK_S:g} s") from error
+        if code:
+            raise FaultError(f"the command to {deed} {name} ended with {code}: {' '.join(command)}")
+
+
+@asynccontextmanager
+async def at_target(endpoints: Sequence[str], hooks: Mapping[str, Sequence[str]]) -> AsyncIterator[Stage]:
+    """The pair that answers there. Raises StageError when nobody does, or a member alone."""
+    view = await look(endpoints)
+    if not any(member.reachable for member in view.members):
+        raise StageError(f"nobody answers at {', '.join(endpoints)}")
+    pair = NamedPair(view)
+    if len(pair.members) != 2:
+        raise StageError(f"a drill needs a pair; at {', '.join(endpoints)} there is {', '.join(pair.members)}")
+    yield Stage(pair, HookHands(pair, hooks), f"the pair at {', '.join(endpoints)}", alone=False)
+
+
+def read_hooks(path: Path) -> dict[str, list[str]]:
+    """Commands by deed. Raises FaultError."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise FaultError(f"{path}: {error}") from error
+    for name, command in document.items():
+        if name not in HOOKS or not isinstance(command, list) or not all(isinstance(part, str) for part in command):
+            raise FaultError(f'{path}: {name}: write one of {", ".join(HOOKS)} = ["command", "argument", ...]')
+    return document

@@ -1,0 +1,62 @@
+"""Holds a drill's account against its probes: a line for each, and what they come to together; pure."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chaos.account import Account, quantile
+from chaos.drill.plan import Drill
+
+PASS, FAIL, INVALID = "pass", "fail", "invalid"
+
+
+class Line(NamedTuple):
+    """One line of the verdict. Without a limit it is measured and not judged."""
+
+    name: str
+    value: float | None  # None: there was nothing to measure
+    limit: float | None
+    unit: str = ""
+    beside: str = ""  # told with it
+
+    @property
+    def held(self) -> bool:
+        return self.limit is None or self.value is None or self.value <= self.limit
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        value = "nothing to measure" if self.value is None else f"{self.value:,.0f}{self.unit}"
+        limit = "" if self.limit is None else f" (at most {self.limit:,.0f}{self.unit})"
+        return f"{value}{limit}{f', {self.beside}' if self.beside else ''}"
+
+
+def lines(drill: Drill, account: Account, broken: dict[str, list[str]]) -> list[Line]:
+    """All lines, the promises first."""
+    probes = drill.probes
+    rounds = f"of {len(account.recovery_ms)} rounds" if len(account.recovery_ms) > 1 else "of one round"
+    return [
+        Line("acknowledged and lost", account.lost, probes.lost_max, "", f"{account.acknowledged:,} acknowledged"),
+        Line("duplicates", account.duplicates, probes.duplicates_max),
+        Line("order breaks", account.order_breaks, probes.order_breaks_max),
+        Line("unexpected", account.unexpected, probes.unexpected_max, "", f"{account.unknown:,} of unknown outcome"),
+        Line("broken invariants", len(broken), 0, "", ", ".join(broken)),
+        Line("time with two masters", account.two_masters_ms, probes.two_masters_ms_max, " ms"),
+        Line("time without a master", account.no_master_ms, probes.no_master_ms_max, " ms"),
+        Line("recovery p50", quantile(account.recovery_ms, 0.5), probes.recovery_p50_ms_max, " ms", rounds),
+        Line("recovery p99", quantile(account.recovery_ms, 0.99), probes.recovery_p99_ms_max, " ms", rounds),
+        Line("time degraded", account.degraded_ms, probes.degraded_ms_max, " ms", "on one copy, by the register"),
+        Line("resync time", max(account.resync_ms, default=None), probes.resync_ms_max, " ms", "the longest"),
+    ]
+
+
+def verdict(found: list[Line], invalid: list[str]) -> str:
+    """A broken promise is one, however little was tried; else a drill that proved nothing is invalid."""
+    if not all(line.held for line in found):
+        return FAIL
+    return INVALID if invalid else PASS
+
+
+def as_facts(found: list[Line]) -> list[dict[str, Any]]:
+    """For programs."""
+    return [{**line._asdict(), "held": line.held} for line in found]

@@ -1,0 +1,154 @@
+"""One run: a pair of real processes with Toxiproxy between them, light load, faults by a plan, a drain, and what it
+proves. It chooses no faults; `chaos.campaign` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from chaos import account, bites, checker, nemesis
+from chaos.account import Account, Span
+from chaos.cluster import Cluster
+from chaos.faults import Fault, Injector
+from chaos.history import History, Struck
+from chaos.network import Network
+from chaos.preload import Preload
+from chaos.workload import Workload
+
+PATIENCE_S = 0.5
+QUIET_S = (0.5, 1.5)  # between two rounds
+ACKED_PER_S_MIN = 30  # of the five hundred a second that are sent while all is well
+BOUND_S = 90.0  # beyond the time that was asked for: for starting, draining, the last round
+
+
+class Round(NamedTuple):
+    """Faults that are struck together, each at its own time."""
+
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Rounds that are struck one after the other, over and over, for as long as the run lasts."""
+
+    name: str
+    rounds: tuple[Round, ...]
+    late: bool = False  # nothing is received before all faults are over
+
+    @property
+    def kinds(self) -> list[str]:
+        """Every kind of fault in it, once."""
+        return list(dict.fromkeys(fault.kind for each in self.rounds for fault in each.faults))
+
+
+@dataclass(slots=True)
+class Result:
+    """What a run came to. It held when nothing is `broken`; when it is `invalid` it says nothing."""
+
+    name: str
+    seed: int
+    seconds: float
+    account: Account
+    history: History
+    struck: list[Struck]
+    faults: dict[str, tuple[int, int]]  # by kind: had an effect, were made
+    broken: dict[str, list[str]]
+    invalid: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """Broken wins: a broken promise is one, however little was tried."""
+        return "BROKEN" if self.broken else "INVALID" if self.invalid else "held"
+
+
+class ClusterHands:
+    """Does to a cluster's processes what a fault asks for."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    @property
+    def network(self) -> Network | None:
+        return self._cluster.network if self._cluster.relayed else None
+
+    @property
+    def preload(self) -> Preload | None:
+        return self._cluster.preload
+
+    async def kill(self, name: str) -> None:
+        await nemesis.kill(self._cluster, name)
+
+    def freeze(self, name: str) -> None:
+        self._cluster.pause(name)
+
+    def thaw(self, name: str) -> None:
+        self._cluster.resume(name)
+
+    async def start(self, name: str) -> None:
+        if not self._cluster.children[name].running:
+            await self._cluster.restart(name)
+
+
+async def run(
+    configuration: Configuration, directory: Path, program: Path, seconds: float, seed: int, bug: str = ""
+) -> Result:
+    """Starts everything, runs, ends everything. Raises RuntimeError when the pair did not start or come together."""
+    draw = random.Random(seed)
+    cluster = Cluster(directory, toxiproxy=program, pair="chaos", bug=bug)
+    try:
+        async with asyncio.timeout(seconds + BOUND_S), cluster.running():
+            return await _under_load(configuration, cluster, seconds, seed, draw)
+    except TimeoutError as error:
+        raise RuntimeError(
+            f"{configuration.name}: not over {BOUND_S:g} s after its time; logs are in {directory}"
+        ) from error
+
+
+async def _under_load(
+    configuration: Configuration, cluster: Cluster, seconds: float, seed: int, draw: random.Random
+) -> Result:
+    workload = Workload(cluster, patience_s=PATIENCE_S, late=configuration.late)
+    injector = Injector(cluster, ClusterHands(cluster), workload.history, lambda: workload.now_s)
+    spans: list[Span] = []
+    async with workload.running():
+        await workload.goes_on()
+        until, number = time.monotonic() + seconds, 0
+        while time.monotonic() < until or number < len(configuration.rounds):
+            from_s = workload.now_s
+            await injector.round(configuration.rounds[number % len(configuration.rounds)].faults)
+            spans.append(Span(from_s, max(struck.to_s for struck in injector.struck)))
+            await workload.goes_on()
+            await asyncio.sleep(draw.uniform(*QUIET_S))
+            number += 1
+    return judged(configuration.name, seed, seconds, workload.history, injector.struck, spans)
+
+
+def judged(
+    name: str,
+    seed: int,
+    seconds: float,
+    history: History,
+    struck: list[Struck],
+    spans: Sequence[Span],
+    checks: Iterable[checker.Check] = checker.CHECKS,
+) -> Result:
+    """The verdict over what was seen, with what makes the run worth nothing."""
+    faults = bites.counts(history, struck)
+    result = Result(
+        name, seed, seconds, account.take(history, spans), history, struck, faults, checker.broken(history, checks)
+    )
+    if result.account.unexpected:
+        result.broken["nothing_comes_unasked"] = [f"{result.account.unexpected} messages came that nobody had sent"]
+    floor = round(ACKED_PER_S_MIN * seconds)
+    if result.account.acknowledged < floor:
+        result.invalid.append(f"too little traffic: {result.account.acknowledged} acknowledged, the floor is {floor}")
+    if not struck:
+        result.invalid.append("no fault was struck")
+    result.invalid += [f"no {kind} of {made} had an effect" for kind, (bitten, made) in faults.items() if not bitten]
+    return result

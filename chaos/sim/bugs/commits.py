@@ -1,0 +1,149 @@
+"""Bugs of what is committed: who must hold an operation, and what the register must have said before; plants them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from chaos.sim.bugs.planting import Patch, bug
+from failover.steps import Step
+from replica.commit import Commit
+from replica.holding import Holding
+from replica.replication import Replication
+from replica.sync_target import SyncTarget
+
+if TYPE_CHECKING:
+    from failover.register import Register
+
+
+def _set_advance(patch: Patch, commit_index_of: Callable[[Replication], int]) -> None:
+    def advance(self: Replication) -> None:
+        commit_index = commit_index_of(self)
+        self.alone_up_to = 0
+        if self.serving and commit_index >= self.epoch_first and commit_index > self.shared.commit_index:
+            self.shared.commit_index = commit_index
+            self.mastership.on_committed()
+
+    patch.setattr(Replication, "advance", advance)
+
+
+@bug("ack-before-replica", "ruling 1, reliability 3", "A master answers before the replica holds it.", "tail", first=1)
+def ack_without_the_peer(patch: Patch) -> None:
+    _set_advance(patch, lambda self: self.shared.durable_index)
+
+
+@bug("ack-before-own-fsync", "ruling 1", "A master answers what only the replica has on disk.", "tail", first=1)
+def ack_without_own_fsync(patch: Patch) -> None:
+    def commit_index_of(self: Replication) -> int:
+        return self.source.peer_durable if self.shared.peer in self.required else self.shared.durable_index
+
+    _set_advance(patch, commit_index_of)
+
+
+@bug("solo-before-register", "P2", "A master that loses its peer goes on alone at once.", "split", first=1)
+def solo_before_the_register(patch: Patch) -> None:
+    original = Replication.on_lost
+
+    def on_lost(self: Replication, now_ms: int, *, refused: bool, cause: str = "") -> None:
+        if self.serving:
+            self.required = frozenset({self.shared.member})
+            self.advance()
+            self.lost_at_ms = now_ms
+        else:
+            original(self, now_ms, refused=refused, cause=cause)
+
+    patch.setattr(Replication, "on_lost", on_lost)
+
+
+@bug("publish-before-require", "P3", "A master has its peer named before it waits for it.", "half_added", first=1)
+def publish_first(patch: Patch) -> None:
+    def on_open_ack(self: Replication, ack: Any) -> None:
+        if self.serving and self.source.on_open_ack(ack) and self.register is not None:
+            self._publish(self.register)
+
+    def on_add_result(self: Replication, outcome: str, _now_ms: int) -> None:
+        self.publishing = False
+        if outcome == "done":
+            self.required = self.required | {self.shared.peer}
+            self._paired()
+
+    patch.setattr(Replication, "on_open_ack", on_open_ack)
+    patch.setattr(Replication, "_on_add_result", on_add_result)
+    patch.setattr(Replication, "_record_solo", lambda _self, _since: None)  # it would hold the publication back
+
+
+@bug("failed-add-forgets", "P2, P3", "An addition without an answer drops the requirement.", "half_added", first=3)
+def failed_add_drops_the_requirement(patch: Patch) -> None:
+    original = Commit._on_add_result
+
+    def on_add_result(self: Replication, outcome: str, now_ms: int) -> None:
+        original(self, outcome, now_ms)
+        if outcome != "done":
+            self.required = frozenset({self.shared.member})
+            self.advance()
+
+    patch.setattr(Replication, "_on_add_result", on_add_result)
+
+
+@bug("serve-before-commit", "P6", "A claimant serves while the register still says CLAIMED.", "split", first=1)
+def serve_before_the_commit(patch: Patch) -> None:
+    original = Replication.on_epoch_durable
+
+    def on_epoch_durable(self: Replication, epoch: int) -> None:
+        original(self, epoch)
+        if self.claim is not None and self.claim.step is Step.COMMITTING:
+            self._open_gate(self.claim)
+
+    patch.setattr(Replication, "on_epoch_durable", on_epoch_durable)
+
+
+@bug("unknown-is-done", "P6", "A set of the register without an answer counts as done.", "split", first=1)
+def unknown_is_success(patch: Patch) -> None:
+    original = Replication.on_set_result
+
+    def on_set_result(self: Replication, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
+        original(self, purpose, "done" if outcome == "unknown" else outcome, register, now_ms)
+
+    patch.setattr(Replication, "on_set_result", on_set_result)
+
+
+@bug(
+    "replica-answers-by-own-fsync", "P14", "A replica answers once it has it, whatever its master has.", "tail", first=1
+)
+def answer_by_own_fsync(patch: Patch) -> None:
+    original = SyncTarget.on_durable
+
+    def on_durable(self: SyncTarget) -> None:
+        if self.active and not self.full:
+            self.on_commit(self.shared.durable_index)
+        original(self)
+
+    patch.setattr(SyncTarget, "on_durable", on_durable)
+
+
+@bug(
+    "deliver-past-commit", "pair-protocol 5.19", "What is ordered is delivered before it is committed.", "tail", first=1
+)
+def deliver_past_commit(patch: Patch) -> None:
+    module: Any = import_module("replica.machine.apply")
+    original = module._enqueue
+
+    def enqueue(state: Any, log_index: int, epoch: int, header: Any) -> Any:
+        applied = original(state, log_index, epoch, header)
+        queue = state.queues[header.enqueue.queue_id]
+        queue.visible_index = queue.next_index - 1
+        return applied
+
+    patch.setattr(module, "_enqueue", enqueue)
+
+
+@bug(
+    "copies-overstated",
+    "ruling 1",
+    "A replica counts itself as a copy of what is not on its disk yet.",
+    "tail",
+    first=1,
+)
+def copies_are_overstated(patch: Patch) -> None:
+    patch.setattr(Holding, "_copies_of", lambda _self, _log_index: 2)

@@ -1,0 +1,75 @@
+"""Names rules that no simulated run has shown to be missing, why, and the test that does; it plants nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Elsewhere(NamedTuple):
+    """A rule that another test holds."""
+
+    rule: str
+    text: str
+    """What the product would do without it."""
+    why: str
+    """Why no run shows it."""
+    test: str
+    """Path, and the test in it."""
+
+
+ELSEWHERE = (
+    Elsewhere(
+        "DESIGN 6",
+        "A member that has lost its peer decides half a minute late.",
+        "a run's faults overlap, so that nobody can say of each how long it may last; in the end all runs are served",
+        "tests/sim/test_takeover_in_time.py::test_a_takeover_that_comes_late_is_seen",
+    ),
+    Elsewhere(
+        "R116",
+        "A receiver takes a transfer whose digests are not what arrived.",
+        "what arrives in one connection arrives whole, in order and unchanged, as with TCP",
+        "tests/unit/replica/test_transfer_damage.py::test_a_queue_that_arrived_differently_is_not_taken",
+    ),
+    Elsewhere(
+        "reliability 6.8",
+        "A record that is damaged is sent in a transfer.",
+        "a damaged copy is found as its process starts; later, with the other copy gone, no pair ends whole either way",
+        "tests/unit/replica/test_transfer_damage.py::test_a_damaged_record_is_not_sent",
+    ),
+    Elsewhere(
+        "P1",
+        "A witness answers before it has stored the register.",
+        "the simulated register keeps what it has answered; the witness's own store is not simulated",
+        "tests/contract/test_authority.py::test_what_was_answered_done_survives_kill_9",
+    ),
+    Elsewhere(
+        "P13",
+        "Frames of an old connection go out on the next one.",
+        "the epoch of each frame and the new SYNC stand in for it: not seen in 300 seeds of flap and newborn",
+        "tests/integration/test_faults.py::test_p13_a_frame_of_an_old_epoch_has_no_effect",
+    ),
+    Elsewhere(
+        "reliability 9",
+        "A role is given before what was ordered is committed, and taken without the whole log.",
+        "what was acknowledged is at both members anyway, and what was not is sent again by its client",
+        "tests/scripts/test_tables_told.py::test_every_row_of_the_handoff_table_is_told",
+    ),
+    Elsewhere(
+        "P19",
+        "A handoff that comes to nothing leaves what was parked unanswered.",
+        "the next event of the pair orders it: only time is lost, and clients repeat what is late",
+        "tests/scripts/test_tables_told.py::test_every_row_of_the_handoff_table_is_told",
+    ),
+    Elsewhere(
+        "R121",
+        "A replica that takes over forgets the requests that it held.",
+        "only time is lost: clients repeat what is late",
+        "tests/scripts/test_scripts.py::test_script",
+    ),
+    Elsewhere(
+        "ruling 9",
+        "A process that was stopped delivers before it has asked who is master.",
+        "its connections have mostly ended by then: not seen in 270 seeds of fence",
+        "tests/unit/failover/test_detector.py::test_a_late_tick_is_a_pause_reported_once_and_never_red",
+    ),
+)

@@ -1,0 +1,267 @@
+"""Bugs of epochs: who may claim, with which number, what is fenced, and what a log must lose first; plants them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import failover.gate
+import failover.promotion
+import failover.register
+import replica.claiming
+import replica.sync_target
+from chaos.sim.bugs.planting import Patch, bug
+from failover.classifier import Verdict
+from failover.marks import DataMark, Role
+from failover.register import Register, RegisterState
+from replica.claiming import Claiming
+from replica.domain import Domain
+from replica.following import Following
+from replica.replication import Replication
+from replica.shared import Shared
+from replica.sync_source import Phase, SyncSource
+from replica.sync_target import SyncTarget
+from tandemq.peer.v1.peer_service_pb2 import OpAck
+
+if TYPE_CHECKING:
+    from failover.classifier import Answer
+    from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, DomainHello, PeerFrame
+
+
+@bug(
+    "outsider-promoted",
+    "P5, reliability 2",
+    "A member outside of the committed set may become master.",
+    "restart",
+    first=10,
+)
+def set_is_no_condition(patch: Patch) -> None:
+    patch.setattr(
+        failover.promotion, "_is_eligible", lambda _member, data, _register: data is not None and data.is_good
+    )
+    patch.setattr(failover.register, "_check_claim", lambda _current, _desired: None)  # the witness asks the same
+
+
+@bug("bad-copy-promoted", "P5", "A member may become master whatever its data mark says.", "disk", first=13)
+def mark_is_no_condition(patch: Patch) -> None:
+    def is_eligible(member: str, _data: DataMark, register: Any) -> bool:
+        return register is not None and member in register.eligible_set
+
+    patch.setattr(failover.promotion, "_is_eligible", is_eligible)
+    patch.setattr(failover.gate, "_misfit", lambda _verdict, _now, **_by: "")  # the gate asks the same
+
+
+@bug("restart-keeps-epoch", "P11, reliability 4", "A master that restarts goes on in its epoch.", "tail", first=1)
+def resume_the_epoch(patch: Patch) -> None:
+    original = Replication.start
+
+    def start(self: Replication, now_ms: int) -> None:
+        state = self.shared.state
+        if state.epoch and self.shared.member == "a":
+            self._serve(frozenset(state.in_sync_set), "goes on where it was")
+        else:
+            original(self, now_ms)
+
+    patch.setattr(Replication, "start", start)
+
+
+def _compare_no_digests(patch: Patch) -> None:
+    patch.setattr(SyncSource, "_judge", lambda self, common, _digest: self._begin_delta(common, full=False))
+    patch.setattr(SyncTarget, "_expected", lambda self, begin: self.shared.log.digest_at(begin.base_index))
+
+
+def _any_number_is_let_in(patch: Patch) -> None:
+    """Both the author and the witness would refuse a number that is not new."""
+    patch.setattr(failover.register, "_check_claim", lambda _current, _desired: None)
+
+    def claim(current: Register, *, member: str, epoch: int, members: frozenset[str], nonce: bytes) -> Register:
+        state = RegisterState.CLAIMED
+        return Register(current.version + 1, epoch, member, members, current.eligible_set, state, nonce)
+
+    patch.setattr(replica.claiming, "claim", claim)
+
+
+@bug(
+    "own-number-plus-one",
+    "P4",
+    "A claim takes the number after its author's own, whatever others use.",
+    "newborn",
+    first=1001,
+)
+def own_number_plus_one(patch: Patch) -> None:
+    patch.setattr(replica.claiming, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
+    _any_number_is_let_in(patch)
+
+
+@bug(
+    "epoch-kept-when-alone",
+    "P4, reliability 4",
+    "A restarted master whose peer cannot be reached claims the number it had.",
+    "blackout",
+    2_000,
+    first=20,
+)
+def epoch_kept_when_alone(patch: Patch) -> None:
+    original = Claiming._epoch_above_all
+
+    def epoch_above_all(self: Claiming) -> int:
+        state = self.shared.state
+        restarted = not self.was_master and state.owner == self.shared.member
+        return state.epoch if restarted and not self.connected else original(self)
+
+    patch.setattr(Claiming, "_epoch_above_all", epoch_above_all)
+    _any_number_is_let_in(patch)
+
+
+@bug("no-epoch-fence", "P13, reliability 3", "A frame is taken whatever epoch it is of.", "flap", 2_000, first=1)
+def no_epoch_fence(patch: Patch) -> None:
+    original = Domain.on_frame
+
+    def on_frame(self: Domain, frame: PeerFrame, domain_ms: int) -> bool:
+        if frame.WhichOneof("frame") != "sync_begin":
+            frame.epoch = self.shared.state.epoch
+        return original(self, frame, domain_ms)
+
+    def on_heartbeat(self: Domain, beat: DomainHeartbeat) -> None:
+        if self.shared.role is Role.REPLICA:
+            self.target.on_commit(beat.commit_index)
+
+    patch.setattr(Domain, "on_frame", on_frame)
+    patch.setattr(Domain, "on_heartbeat", on_heartbeat)
+    any_sync_is_taken(patch)  # of other frames only that is harmful which crosses connections
+
+
+@bug("stale-sync-taken", "P13, reliability 3", "A SYNC of a lower epoch is followed.", "flap", 2_000, first=1)
+def any_sync_is_taken(patch: Patch) -> None:
+    def may_follow(self: Replication, _epoch: int, _begin: Any) -> bool:
+        self.to_probe("the peer says so")
+        self.shared.become(Role.REPLICA, "follows whoever asks")
+        return True
+
+    original = SyncTarget.begin
+
+    def begin(self: SyncTarget, frame_epoch: int, begin: Any) -> None:
+        self.shared.commit_index = 0  # a second guard: what is committed here is not cut
+        original(self, frame_epoch, begin)
+
+    patch.setattr(Following, "may_follow", may_follow)
+    patch.setattr(SyncTarget, "begin", begin)
+
+
+@bug(
+    "left-over-claim-stays",
+    "P7",
+    "A master does not look whether the register holds another record.",
+    "register",
+    first=3,
+)
+def register_is_not_read_again(patch: Patch) -> None:
+    patch.setattr(Replication, "_check_own", lambda _self, _register: None)
+
+
+@bug("both-wait", "P8", "A replica goes on following a master that stepped down.", "newborn", first=51)
+def both_wait_for_the_named(patch: Patch) -> None:
+    original = Replication.on_hello
+
+    def on_hello(self: Replication, hello: DomainHello, now_ms: int) -> None:
+        if self.shared.role is Role.REPLICA and hello.role == Role.PROBE.value:
+            return  # goes on following a master that stepped down
+        original(self, hello, now_ms)
+
+    patch.setattr(Replication, "on_hello", on_hello)
+
+
+@bug(
+    "sync-taken-back",
+    "P12",
+    "A master gives up the SYNC that it has sent when an older HELLO comes.",
+    "newborn",
+    first=22,
+)
+def sync_is_taken_back(patch: Patch) -> None:
+    original = Replication.on_hello
+
+    def on_hello(self: Replication, hello: DomainHello, now_ms: int) -> None:
+        under_way = self.serving and self.source.phase is not Phase.IDLE
+        original(self, hello, now_ms)
+        if under_way and self.serving and hello.epoch < self.shared.state.epoch:
+            self.source.stop()
+
+    patch.setattr(Replication, "on_hello", on_hello)
+
+
+@bug(
+    "no-new-handshake",
+    "reliability 5",
+    "A master does not begin anew with a replica of its own epoch.",
+    "flap",
+    first=23,
+)
+def no_new_handshake(patch: Patch) -> None:
+    original = Replication.on_hello
+
+    def on_hello(self: Replication, hello: DomainHello, now_ms: int) -> None:
+        original(self, hello, now_ms)
+        if hello.epoch == self.shared.state.epoch:
+            self.sync_when_read = False
+
+    patch.setattr(Replication, "on_hello", on_hello)
+
+
+@bug(
+    "tail-counts-before-cut",
+    "P10, reliability 6",
+    "What a replica has beyond its master counts as held.",
+    "blackout",
+    first=4,
+)
+def tail_is_acknowledged(patch: Patch) -> None:
+    original = SyncTarget.begin
+
+    def begin(self: SyncTarget, frame_epoch: int, begin: Any) -> None:
+        self.shared.state.epoch = frame_epoch
+        self.shared.send(op_ack=OpAck(durable_index=self.shared.durable_index))
+        original(self, frame_epoch, begin)
+
+    patch.setattr(SyncTarget, "begin", begin)
+
+
+@bug("tail-not-cut", "P10, reliability 6", "A replica keeps what its new master does not have.", "tail", first=27)
+def tail_is_not_cut(patch: Patch) -> None:
+    patch.setattr(replica.sync_target, "cut_above", lambda shared, _begin: shared.log.last_index)
+
+
+@bug("digests-not-compared", "P11", "Two logs count as equal where epoch and index are.", "tail", first=1)
+def digests_are_not_compared(patch: Patch) -> None:
+    _compare_no_digests(patch)
+    resume_the_epoch(patch)
+
+
+@bug("no-mark-before-transfer", "P10", "A copy that is being filled still counts as whole.", "disk", first=1)
+def no_mark_before_a_transfer(patch: Patch) -> None:
+    original = Shared.mark
+
+    def mark(self: Shared, data: DataMark) -> None:
+        if not (data is DataMark.SYNCING and self.state.data.is_good):
+            original(self, data)
+
+    patch.setattr(Shared, "mark", mark)
+
+
+@bug(
+    "no-answer-is-a-yes",
+    "pair-protocol 5.19",
+    "A classifier that says nothing, or WAIT, lets a member go on.",
+    "alone",
+    first=17,
+)
+def no_answer_is_a_yes(patch: Patch) -> None:
+    original = failover.gate._rule
+
+    def rule(answer: Answer, now: failover.gate.Situation) -> Any:
+        if answer.verdict is None or answer.verdict is Verdict.WAIT:
+            verdict = Verdict.CONTINUE_AS_MASTER if now.role in failover.gate.MASTERS else Verdict.ASSUME_MASTERSHIP
+            answer = replace(answer, verdict=verdict)
+        return original(answer, now)
+
+    patch.setattr(failover.gate, "_rule", rule)

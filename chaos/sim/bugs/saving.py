@@ -1,0 +1,61 @@
+"""Bugs of a change of a queue's persistence; plants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import replica.node
+from chaos.sim.bugs.planting import Patch, bug
+from replica.saving import Saving
+from replica.transfer import Receiver
+
+if TYPE_CHECKING:
+    from replica.calls import QueueCall
+    from replica.domain import Domain
+    from replica.effects import Persist, QueueDone
+    from tandemq.peer.v1.peer_service_pb2 import QueueSegments
+
+
+@bug(
+    "saved-without-bodies",
+    "R153",
+    "A record that makes messages persistent is stored without bodies.",
+    "changes",
+)
+def saved_without_bodies(patch: Patch) -> None:
+    original = replica.node.Group.add
+
+    def add(self: replica.node.Group, domain: Domain, effect: Persist) -> None:
+        original(self, domain, effect._replace(bodies=()))
+
+    patch.setattr(replica.node.Group, "add", add)
+
+
+@bug(
+    "saved-in-part",
+    "R153",
+    "A change of the persistence is answered when its first part is saved.",
+    "changes",
+    first=10,
+)
+def saved_in_part(patch: Patch) -> None:
+    original = Saving.holds
+
+    def holds(self: Saving, call: QueueCall, done: QueueDone) -> bool:
+        waiting = list(self.waiting)
+        if original(self, call, done):
+            self.waiting = waiting
+        return False
+
+    patch.setattr(Saving, "holds", holds)
+
+
+@bug("saved-and-not-transferred", "R153", "A full transfer takes saved messages into memory only.", "changes", first=45)
+def saved_and_not_transferred(patch: Patch) -> None:
+    original = Receiver._on_segments
+
+    async def on_segments(self: Receiver, segments: QueueSegments) -> None:
+        del segments.saved[:]
+        await original(self, segments)
+
+    patch.setattr(Receiver, "_on_segments", on_segments)

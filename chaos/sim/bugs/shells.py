@@ -1,0 +1,108 @@
+"""Bugs of the shells: the durability order, the connection, transfers, starts, pauses; plants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import replica.incarnation
+import replica.sync_target
+from chaos.sim.bugs.planting import Patch, bug
+from replica.node import Group, Node
+from replica.session import Session
+from storage.errors import StoreFailed, StoreFull
+from tandemq.ambient import monotonic_ms
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from failover.authority import Authority
+
+
+def _commit_but(patch: Patch, *passed_over: type[Exception]) -> None:
+    original = Node._commit
+
+    async def commit(self: Node, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+        store_commit = self.store.commit
+
+        def commit(batch: Any) -> None:
+            try:
+                store_commit(batch)
+            except passed_over:
+                if hasattr(self.store, "_failure"):
+                    self.store._failure = None
+
+        self.store.commit = commit  # type: ignore[method-assign]
+        try:
+            await original(self, loop, group)
+        finally:
+            self.store.commit = store_commit  # type: ignore[method-assign]
+
+    patch.setattr(Node, "_commit", commit)
+
+
+@bug(
+    "answered-before-commit",
+    "DESIGN 2.2",
+    "The node tells a core that records are durable before they are.",
+    "tail",
+    first=1,
+)
+def answered_before_commit(patch: Patch) -> None:
+    original = Node._commit
+
+    async def commit(self: Node, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+        early = Group()
+        early.last, group.last = group.last, {}
+        self._tell(early)
+        await original(self, loop, group)
+
+    patch.setattr(Node, "_commit", commit)
+
+
+@bug("full-store-is-success", "reliability 10", "A commit that found no room counts as durable.", "disk", first=1)
+def full_store_is_success(patch: Patch) -> None:
+    _commit_but(patch, StoreFull)
+
+
+@bug(
+    "failed-fsync-goes-on", "reliability 10", "A process whose fsync failed goes on as if it had not.", "disk", first=2
+)
+def failed_fsync_goes_on(patch: Patch) -> None:
+    _commit_but(patch, StoreFailed)
+
+
+@bug("session-reads-on", "P13", "A connection that is over is read on.", "newborn", first=73)
+def session_reads_on(patch: Patch) -> None:
+    def end(self: Session) -> None:
+        node = self.node
+        self.close("the peer's connection broke")
+        node.outbox_open = False
+        now = monotonic_ms()
+        for domain in node.paired():
+            domain.on_disconnected(now)
+            node.dispatch(domain)
+        self._tasks.clear()
+
+    patch.setattr(Session, "_end", end)
+
+
+@bug(
+    "old-image-unseen",
+    "reliability 6.11",
+    "A directory that was put back from an old image counts as current.",
+    "image",
+    first=100,
+)
+def old_image_is_not_seen(patch: Patch) -> None:
+    async def prove(
+        _node: Node, _authority: Authority, _member: str, incarnation: int, _on_old: Callable[[str], None]
+    ) -> int:
+        return incarnation
+
+    patch.setattr(replica.incarnation, "prove", prove)
+
+
+@bug("salvage-skipped", "decision 0005", "What is cut from a log is not copied first.", "tail", first=1)
+def salvage_is_skipped(patch: Patch) -> None:
+    patch.setattr(replica.sync_target, "salvage_above", lambda _shared, _common, _why: None)

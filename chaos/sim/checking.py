@@ -1,0 +1,63 @@
+"""Says what is wrong with a plan before anything of it happens; it changes nothing and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from random import Random
+
+from chaos.sim import (
+    client_admins,
+    client_letters,
+    client_requests,
+    client_senders,
+    client_takers,
+    clients,
+    stops,
+)
+from chaos.sim.bugs.planting import BUGS
+from chaos.sim.kinds import TARGETS
+from chaos.sim.member import JUDGES
+from chaos.sim.plan import Fault, Plan
+
+_ROLES_OF = (client_admins, client_letters, client_requests, client_senders, client_takers)
+"""Imported, they have entered their roles."""
+
+
+def check(plan: Plan) -> None:
+    """Raises ValueError for one that cannot be carried out: which field, what it says, what there is."""
+    for problem in _problems(plan):
+        raise ValueError(f"not a plan: {problem}")
+
+
+def _problems(plan: Plan) -> Iterator[str]:
+    yield from _unknown("settings.judge", plan.settings.get("judge", JUDGES[0]), JUDGES)
+    if plan.bug:
+        yield from _unknown("bug", plan.bug, BUGS)
+    for number, fault in enumerate(plan.faults):
+        yield from _of_fault(f"faults[{number}]", fault, plan.safety_ms)
+    for number, client in enumerate(plan.clients):
+        yield from _unknown(f"clients[{number}].role", client.role, sorted(clients.ROLES))
+        for at, call in enumerate(client.calls):
+            yield from _bad_time(f"clients[{number}].calls[{at}].at_ms", call.at_ms)
+
+
+def _of_fault(field: str, fault: Fault, safety_ms: int) -> Iterator[str]:
+    yield from _unknown(f"{field}.kind", fault.kind, stops.KINDS)
+    yield from _unknown(f"{field}.target", fault.target, TARGETS[fault.kind])
+    _, wanted = stops.KINDS[fault.kind].draw(Random(0))
+    for name in wanted:
+        if name not in fault.args:
+            yield f"{field}.args has no {name!r}; {fault.kind!r} takes {', '.join(wanted)}"
+    yield from _bad_time(f"{field}.at_ms", fault.at_ms)
+    if fault.at_ms > safety_ms:
+        yield f"{field}.at_ms is {fault.at_ms}, and everything is healed at safety_ms, {safety_ms}"
+
+
+def _unknown(field: str, value: object, known: Collection[str]) -> Iterator[str]:
+    if value not in known:
+        yield f"{field} is {value!r}; there are: {', '.join(known)}"
+
+
+def _bad_time(field: str, value: object) -> Iterator[str]:
+    if not isinstance(value, int | float) or value < 0:
+        yield f"{field} is {value!r}; it is a time in milliseconds, 0 or more"

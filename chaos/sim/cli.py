@@ -1,0 +1,443 @@
+"""Decides what can be said to the simulator on a command line and how its answers look; it runs nothing by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from chaos.sim import report
+from chaos.sim.campaign import Campaign, Result, results
+from chaos.sim.hunt import Catch, hunt
+from chaos.sim.kernel import Kernel
+from chaos.sim.picture import picture
+from chaos.sim.plan import Outcome, Plan
+from chaos.sim.replay import Kept, drawn_command, kept_command, load, save, story
+from chaos.sim.shrink import Progress, Shrinker, kind_of
+from chaos.sim.tally import FLOOR_SEEDS_MIN, Floor
+from chaos.sim.tally import floors as floors_of
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+ALL = "all"
+LINE_EVERY_S = 10.0
+"""How often progress is told where there is no terminal to draw it on."""
+EXIT_CODES = "Exit codes: 0 no violation, 1 a violation, 2 usage, 3 too little was tried to say so."
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_CODES,
+)
+def root() -> None:
+    """Whole pairs in one process, from a seed: find what breaks, repeat it, make it small, draw it.
+
+    \b
+    Look:    python -m chaos.sim campaign --seeds 3000
+    Repeat:  python -m chaos.sim run --seed 7 --profile swarm --trace
+    Shrink:  python -m chaos.sim shrink --seed 7 --profile swarm --out kept.json
+    Draw:    python -m chaos.sim run --plan kept.json --svg kept.svg
+    """
+
+
+def output_option(command: Command) -> Command:
+    return click.option(
+        "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="How it looks."
+    )(command)
+
+
+def seed_options(command: Command) -> Command:
+    """Which plan: from a seed, or from a file."""
+    for option in (
+        click.option(
+            "--bug", default=None, metavar="NAME", help="Plant this bug. See: python -m chaos.sim bugs --list"
+        ),
+        click.option("--plan", "path", type=click.Path(path_type=Path), help="A plan or a kept schedule, instead."),
+        click.option("--profile", metavar="NAME", help="What the plan is drawn by."),
+        click.option("--seed", type=int, help="What the plan is drawn from."),
+    ):
+        command = option(command)
+    return command
+
+
+def campaign_options(command: Command) -> Command:
+    for option in (
+        click.option(
+            "--max-failures", type=click.IntRange(min=1), default=10, show_default=True, help="Stop after so many."
+        ),
+        click.option("--bug", default="", metavar="NAME", help="Plant this bug in every run."),
+        click.option("--first-seed", type=int, default=1, show_default=True, help="The seed of the first run."),
+        jobs_option,
+        click.option("--profiles", default=ALL, show_default=True, metavar="A,B", help="Dealt out in turn."),
+        click.option("--seeds", type=click.IntRange(min=1), default=3_000, show_default=True, help="How many runs."),
+    ):
+        command = option(command)
+    return command
+
+
+def jobs_option(command: Command) -> Command:
+    return click.option(
+        "--jobs", type=click.IntRange(min=0), default=2, show_default=True, help="Processes; 0 works in this one."
+    )(command)
+
+
+@root.command()
+@seed_options
+@click.option("--trace", is_flag=True, help="Print what happened, an event a line.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Draw what happened into this file.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Write the plan as a kept schedule.")
+@click.option("--shrink", "shrunk", type=click.Path(path_type=Path), help="Make it small and keep it here.")
+@click.option("--note", default="", help="What it was, for the kept schedule.")
+@output_option
+@click.pass_obj
+def run(
+    kernel: Kernel,
+    seed: int | None,
+    profile: str | None,
+    path: Path | None,
+    bug: str | None,
+    trace: bool,
+    svg: Path | None,
+    keep: Path | None,
+    shrunk: Path | None,
+    note: str,
+    output: str,
+) -> None:
+    """Run one plan. Exit code 1 when it shows a violation.
+
+    Example: python -m chaos.sim run --seed 7 --profile swarm --trace --svg story.svg
+    """
+    plan, again = _chosen(kernel, seed, profile, path, bug)
+    outcome = (kernel.tell if trace or svg else kernel.run)(plan)
+    if trace:
+        click.echo("\n".join(story(outcome)), err=output == "json")
+    if svg:
+        _write(svg, picture(outcome))
+    if keep:
+        save(Kept(plan, _expected(outcome), note), keep)
+    if shrunk and outcome.violations:
+        _shrink(kernel, plan, shrunk, note, budget=2_000, again=again)
+    _print_outcome(outcome, again, output)
+    sys.exit(report.VIOLATION if outcome.violations else report.OK)
+
+
+@root.command()
+@seed_options
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where the kept schedule goes.")
+@click.option("--budget", type=click.IntRange(min=1), default=2_000, show_default=True, help="Runs at most.")
+@click.option("--note", default="", help="What it was, for somebody who was not there.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Draw what is left into this file.")
+@click.pass_obj
+def shrink(
+    kernel: Kernel,
+    seed: int | None,
+    profile: str | None,
+    path: Path | None,
+    bug: str | None,
+    out: Path,
+    budget: int,
+    note: str,
+    svg: Path | None,
+) -> None:
+    """Make a failing plan as small as it gets, and keep it. Exit code 1: the plan shows no violation.
+
+    Example: python -m chaos.sim shrink --seed 7 --profile swarm --out tests/sim/regress/lost-ack.json --note "..."
+    """
+    plan, again = _chosen(kernel, seed, profile, path, bug)
+    smallest = _shrink(kernel, plan, out, note, budget, again)
+    if svg:
+        _write(svg, picture(kernel.tell(smallest)))
+
+
+@root.command()
+@campaign_options
+@output_option
+@click.pass_obj
+def campaign(
+    kernel: Kernel,
+    seeds: int,
+    profiles: str,
+    jobs: int,
+    first_seed: int,
+    bug: str,
+    max_failures: int,
+    output: str,
+) -> None:
+    """Run many seeds and add up what they showed. Exit code 1: a violation. 3: too little was tried.
+
+    Example: python -m chaos.sim campaign --seeds 3000 --profiles all --jobs 2
+    """
+    chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug), max_failures)
+    result = _watched(kernel, chosen, jobs)
+    points, floors, unasked = _asked(kernel, chosen)
+    told = report.facts(result, list(points), floors) | {"not_asked_for": unasked}
+    if output == "json":
+        _print_json(told)
+    else:
+        _print_rows(report.lines(told))
+        if unasked:
+            click.echo(f"floors and points are not asked for: {unasked}", err=True)
+        _print_violations(told["violations"])
+    sys.exit(report.exit_code(result, list(points), floors))
+
+
+@root.command()
+@campaign_options
+@click.option("--pairs", is_flag=True, help="All pairs of state and event too, not only the named points.")
+@output_option
+@click.pass_obj
+def coverage(
+    kernel: Kernel,
+    seeds: int,
+    profiles: str,
+    jobs: int,
+    first_seed: int,
+    bug: str,
+    max_failures: int,
+    pairs: bool,
+    output: str,
+) -> None:
+    """Run many seeds and say which points they met, how often. Exit code 3: a named point was never met.
+
+    Example: python -m chaos.sim coverage --seeds 500 --pairs
+    """
+    chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug), max_failures)
+    result = _watched(kernel, chosen, jobs)
+    tally = result.tally
+    named = {name: tally.coverage[name] for name in sorted(kernel.points)}
+    others = {name: count for name, count in sorted(tally.coverage.items()) if pairs and name not in named}
+    if output == "json":
+        _print_json({"seeds": tally.seeds, "points": named, "pairs": others})
+    else:
+        told = [(name, f"{count:,}  {kernel.points[name]}") for name, count in named.items()]
+        _print_rows(told + [(name, f"{count:,}") for name, count in others.items()])
+    sys.exit(report.INVALID if result.interrupted or tally.missed(kernel.points) else report.OK)
+
+
+@root.command()
+@click.option("--list", "listed", is_flag=True, help="Only say which there are.")
+@click.option("--only", default="", metavar="A,B", help="Only these.")
+@click.option("--first-seed", type=int, default=1, show_default=True, help="The seed of each bug's first run.")
+@jobs_option
+@output_option
+@click.pass_obj
+def bugs(kernel: Kernel, listed: bool, only: str, first_seed: int, jobs: int, output: str) -> None:
+    """Plant each known bug and say after how many seeds it is found. Exit code 1: one was missed within its budget.
+
+    Rules whose loss no run shows are not planted: they are named, with why and the test that holds them.
+
+    Example: python -m chaos.sim bugs --jobs 2
+    """
+    names = [_bug(kernel, name) for name in only.split(",") if name]
+    wanted = [quarry for quarry in kernel.quarries if not names or quarry.bug in names]
+    if listed:
+        for quarry in wanted:
+            click.echo(f"{quarry.bug:<28} {quarry.budget:>6,} seeds of {', '.join(quarry.profiles)}: {quarry.text}")
+        _print_elsewhere(kernel, names)
+        return
+    catches: list[Catch] = []
+    for catch in hunt(kernel.works, wanted, first_seed, jobs):
+        catches.append(catch)
+        if output == "table":
+            told = catch.failure.violations[0] if catch.failure else "MISSED"
+            click.echo(f"{catch.quarry.bug:<28} {catch.seeds:>6,} of {catch.quarry.budget:>6,} seeds  {told}")
+    missed = [catch.quarry.bug for catch in catches if catch.failure is None]
+    if output == "json":
+        left_out = [{"rule": rule, "why": why, "test": test} for rule, why, test in kernel.elsewhere if not names]
+        _print_json({"bugs": [report.catch_facts(catch) for catch in catches], "missed": missed, "left_out": left_out})
+    else:
+        _print_elsewhere(kernel, names)
+        click.echo(f"{len(catches) - len(missed)} of {len(catches)} planted bugs found" + _told_missed(missed))
+    sys.exit(report.VIOLATION if missed else report.OK if catches else report.INVALID)
+
+
+def _told_missed(missed: list[str]) -> str:
+    return f"; missed: {', '.join(missed)}" if missed else ""
+
+
+def _print_elsewhere(kernel: Kernel, names: list[str]) -> None:
+    """Unless only some bugs were asked for."""
+    for rule, why, test in kernel.elsewhere if not names else ():
+        click.echo(f"not planted  {rule}\n    no run shows it: {why}; {test} does")
+
+
+# What the commands share
+
+
+def _chosen(
+    kernel: Kernel, seed: int | None, profile: str | None, path: Path | None, bug: str | None
+) -> tuple[Plan, str]:
+    """The plan that was asked for, and the command that repeats it."""
+    if bug:
+        _bug(kernel, bug)
+    if path is not None:
+        if seed is not None or profile is not None:
+            raise click.UsageError("a plan from a file has its own seed and profile: leave out --seed and --profile")
+        try:
+            plan = load(path).plan
+            plan = plan if bug is None else replace(plan, bug=bug)
+            kernel.check(plan)
+        except OSError as error:
+            raise click.UsageError(str(error)) from error
+        except ValueError as error:
+            raise click.UsageError(str(error) if str(path) in str(error) else f"{path} is {error}") from error
+        return plan, kept_command(path) + (f" --bug {bug}" if bug else "")
+    if seed is None or profile is None:
+        raise click.UsageError("name a plan: --seed N --profile P, or --plan FILE")
+    if _profiles(kernel, profile) != (profile,):
+        raise click.UsageError(f"one run has one profile, not {profile!r}")
+    return replace(kernel.draw(profile, seed), bug=bug or ""), drawn_command(profile, seed, bug or "")
+
+
+def _profiles(kernel: Kernel, names: str) -> tuple[str, ...]:
+    if names == ALL:
+        return kernel.profiles
+    chosen = tuple(names.split(","))
+    for name in chosen:
+        if name not in kernel.profiles:
+            raise click.UsageError(f"there is no profile {name!r}; there are: {', '.join(kernel.profiles)}")
+    return chosen
+
+
+def _bug(kernel: Kernel, name: str) -> str:
+    known = [quarry.bug for quarry in kernel.quarries]
+    if name and name not in known:
+        raise click.UsageError(f"there is no planted bug {name!r}; there are: {', '.join(known)}")
+    return name
+
+
+def _asked(kernel: Kernel, chosen: Campaign) -> tuple[dict[str, str], tuple[Floor, ...], str]:
+    """Floors and points are of the product over all profiles; and why they are not asked for, if they are not."""
+    whole = chosen.profiles == kernel.profiles and not chosen.bug
+    if not whole:
+        return {}, (), "not all profiles, or a planted bug"
+    few = f"fewer than {FLOOR_SEEDS_MIN:,} seeds" if chosen.seeds < FLOOR_SEEDS_MIN else ""
+    return dict(kernel.points), floors_of(kernel.kinds), few
+
+
+def _watched(kernel: Kernel, chosen: Campaign, jobs: int) -> Result:
+    """Runs it and tells on stderr how far it is. Interrupted, it is what was added up so far."""
+    result = Result()
+    try:
+        with _teller(chosen) as tell:
+            for result in results(kernel.works, chosen, jobs):
+                tell(result)
+    except KeyboardInterrupt:
+        result.interrupted = f"interrupted after {result.tally.seeds:,} of {chosen.seeds:,} seeds"
+        click.echo(f"{result.interrupted}: too little was tried", err=True)
+        result.stopped_early = True
+    return result
+
+
+@contextlib.contextmanager
+def _teller(chosen: Campaign) -> Iterator[Callable[[Result], None]]:
+    """A bar where there is a terminal, else a line now and then."""
+    if not sys.stderr.isatty():
+        told = time.monotonic()
+
+        def tell_line(result: Result) -> None:
+            nonlocal told
+            if time.monotonic() - told >= LINE_EVERY_S:
+                told = time.monotonic()
+                click.echo(f"{result.tally.seeds:,} of {chosen.seeds:,} seeds, {_progress(result)}", err=True)
+
+        yield tell_line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("seeds", total=chosen.seeds)
+        yield lambda result: bar.update(task, completed=result.tally.seeds, description=_progress(result))
+
+
+def _progress(result: Result) -> str:
+    speed = result.tally.seeds / result.cost.wall_s if result.cost.wall_s else 0
+    return f"{speed:,.1f} seeds/s, {len(result.tally.failures)} violations"
+
+
+def _shrink(kernel: Kernel, plan: Plan, out: Path, note: str, budget: int, again: str) -> Plan:
+    """Shrinks, writes, and says on stderr how it went."""
+    last = -LINE_EVERY_S
+
+    def told(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= (0.2 if sys.stderr.isatty() else LINE_EVERY_S):
+            last = time.monotonic()
+            what = f"{progress.faults} faults, {progress.clients} clients, {progress.calls} calls"
+            click.echo(f"run {progress.runs:,} of {progress.budget:,}: {progress.step}; {what}", err=True)
+
+    try:
+        shrinker = Shrinker(plan, kernel.run, budget, told)
+    except ValueError as error:
+        raise click.ClickException(f"{error} ({again})") from error
+    smallest = shrinker.smallest()
+    save(Kept(smallest, shrinker.kind, note), out)
+    calls = sum(len(client.calls) for client in smallest.clients)
+    left = f"{len(smallest.faults)} faults, {len(smallest.clients)} clients, {calls} calls"
+    click.echo(f"{out}: {left}; still {shrinker.kind!r}\nagain: {kept_command(out)}", err=True)
+    return smallest
+
+
+def _expected(outcome: Outcome) -> str:
+    return kind_of(outcome.violations[0]) if outcome.violations else ""
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _print_outcome(outcome: Outcome, again: str, output: str) -> None:
+    told = {
+        "seed": outcome.plan.seed,
+        "profile": outcome.plan.profile,
+        "bug": outcome.plan.bug,
+        "violations": outcome.violations,
+        "steps": outcome.steps,
+        "virtual_ms": outcome.virtual_ms,
+        "counters": dict(sorted(outcome.counters.items())),
+        "trace_hash": outcome.trace_hash,
+        "again": again,
+    }
+    if output == "json":
+        _print_json(told)
+        return
+    rows = [(name, str(value)) for name, value in told.items() if name not in ("violations", "counters", "again")]
+    rows += [(name, f"{count:,}") for name, count in sorted(outcome.counters.items())]
+    _print_rows(rows)
+    for violation in outcome.violations:
+        click.secho(f"VIOLATION {violation}", fg="red")
+    click.echo(f"again: {again}")
+
+
+def _print_violations(violations: list[dict[str, Any]]) -> None:
+    for each in violations:
+        click.secho(f"VIOLATION {'; '.join(each['violations'])}", fg="red")
+        click.echo(f"  run {each['run']:,}; again: {each['again']}")
+
+
+def _print_rows(rows: list[tuple[str, str]]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from tandemq.cli.output import console
+
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, value)
+    console().print(table)
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    click.echo(json.dumps({"schema_version": 1, **value}, indent=2))

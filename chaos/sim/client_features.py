@@ -1,0 +1,207 @@
+"""Draws what the clients of two profiles do: "letters", whose messages wait, die and are moved, and "requests", whose
+messages are answered or dropped. About `CALLS` calls a seed.
+"""
+
+from __future__ import annotations
+
+import random
+
+from chaos.sim.books import ANSWERS, DROPPING, MOVING, REQUESTS
+from chaos.sim.client_requests import REPLIES
+from chaos.sim.plan import Call, ClientPlan, Value
+
+CALLS = 50
+DEATH_SHARE = 0.25
+WORK, ASIDE, LETTERS = "l", "m", "x"
+"""Where messages are sent, where an administrator moves some, and where they go when they have died."""
+ASKED, ANSWERED, NEWS = "r", "answers", "d"
+"""Requests; copies of their answers; what drops its oldest messages."""
+VERBS = ("ack", "ack", "ack", "reject", "release", "release", "drop", "drop", "late", "extend", "twice", "both")
+IDS, GROUPS = 6, 2
+
+
+def draw_letters(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    is_named = stream.random() < 0.5
+    drawing.make_letters(is_named=is_named)
+    for _ in range(stream.choice((1, 2))):
+        drawing.poster(WORK, 14)
+    sides = [queue for queue in (LETTERS, ASIDE)[not is_named :] if stream.random() < 0.4]
+    for queue in (WORK, WORK, *sides):
+        drawing.taker(queue, 8 if queue == WORK else 4)
+    if stream.random() < 0.4:
+        drawing.consumer(WORK)
+    if stream.random() < 0.8:
+        drawing.sweeper(LETTERS if is_named else f"{WORK}.dead")
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
+def draw_requests(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.make_requests()
+    for _ in range(stream.choice((1, 2))):
+        drawing.requester()
+    for _ in range(stream.choice((1, 2))):
+        drawing.responder()
+    if stream.random() < 0.4:
+        drawing.answerer()
+    for _ in range(stream.choice((1, 2))):
+        drawing.poster(NEWS, 8)
+    drawing.taker(NEWS, 5)
+    if stream.random() < 0.4:
+        drawing.taker(ANSWERED, 4)
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
+class _Draw:
+    """One drawing."""
+
+    def __init__(self, stream: random.Random, safety_ms: int) -> None:
+        self.stream, self.safety_ms = stream, safety_ms
+        self.numbers = 0
+        self.found: list[ClientPlan] = []
+
+    def make_letters(self, *, is_named: bool) -> None:
+        pick = self.stream.choice
+        work: dict[str, Value] = {"queue": WORK, "kind": MOVING, "max_deliveries": pick((1, 2, 2, 3))}
+        if is_named:
+            work["letters"] = LETTERS
+        if self.stream.random() < 0.4:
+            least = pick((50, 300))
+            work |= {"retry_delay_min_ms": least, "retry_delay_max_ms": 2 * least}
+        if self.stream.random() < 0.3:
+            work["ordered"] = True
+        if self.stream.random() < 0.5:
+            work["asked"] = True
+        work["dedup_window_ms"] = pick((300, 2_000, 60_000))
+        queues: list[dict[str, Value]] = [work, {"queue": ASIDE, "kind": MOVING}]
+        if is_named:
+            found: dict[str, Value] = {"queue": LETTERS, "kind": MOVING, "letters": ""}
+            if self.stream.random() < 0.4:
+                found["holds"] = 3  # what dies then waits
+            queues.append(found)
+        self._setup(queues)
+
+    def make_requests(self) -> None:
+        pick = self.stream.choice
+        asked: dict[str, Value] = {"queue": ASKED, "kind": REQUESTS, "two_way": True, "letters": ""}
+        asked["reply_timeout_ms"] = pick((400, 2_000, 4_000))
+        news: dict[str, Value] = {"queue": NEWS, "kind": DROPPING, "letters": "", "drops_at": pick((2, 4, 8))}
+        if self.stream.random() < 0.3:
+            news["ordered"] = True
+        if self.stream.random() < 0.5:
+            news["asked"] = True
+        answered: dict[str, Value] = {"queue": ANSWERED, "kind": ANSWERS, "letters": ""}
+        if self.stream.random() < 0.3:
+            answered["holds"] = 2  # copies wait
+        self._setup([asked, news, answered])
+
+    def _setup(self, queues: list[dict[str, Value]]) -> None:
+        self.found.append(ClientPlan("setup", "setup", tuple(Call(0, "create", args) for args in queues)))
+
+    def poster(self, queue: str, count: int) -> None:
+        pick, chance = self.stream.choice, self.stream.random
+        calls = []
+        for at_ms in self._times(count):
+            args: dict[str, Value] = {"count": pick((1, 1, 2, 5)), "again": pick(("", "", "", "here", "a", "b"))}
+            if queue == WORK and chance() < 0.4:
+                args["delay_ms"] = pick((20, 300, 1_500))
+            if queue == WORK and chance() < 0.3:
+                args |= {"id": f"id-{self.stream.randrange(IDS)}", "count": pick((1, 1, 2))}
+            if chance() < 0.6:
+                args["line"] = f"line-{self.stream.randrange(GROUPS)}"  # means nothing but where groups are kept
+            if chance() < 0.15:
+                args["ttl_ms"] = pick((100, 1_000))
+            if chance() < 0.3:
+                args["priority"] = pick((0, 9))
+            calls.append(Call(at_ms, "enqueue", args))
+        self._add("poster", self._with_deaths(calls), {"queue": queue, "number": self._number()})
+
+    def taker(self, queue: str, count: int) -> None:
+        self._add("taker", self._with_deaths(self._takes(count, VERBS)), self._leasing(queue))
+
+    def consumer(self, queue: str) -> None:
+        calls = [Call(0, "take", self._verb(VERBS)) for _ in range(8)]
+        args = self._leasing(queue) | {"credit": self.stream.choice((1, 5)), "named": self.stream.random() < 0.8}
+        self._add("consumer", self._with_deaths(calls), args)
+
+    def sweeper(self, letters: str) -> None:
+        pick = self.stream.choice
+        calls = []
+        for at_ms in self._times(6):
+            again = pick(("", "here", "a", "b"))
+            moves: tuple[tuple[str, dict[str, Value]], ...] = (
+                ("redrive", {"from": letters}),
+                ("redrive", {"from": letters}),
+                ("move", {"from": WORK, "to": ASIDE, "max": pick((0, 0, 3))}),
+                ("move", {"from": WORK, "to": ASIDE, "max": 0, "where": "tq_priority > 4"}),
+                ("move", {"from": ASIDE, "to": WORK, "max": 0}),
+            )
+            kind, args = pick(moves)
+            calls.append(Call(at_ms, kind, args | {"again": again}))
+        self._add("sweeper", self._with_deaths(calls), {})
+
+    def requester(self) -> None:
+        calls = []
+        for at_ms in self._times(7):
+            args: dict[str, Value] = {"again": self.stream.choice(("", "here", "a", "b"))}
+            args["wait_ms"] = self.stream.choice((0, 0, 300))
+            if self.stream.random() < 0.5:
+                args["reply_to"] = ANSWERED
+            calls.append(Call(at_ms, "request", args))
+        self._add("requester", self._with_deaths(calls), {"queue": ASKED, "number": self._number()})
+
+    def responder(self) -> None:
+        args = self._leasing(ASKED) | {"number": self._number()}
+        self._add("responder", self._with_deaths(self._takes(8, REPLIES)), args)
+
+    def answerer(self) -> None:
+        calls = [Call(0, "take", self._verb(REPLIES)) for _ in range(8)]
+        args = self._leasing(ASKED) | {"number": self._number(), "credit": self.stream.choice((1, 5)), "named": True}
+        self._add("answerer", self._with_deaths(calls), args)
+
+    def admin(self, handoffs: int) -> None:
+        if handoffs or self.stream.random() < 0.4:
+            via = [self.stream.choice(("a", "b", "both")) for _ in range(handoffs or self.stream.choice((1, 2)))]
+            times = self._times(len(via))
+            calls = [Call(at, "handoff", {"via": each, "dry_run": False}) for at, each in zip(times, via, strict=True)]
+            self._add("admin", tuple(calls), {})
+
+    def _takes(self, count: int, verbs: tuple[str, ...]) -> list[Call]:
+        calls = []
+        for at_ms in self._times(count):
+            most, wait_ms = self.stream.choice((1, 3, 10)), self.stream.choice((0, 100, 1_000))
+            args: dict[str, Value] = {"max": most, "wait_ms": wait_ms, "again": self.stream.choice(("", "", "a", "b"))}
+            calls.append(Call(at_ms, "take", args | self._verb(verbs)))
+        return calls
+
+    def _verb(self, verbs: tuple[str, ...]) -> dict[str, Value]:
+        found: dict[str, Value] = {"then": self.stream.choice(verbs), "hold_ms": self.stream.choice((1, 50))}
+        if found["then"] == "release" and self.stream.random() < 0.5:
+            found["delay_ms"] = self.stream.choice((30, 400))
+        return found
+
+    def _leasing(self, queue: str) -> dict[str, Value]:
+        return {"queue": queue, "lease_ms": self.stream.choice((50, 100, 200, 700))}
+
+    def _number(self) -> int:
+        self.numbers += 1
+        return self.numbers - 1
+
+    def _times(self, count: int) -> list[int]:
+        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
+
+    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value]) -> None:
+        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
+        given: dict[str, Value] = {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7}
+        self.found.append(ClientPlan(name, role, calls, given | args))
+
+    def _with_deaths(self, calls: list[Call]) -> tuple[Call, ...]:
+        if self.stream.random() < DEATH_SHARE:
+            down_ms = self.stream.choice((5, 100, 1_500))
+            calls.append(Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms}))
+        return tuple(sorted(calls, key=lambda call: call.at_ms))

@@ -1,0 +1,197 @@
+"""Draws what the clients of a run do: who sends, takes, browses and administers, on which queues, and when each dies.
+
+A seed leaves out most kinds of clients and of queues, so that each is often seen undisturbed by the others. About
+`CALLS` calls a seed.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from chaos.sim.client_takers import VERBS
+from chaos.sim.plan import Call, ClientPlan, Value
+
+CALLS = 60
+KINDS = {"two": "two", "v": "volatile", "c": "conditional", "i": "immediate"}
+"""Queues beside `q`, and their kinds."""
+SHARE = 0.25
+DEATH_SHARE = 0.25
+OWNED = "owned"
+CHANGED = "p"
+CHANGED_NUMBER = 100
+"""Of its producer; the others count from 0."""
+MODES = ("persistent", "persistent", "volatile", "conditional")
+GROUPED = "g"
+GROUPS = 3
+ORDERS_EACH = 4
+STEPS = ("enqueue", "enqueue", "enqueue", "take", "browse", "purge", "delete", "create", "create")
+
+
+def draw_clients(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over (0: now and then). Who makes the queues comes first."""
+    return _Draw(stream, safety_ms, handoffs).all()
+
+
+def with_changes(
+    clients: tuple[ClientPlan, ...], stream: random.Random, safety_ms: int, count: int
+) -> tuple[ClientPlan, ...]:
+    """These, and some who use a queue whose persistence one of them changes so often."""
+    setup, *others = clients
+    setup = replace(setup, calls=(*setup.calls, Call(0, "create", {"queue": CHANGED, "kind": "changed"})))
+    first: dict[str, Value] = {"first": stream.choice("ab"), "follow": stream.random() < 0.7, "queue": CHANGED}
+
+    def times(number: int) -> list[int]:
+        return sorted(stream.randrange(safety_ms) for _ in range(number))
+
+    changes = [Call(at_ms, "change", {"mode": stream.choice(MODES)}) for at_ms in times(count)]
+    sends = [
+        Call(at_ms, "enqueue", {"count": stream.choice((1, 2, 5)), "persistent": stream.random() < 0.5, "again": ""})
+        for at_ms in times(20)
+    ]
+    found = [ClientPlan("changer0", "changer", tuple(changes), dict(first))]
+    found.append(ClientPlan("caller-p", "caller", tuple(sends), first | {"number": CHANGED_NUMBER}))
+    if stream.random() < 0.5:
+        how: dict[str, Value] = {"max": 3, "wait_ms": 0, "again": "", "then": "ack", "hold_ms": 50}
+        takes = tuple(Call(at_ms, "take", dict(how)) for at_ms in times(4))
+        found.append(ClientPlan("taker-p", "taker", takes, first | {"lease_ms": 700}))
+    return (setup, *others, *found)
+
+
+def with_groups(clients: tuple[ClientPlan, ...], stream: random.Random, safety_ms: int) -> tuple[ClientPlan, ...]:
+    """The same, and beside them those of a queue that keeps the order of groups."""
+    drawing = _Draw(stream, safety_ms, 0)
+    drawing.found = list(clients)
+    drawing.numbers = 1 + max(int(client.args.get("number", -1)) for client in clients)
+    return drawing.grouped()
+
+
+class _Draw:
+    """One drawing."""
+
+    def __init__(self, stream: random.Random, safety_ms: int, handoffs: int) -> None:
+        self.stream, self.safety_ms, self.handoffs = stream, safety_ms, handoffs
+        self.numbers = 0
+        self.found: list[ClientPlan] = []
+
+    def all(self) -> tuple[ClientPlan, ...]:
+        chance = self.stream.random
+        extra = [name for name in KINDS if chance() < SHARE]
+        setup = [Call(0, "create", {"queue": "q"})]
+        setup += [Call(0, "create", {"queue": name, "kind": KINDS[name]}) for name in extra]
+        self.found.append(ClientPlan("setup", "setup", tuple(setup)))
+        streams, callers = self.stream.choice(((1, 0), (1, 1), (2, 0), (2, 1), (0, 2), (1, 1)))
+        left = CALLS - 6 * len(extra)
+        for _ in range(streams):
+            self._producer("q", left * 2 // 3 // (streams + callers))
+        for _ in range(callers):
+            self._caller("q", left * 2 // 3 // (streams + callers))
+        for queue in extra:
+            self.stream.choice((self._producer, self._caller))(queue, 8)
+            if queue == "i" and chance() < 0.3:
+                self._consumer(queue)
+            elif queue == "i" or chance() < 0.5:
+                self._taker(queue, 6)
+        for _ in range(self.stream.choice((0, 1, 1, 2))):
+            self._consumer("q")
+        for _ in range(self.stream.choice((0, 0, 1, 1, 2))):
+            self._taker("q", 6)
+        if chance() < 0.3:
+            self._add("browser", tuple(Call(at_ms, "browse", {"from": 0, "max": 0}) for at_ms in self._times(3)))
+        if chance() < 0.4 or self.handoffs:
+            self._admin()
+        if chance() < 0.3:
+            self._owner()
+        return tuple(self.found)
+
+    def grouped(self) -> tuple[ClientPlan, ...]:
+        made = Call(0, "create", {"queue": GROUPED, "kind": "ordered"})
+        setup = self.found[0]
+        self.found[0] = replace(setup, calls=(*setup.calls, made))
+        for _ in range(self.stream.choice((1, 2, 2))):
+            self.stream.choice((self._producer, self._caller))(GROUPED, 12)
+        for _ in range(self.stream.choice((0, 1, 2))):
+            self._consumer(GROUPED)
+        for _ in range(self.stream.choice((1, 2))):
+            self._taker(GROUPED, 8)
+        return tuple(self.found)
+
+    def _times(self, count: int) -> list[int]:
+        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
+
+    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value] | None = None) -> None:
+        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
+        given: dict[str, Value] = {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7}
+        self.found.append(ClientPlan(name, role, calls, given | (args or {})))
+
+    def _with_deaths(self, calls: list[Call]) -> tuple[Call, ...]:
+        if self.stream.random() < DEATH_SHARE:
+            down_ms = self.stream.choice((5, 100, 1500))
+            calls.append(Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms}))
+        return tuple(sorted(calls, key=lambda call: call.at_ms))
+
+    def _sending(self, queue: str) -> dict[str, Value]:
+        args: dict[str, Value] = {"number": self.numbers, "queue": queue}
+        self.numbers += 1
+        if self.stream.random() < 0.15:
+            args["min_copies"] = 2
+        return args
+
+    def _given(self, queue: str) -> dict[str, Value]:
+        args: dict[str, Value] = {"count": self.stream.choice((1, 1, 1, 3, 10))}
+        if queue == "c":
+            args["persistent"] = self.stream.random() < 0.5
+        if queue == GROUPED:
+            args["group"] = self.stream.randrange(GROUPS)
+        return args
+
+    def _producer(self, queue: str, count: int) -> None:
+        calls = [Call(at_ms, "send", self._given(queue)) for at_ms in self._times(count)]
+        self._add("producer", self._with_deaths(calls), self._sending(queue))
+
+    def _caller(self, queue: str, count: int) -> None:
+        calls = []
+        for at_ms in self._times(count):
+            again = self.stream.choice(("", "", "here", "a", "b"))
+            calls.append(Call(at_ms, "enqueue", self._given(queue) | {"again": again}))
+        self._add("caller", self._with_deaths(calls), self._sending(queue))
+
+    def _verb(self) -> dict[str, Value]:
+        then = self.stream.choice(VERBS) if self.stream.random() < 0.5 else "ack"
+        return {"then": then, "hold_ms": self.stream.choice((1, 50, 700))}
+
+    def _leasing(self, queue: str) -> dict[str, Value]:
+        return {"queue": queue, "lease_ms": self.stream.choice((200, 700, 2_000))}
+
+    def _consumer(self, queue: str) -> None:
+        calls = [Call(0, "take", self._verb()) for _ in range(8)]
+        args = self._leasing(queue) | {"credit": self.stream.choice((1, 5, 20)), "named": self.stream.random() < 0.8}
+        self._add("consumer", self._with_deaths(calls), args)
+
+    def _taker(self, queue: str, count: int) -> None:
+        calls = []
+        for at_ms in self._times(count):
+            again = self.stream.choice(("", "", "here", "a", "b"))
+            most, wait_ms = self.stream.choice((1, 3, 10)), self.stream.choice((0, 0, 100, 1000))
+            args: dict[str, Value] = {"max": most, "wait_ms": wait_ms, "again": again}
+            calls.append(Call(at_ms, "take", args | self._verb()))
+        self._add("taker", self._with_deaths(calls), self._leasing(queue))
+
+    def _admin(self) -> None:
+        calls = [
+            Call(
+                at_ms, "handoff", {"via": self.stream.choice(("a", "b", "both")), "dry_run": self.stream.random() < 0.2}
+            )
+            for at_ms in self._times(self.handoffs or self.stream.choice((1, 2, 4)))
+        ]
+        for start in range(0, len(calls), ORDERS_EACH):  # several: one waits for the answer to its order
+            self._add("admin", (*calls[start : start + ORDERS_EACH], Call(self.safety_ms, "list")))
+
+    def _owner(self) -> None:
+        calls = [Call(0, "create")]
+        for at_ms in self._times(10):
+            kind = self.stream.choice(STEPS)
+            calls.append(Call(at_ms, kind, {"count": self.stream.choice((1, 3)), "max": self.stream.choice((1, 5))}))
+        args: dict[str, Value] = {"number": self.numbers, "queue": OWNED}
+        self.numbers += 1
+        self._add("owner", tuple(calls), args)

@@ -1,0 +1,374 @@
+"""Simulated clients that receive: over the SDK's stream, by unary calls, by browsing, and at the end until nothing is
+left.
+
+What becomes of the messages of one delivery is a verb of the plan: ack, late (after the lease has ended), twice,
+both (an ack, then a rejection), extend, release, reject, drop (nothing, until the lease ends).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from chaos.history import Message
+from chaos.sim.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
+from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.letters import DEAD, dead_letters_of
+from chaos.sim.plan import Call, ClientPlan
+from tandemq.client.settling import Act, Lost, Range, merge
+from tandemq.errors import Closed, LeaseLost, TandemqError
+from tandemq.v1 import queue_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from chaos.sim.books import Book
+    from chaos.sim.world import World
+    from tandemq import aio
+    from tandemq.client.delivery import MessageBatch
+
+VERBS = ("ack", "late", "twice", "both", "extend", "release", "reject", "drop")
+LEASE_MS = 2_000
+COPIES_S = 2.0
+"""For so long copies of the last answers may be on their way to the queue that was named for them."""
+DRAIN_NUMBER = 999
+"""Of whoever answers at the end."""
+ACK = Call(0, "take", {"then": "ack"})
+"""What a stream does with what comes when its plan says nothing more."""
+
+Settle = Callable[[Act, Sequence[Range]], Awaitable[set[int]]]
+"""Carries out a settlement; the indexes that were refused."""
+
+
+class Taker(SimClient):
+    """What all that receive have in common."""
+
+    @property
+    def lease(self) -> timedelta:
+        return timedelta(milliseconds=float(self.plan.args.get("lease_ms", LEASE_MS)))
+
+    async def carry_out(self, call: Call, batch: MessageBatch, settle: Settle) -> None:
+        """What the plan says about these messages."""
+        lease_id, then = batch.lease_id, str(call.args.get("then", "ack"))
+        if not lease_id:
+            return
+        indexes = [each.index for each in batch]
+        ack = Act(lease_id, pb.OUTCOME_ACK)
+        if then == "late":
+            await asyncio.sleep(self.lease.total_seconds() + number_of(call, "hold_ms") / 1000)
+        if then == "extend":
+            lost = await settle(Act(lease_id, pb.OUTCOME_EXTEND, extension=self.lease), batch.ranges())
+            self.world.count("extended", len(indexes) - len(lost))
+            await asyncio.sleep(number_of(call, "hold_ms") / 1000)
+        if then == "release":
+            self.book.releases.update(indexes)
+            delay = timedelta(milliseconds=number_of(call, "delay_ms")) if "delay_ms" in call.args else None
+            await settle(Act(lease_id, pb.OUTCOME_RELEASE, delay=delay), batch.ranges())
+        elif then == "reject":
+            self.book.done_with(self.now_s, indexes)
+            self.book.rejecting.update(indexes)
+            lost = await settle(Act(lease_id, pb.OUTCOME_REJECT, reason="the plan"), batch.ranges())
+            done = [each.index for each in batch if each.index not in lost]
+            self.book.rejected.update(done)
+            self.book.settled(self.now_s, done)
+        elif then != "drop":
+            self.book.done_with(self.now_s, indexes)
+            refused = await settle(ack, batch.ranges())
+            done_now = [index for index in indexes if index not in refused]
+            self.book.settled(self.now_s, done_now)
+            self.book.acknowledged.update(done_now)
+            if then == "late" and done_now:
+                self.world.sometimes("acknowledged after the lease had ended, and accepted")
+            if refused:
+                self.world.sometimes("settling refused: the lease was lost")
+            await self._settle_again(then, ack, batch, refused, settle)
+
+    async def _settle_again(self, then: str, ack: Act, batch: MessageBatch, refused: set[int], settle: Settle) -> None:
+        """What was confirmed once is confirmed again, and nothing else is."""
+        done = {each.index for each in batch} - refused
+        if then == "twice":
+            lost = await settle(ack, batch.ranges())
+            if done:
+                self.world.sometimes("acknowledged twice")
+            if lost & done:
+                self.world.violation("a settlement is repeated", f"{sorted(lost & done)} of {self.queue} were refused")
+        elif then == "both":
+            self.book.rejecting.update(each.index for each in batch)
+            lost = await settle(Act(ack.lease_id, pb.OUTCOME_REJECT), batch.ranges())
+            if done:
+                self.world.sometimes("acknowledged, then rejected")
+            if done - lost:
+                self.world.violation("one outcome", f"{sorted(done - lost)} of {self.queue} were acked and rejected")
+
+
+@role("consumer")
+class Consumer(Taker):
+    """Takes messages over a stream; a verb of the plan for each batch, and then acks."""
+
+    def __init__(self, world: World, plan: ClientPlan) -> None:
+        super().__init__(world, plan)
+        self.consumer: aio.Consumer | None = None
+        self.busy = False
+        """With messages that it was given: nothing is given back under its hands."""
+
+    async def work(self, client: aio.Client) -> None:
+        refused: set[tuple[Act, int]] = set()
+
+        def on_lost(lost: Lost) -> None:
+            refused.update((lost.act, index) for first, count in lost.ranges for index in range(first, first + count))
+
+        async def settle(act: Act, ranges: Sequence[Range]) -> set[int]:
+            try:
+                await consumer.settle_now(act, ranges)
+            except LeaseLost:
+                pass  # on_lost was told which
+            except Closed:
+                return set(_indexes(ranges))  # nobody knows
+            return {index for index in _indexes(ranges) if (act, index) in refused}
+
+        args = self.plan.args
+        self.book.consumers.add(self.plan.name)
+        consumer = self.consumer = client.consumer(
+            self.queue,
+            client_id=self.plan.name if args.get("named", False) else None,
+            credit_messages=int(args.get("credit", 20)),
+            lease=self.lease,
+            mode="immediate" if self.book.kind == "immediate" else None,
+            on_lost=on_lost,
+        )
+        self.busy = False
+        async with consumer:
+            if self.told_to_stop():
+                return
+            async for batch in consumer.batches():
+                if self.told_to_stop():
+                    return  # its lease ends by time
+                self.busy = True
+                taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
+                self.book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=False)
+                call = self.calls[self.at] if self.at < len(self.calls) else ACK
+                self.at += 1
+                self.counted(call)
+                await self.carry_out(call, batch, settle)
+                self.busy = False
+                if self.told_to_stop():
+                    return
+
+    def is_done(self) -> bool:
+        return not self.down if not self.told_to_stop() else self.done
+
+    def stop(self) -> None:
+        super().stop()
+        if self.process is not None and self.consumer is not None and not self.busy:
+            self.world.loop.spawn(self.process, self.consumer.close())
+
+
+@role("taker")
+class Dequeuer(Taker):
+    """Takes messages by unary calls, each repeated under its id until it is answered, and sometimes after that."""
+
+    def __init__(self, world: World, plan: ClientPlan) -> None:
+        super().__init__(world, plan)
+        self.given: dict[int, MessageBatch] = {}
+        """The first answer to each call."""
+        self.asked_s: dict[int, float] = {}
+        """When each call was made first, in an earlier life perhaps: its lease did not begin before."""
+
+    async def work(self, client: aio.Client) -> None:
+        async def settle(act: Act, ranges: Sequence[Range]) -> set[int]:
+            lost = await client.settle(self.queue, [(act, ranges)])
+            for each in lost:
+                self.expects(each.error)
+            return {index for each in lost for index in _indexes(each.ranges)}
+
+        self.book.consumers.add(self.plan.name)
+        while self.at < len(self.calls):
+            call = self.calls[self.at]
+            await self.due(call)
+            self.counted(call)
+            batch = await self._take(client, call)
+            self.at += 1
+            if batch:
+                await self.carry_out(call, batch, settle)
+
+    async def _take(self, client: aio.Client, call: Call) -> MessageBatch:
+        if self.at in self.given:  # it died while it asked again
+            await self._again(client, call, self.given[self.at])
+            return self.given[self.at]
+        asked_s = self.now_s
+        self.asked_s.setdefault(self.at, asked_s)
+        batch = await self._ask(client, call)
+        self.answered(asked_s)
+        taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
+        self.book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=True, until_s=self._until_s())
+        if not batch:
+            self.world.count("empty")
+            return batch
+        self.given[self.at] = batch
+        if call.args.get("again"):
+            await self._again(client, call, batch)
+        return batch
+
+    async def _ask(self, client: aio.Client, call: Call) -> MessageBatch:
+        name = hashlib.blake2b(f"{self.plan.name}/{self.at}".encode(), digest_size=16).digest()
+        return await client.dequeue(
+            self.queue,
+            number_of(call, "max", 1),
+            wait=timedelta(milliseconds=number_of(call, "wait_ms")),
+            lease=self.lease,
+            mode="immediate" if self.book.kind == "immediate" else None,
+            client_id=self.plan.name,
+            request_id=name,
+        )
+
+    async def _again(self, client: aio.Client, call: Call, known: MessageBatch) -> None:
+        asked, only = client, str(call.args["again"])
+        if only in ("a", "b"):
+            asked = self.connect(only)
+        batch = await self._ask(asked, call)
+        # A master that does not know yet that it was replaced has nothing to give, for as long as reads may be old; its
+        # answer names its epoch. Clients that go on, and not anew as here, name theirs and are not answered by it.
+        outdated = not batch and asked.epoch() < client.epoch()
+        if asked is not client:
+            await asked.close()
+        if batch:
+            self.world.sometimes("a Dequeue repeated after its answer, at either member")
+        before = {each.index: each.payload for each in known}
+        after = {each.index: each.payload for each in batch}
+        # As far as they are still there: somebody else may have settled them after the lease ended.
+        strange = [index for index, payload in after.items() if before.get(index) != payload]
+        if strange or (batch and batch.lease_id != known.lease_id):
+            self.world.violation(
+                "one effect and one answer",
+                f"{self.plan.name} was given {sorted(before)} under {known.lease_id}, and {sorted(after)} "
+                f"under {batch.lease_id} when it asked {only} again",
+            )
+        if known.lease_id and self.now_s < self._until_s() and not outdated:
+            held = {each.index: message_of(each.payload) for each in known}
+            self.book.repetitions.append(Repetition(self.plan.name, held, frozenset(after)))
+
+    def _until_s(self) -> float:
+        """The lease of this call did not begin before it was made, and no failover makes it shorter."""
+        return self.asked_s[self.at] + self.lease.total_seconds()
+
+
+@role("browser")
+class Browser(SimClient):
+    """Reads without taking."""
+
+    async def work(self, client: aio.Client) -> None:
+        while self.at < len(self.calls):
+            call = self.calls[self.at]
+            await self.due(call)
+            self.counted(call)
+            await self._browse(client, call)
+            self.at += 1
+
+    async def _browse(self, client: aio.Client, call: Call) -> None:
+        seen, last = self.world.browsed.setdefault(self.queue, {}), 0
+        async for each in client.browse(
+            self.queue, from_index=number_of(call, "from"), max_messages=number_of(call, "max")
+        ):
+            message: Message = message_of(each.payload)
+            known = seen.setdefault(each.index, message)
+            if each.index <= last or known != message:
+                self.world.violation(
+                    "a browser sees what there is", f"{message} at {each.index} after {last}, where {known} was"
+                )
+            last = each.index
+
+
+class Drain(SimClient):
+    """Takes everything that is left, of every queue, at the end."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, ClientPlan("drain", "drain", ()))
+
+    async def work(self, client: aio.Client) -> None:
+        for book in self.world.books:
+            if book.kind not in FATED:
+                await self._empty(client, book.name)
+            if book.rejecting and book.kind not in FATED:
+                letters = dead_letters_of(book.name)
+                self.world.books[letters].kind = DEAD
+                await self._empty(client, letters)
+        await self._empty_together(client)
+
+    async def _empty(self, client: aio.Client, queue: str) -> None:
+        while True:
+            if not await self._take_all(client, queue):
+                return
+            await asyncio.sleep(0.2)
+
+    async def _empty_together(self, client: aio.Client) -> None:
+        """Queues of which one fills another."""
+        names = [book.name for book in self.world.books if book.kind in FATED]
+        letters = [dead_letters_of(book.name) for book in self.world.books if book.kind == MOVING]
+        for name in letters:
+            self.world.books[name].kind = MOVING
+        pause_s = COPIES_S if any(book.kind == ANSWERS for book in self.world.books) else 0.0
+        known = -1
+        while names:
+            left = [name for name in (*names, *letters) if await self._take_all(client, name)]
+            taken = sum(len(book.history.delivered) for book in self.world.books)
+            if not left and taken == known:
+                await self._ask(client)
+                return
+            known = -1 if left else taken
+            await asyncio.sleep(0.2 if left else pause_s)
+
+    async def _ask(self, client: aio.Client) -> None:
+        """How each message ended that can be asked for: now all have."""
+        for book in self.world.books:
+            wishes = book.wishes
+            known = await client.check_completions(book.name, wishes.handles.values()) if wishes.handles else []
+            for index, found in zip(wishes.handles, known, strict=True):
+                if found.error is not None and self.world.clocks_step:
+                    continue  # so long ago, by that clock, that it is forgotten
+                if found.error is not None or not found.completed:
+                    self.world.violation("every message ends", f"{index} of {book.name}: {found}")
+                else:
+                    answer = found.reply.payload if found.reply is not None else b""
+                    wishes.ends.setdefault(index, set()).add((found.final.name, answer))
+                    self.world.count("ends asked for")
+
+    async def _take_all(self, client: aio.Client, queue: str) -> bool:
+        """What can be taken now; whether something is left."""
+        while True:
+            try:
+                batch = await client.dequeue(queue, 1000, lease=timedelta(seconds=30))
+            except TandemqError as error:
+                if error.reason != "QUEUE_NOT_FOUND":
+                    raise
+                return False
+            taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
+            book = self.world.books[queue]
+            book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=True)
+            if batch and book.kind == REQUESTS:
+                await self._answer(client, book, batch)
+            elif batch:
+                book.done_with(self.now_s, [each.index for each in batch])
+                await batch.ack()
+                book.settled(self.now_s, [each.index for each in batch])
+                if book.kind in FATED:
+                    book.acknowledged.update(each.index for each in batch)
+            else:
+                info = await client.get_queue(queue)
+                book.volatile_lost = info.volatile_lost_total
+                return bool(info.length)
+
+    async def _answer(self, client: aio.Client, book: Book, batch: MessageBatch) -> None:
+        for each in batch:
+            answer = payload_of(Message(DRAIN_NUMBER, each.index))
+            told = book.wishes.answers.setdefault(each.index, {})
+            told.setdefault(answer, False)
+            try:
+                await client.reply(book.name, batch.lease_id, each.index, answer)
+            except LeaseLost:
+                continue  # its time is over
+            told[answer] = True
+
+
+def _indexes(ranges: Sequence[Range]) -> list[int]:
+    return [index for first, count in merge(ranges) for index in range(first, first + count)]

@@ -1,0 +1,189 @@
+"""Clients of a simulated pair: the product's own SDK in processes that a plan tells what to do, when to die, and when
+to come back.
+
+What each role does is in `client_senders`, `client_takers` and `client_admins`. A client's object is what its machine
+keeps over its deaths; what its process knew is gone. Everything it is told goes into the books of its queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from chaos.history import Answered
+from chaos.sim.rpc import Channel
+from tandemq import aio, retry
+from tandemq.client.target import Target
+from tandemq.errors import Closed, TandemqError
+
+if TYPE_CHECKING:
+    from chaos.sim.books import Book
+    from chaos.sim.loop import Process
+    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.world import World
+    from tandemq.v1.common_pb2 import ResponseHeader
+
+QUEUE = "q"
+ENDPOINTS = {"a": "a:7600", "b": "b:7600"}
+TOTAL_S, ATTEMPT_S = 600.0, 2.0
+TOLD = frozenset({"STORAGE_FULL", "NOT_ENOUGH_COPIES", "LEASE_LOST"})
+"""Refusals that a client must expect. Any other one is a violation: it did nothing wrong, and repeats what may help."""
+DIE = "die"
+
+Role = TypeVar("Role", bound="type[SimClient]")
+
+
+class SimClient(ABC):
+    """One client, over all its processes. `at` is the first call of its plan that is not over."""
+
+    def __init__(self, world: World, plan: ClientPlan) -> None:
+        self.world, self.plan = world, plan
+        self.calls = tuple(call for call in plan.calls if call.kind != DIE)
+        self.at = 0
+        self.done = False
+        self.down = False
+        self.stopping = False
+        self.lives = 0
+        self.began_s = 0.0
+        self.process: Process | None = None
+        self.header: ResponseHeader | None = None
+        """Of the last reply."""
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin with the plan's calls; its deaths are due at their times."""
+        world = self.world
+        self.began_s = world.loop.now
+        for call in self.plan.calls:
+            if call.kind == DIE:
+                world.loop.at(self.began_s + call.at_ms / 1000, None, self.die, int(call.args["down_ms"]))
+        self._begin()
+
+    def _begin(self) -> None:
+        world, name = self.world, self.plan.name
+        self.lives += 1
+        self.down = False
+        life = name if self.lives == 1 else f"{name}#{self.lives}"
+        self.process = world.process(life, world.plan.stream(f"client {life}"))
+        world.loop.spawn(self.process, self._main())
+
+    def die(self, down_ms: int) -> None:
+        """kill -9, and a restart after a while."""
+        world = self.world
+        if self.process is None or self.down or self.done or world.healed:
+            return
+        world.note(self.plan.name, "fault", "killed")
+        world.count("client_deaths")
+        world.loop.kill(self.process)
+        world.network.on_death(self.process)
+        self.down = True
+        world.loop.at(world.loop.now + down_ms / 1000, None, self._begin)
+
+    def is_done(self) -> bool:
+        """All its calls are over."""
+        return self.done
+
+    def stop(self) -> None:
+        """No more of it, where it would go on for ever."""
+        self.stopping = True
+
+    def told_to_stop(self) -> bool:
+        """Whether that was said, perhaps a moment ago."""
+        return self.stopping
+
+    async def _main(self) -> None:
+        try:
+            async with self.connect() as client:
+                await self.work(client)
+        except Exception as error:  # whatever a client is told that it does not expect
+            self.world.violation("client failed", f"{self.plan.name}: {error!r}")
+        self.done = True
+
+    @abstractmethod
+    async def work(self, client: aio.Client) -> None:
+        """What this role does in one life."""
+
+    # -- for the roles -------------------------------------------------------------------------------------------------
+
+    @property
+    def now_s(self) -> float:
+        return self.world.loop.now
+
+    @property
+    def queue(self) -> str:
+        return str(self.plan.args.get("queue", QUEUE))
+
+    @property
+    def book(self) -> Book:
+        return self.world.books[self.queue]
+
+    def connect(self, only: str = "") -> aio.Client:
+        """The SDK on the simulated network; `only`: through one member, which asks the master for us."""
+        network, machine = self.world.network, self.plan.name
+        first = only or str(self.plan.args.get("first", "a"))
+        names = (first,) if only else (first, "b" if first == "a" else "a")
+        client = aio.Client(
+            Target(tuple(ENDPOINTS[name] for name in names), "the plan"),
+            retry.Policy(total_s=TOTAL_S, attempt_s=ATTEMPT_S),
+            follow_master=not only and bool(self.plan.args.get("follow", True)),
+            open_channel=lambda address, _options: Channel(network, machine, address),  # type: ignore[arg-type,return-value]  # in its shape
+        )
+        members = client._members  # noqa: SLF001  # the SDK keeps headers to itself; one is what an empty answer is judged by
+        learn = members.learn
+
+        def listen(header: ResponseHeader, queue: str = "") -> None:
+            self.header = header
+            learn(header, queue)
+
+        members.learn = listen  # type: ignore[method-assign]  # one instance's, in its shape
+        return client
+
+    async def due(self, call: Call) -> None:
+        """Wait until the call is due."""
+        wait_s = self.began_s + call.at_ms / 1000 - self.now_s
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+
+    def counted(self, call: Call) -> None:
+        """One call more of a client."""
+        self.world.count("calls")
+        self.world.count(f"call.{self.plan.role}.{call.kind}")
+
+    def answered(self, asked_s: float) -> None:
+        """A master's answer, by its header: it must have been master."""
+        header = self.header
+        if header is not None and header.master_endpoint:
+            member = header.master_endpoint.partition(":")[0]
+            self.world.history.answered.append(Answered(asked_s, self.now_s, member, header.epoch))
+
+    def expects(self, error: TandemqError) -> None:
+        """Raises it again unless a client must put up with it."""
+        if error.reason not in TOLD and not isinstance(error, Closed):
+            raise error
+
+
+ROLES: dict[str, type[SimClient]] = {}
+
+
+def role(name: str) -> Callable[[Role], Role]:
+    """Enters a class under the name that plans use."""
+
+    def enter(cls: Role) -> Role:
+        ROLES[name] = cls
+        return cls
+
+    return enter
+
+
+def make(world: World, plan: ClientPlan) -> SimClient:
+    """The client of a plan."""
+    return ROLES[plan.role](world, plan)
+
+
+def number_of(call: Call, name: str, default: int = 0) -> int:
+    """An argument that is a number."""
+    value: Any = call.args.get(name, default)
+    return int(value)

@@ -1,0 +1,154 @@
+"""Counts what a run has met: pairs of a member's role and what arrived there, and points that have a name.
+
+The named points are what every campaign must meet at least once: a run of thousands of seeds that never saw a tail cut
+says nothing about the cutting of tails. They are read from what the product itself tells its operator (its events) and
+from what arrives at members; nothing in a run hangs on them. To add one, add a line to `POINTS`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from google.protobuf.message import DecodeError
+
+from chaos.sim.rows import NAMED
+from chaos.sim.telling import class_of
+from chaos.sim.wire import Packet
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from chaos.sim.net import Connection, Pipe
+    from chaos.sim.world import World
+    from failover.marks import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event of this kind whose text has the pattern, at any member."""
+
+    kind: str
+    pattern: str
+    text: str
+    """What it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A message of this kind that arrived at a member in this role."""
+
+    role: str
+    message: str
+    text: str
+
+    @property
+    def pair(self) -> str:
+        return f"{self.role} < {self.message}"
+
+
+POINTS: dict[str, Told | Got] = {
+    "takeover": Told("ROLE", "^. is MASTER now: the peer is lost and", "a replica took over or a master went on alone"),
+    "peer back in time": Told("ROLE", "MASTER now: the peer is back", "the peer came back before anything was decided"),
+    "restart as master": Told("ROLE", "register names this member and it may", "a restarted master took a new epoch"),
+    "only copy": Told("ROLE", "only this member holds everything", "the other member missed what was acknowledged"),
+    "fenced by the register": Told("ROLE", "PROBE now: the register holds another", "a master learnt that it is none"),
+    "master stepped down": Told("ROLE", "PROBE now: the master has stepped down", "a replica saw its master leave"),
+    "claim in doubt": Told("ROLE", "PROBE now: claim of epoch .* was unknown", "nobody knew whether a claim was made"),
+    "claim refused": Told("AUTHORITY", "claim of .*: refused", "two claimed, one was late"),
+    "claim unanswered": Told("AUTHORITY", "claim of .*: unknown", "the answer to a claim was lost"),
+    "commit unanswered": Told("AUTHORITY", "commit of .*: unknown", "the answer to a commit was lost"),
+    "addition unanswered": Told("AUTHORITY", "addition of .*: unknown", "the answer to an addition was lost"),
+    "register away": Told("AUTHORITY", "the witness cannot be reached", "a member could not reach the register"),
+    "register back": Told("AUTHORITY", "the witness answers again", "and later it could"),
+    "delta transfer": Told("TRANSFER", "takes what follows", "a replica asked for what it had missed"),
+    "full transfer": Told("TRANSFER", "takes everything from", "a replica asked for everything"),
+    "tail cut": Told("TRANSFER", "go to salvage: the master", "a replica held records that the new master has not"),
+    "older copy": Told("LINK", "copy is an older one", "a member with an old image of its disk was found out"),
+    "port refused": Told("LINK", "counts as lost: its port refuses", "a process died and its machine said so"),
+    "silent peer": Told("LINK", "silent for longer than the lost time", "nothing was heard for too long"),
+    "connection replaced": Told(
+        "LINK", "the peer has opened a new connection", "the peer connected before the old end"
+    ),
+    "full disk": Told("FAULT", "the store is full", "a commit found no room"),
+    "failed sync": Told("FAULT", "this manager stops: A commit failed", "a failed fsync ended the process"),
+    "stood still": Told("FAULT", "this process stood still", "a member noticed that it had been stopped"),
+    "verdict to assume": Told("VERDICT", "ASSUME_MASTERSHIP .*: claim", "a classifier let a replica claim"),
+    "verdict to continue": Told("VERDICT", "CONTINUE_AS_MASTER .*: claim", "a classifier let a master go on"),
+    "verdict too late": Told("VERDICT", ": drop: the answer is about an earlier", "an answer came after its question"),
+    "held request ordered": Got("MASTER", "Data hold", "a client's batch came through the replica"),
+    "call at a replica": Got("REPLICA", "Produce open", "a client called the member that is not master"),
+    "late hello": Got("MASTER", "Data hello", "a member introduced itself to a master"),
+    "handoff offered": Got("REPLICA", "Data handoff_propose", "a master wanted to hand over"),
+    "handoff accepted": Got("MASTER", "Data handoff_ready", "its replica agreed"),
+    "handoff done": Got("REPLICA", "Data handoff_ack", "the role was ceded"),
+}
+MEANINGS = {name: point.text for name, point in POINTS.items()} | NAMED
+
+_TOLD: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+_GOT: dict[str, str] = {}
+for _name, _point in POINTS.items():
+    if isinstance(_point, Told):
+        _TOLD.setdefault(_point.kind, []).append((_name, re.compile(_point.pattern)))
+    else:
+        _GOT[_point.pair] = _name
+
+
+class Coverage:
+    """What one world has met."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._paths: dict[tuple[Connection, int], str] = {}
+        """Of every call: a packet names only its number."""
+
+    def on_event(self, kind: str, text: str) -> None:
+        """A member told its operator something."""
+        for name, pattern in _TOLD.get(kind, ()):
+            if pattern.search(text):
+                self._world.sometimes(name)
+
+    def on_arrived(self, pipe: Pipe, item: object) -> None:
+        """A packet has arrived."""
+        if not isinstance(item, Packet):
+            return
+        if item.kind == "open":
+            self._paths[pipe.connection, item.call] = item.path
+        if item.kind != "message":
+            return
+        member = self._world.members.get(pipe.direction.target)
+        if member is None:
+            return
+        path = self._paths.get((pipe.connection, item.call))
+        if path is None:
+            return
+        domain = member.domain
+        is_request = pipe is pipe.connection.pipes[0]
+        made, kind = _class_with_kinds(path, is_request), ""
+        if made is not None:
+            message = made()
+            try:
+                message.ParseFromString(item.data)
+                kind = message.WhichOneof("frame") or "greeting"
+            except DecodeError:
+                pass
+        for point in _points(domain.shared.role if domain is not None else None, path, is_request, kind):
+            self._world.sometimes(point)
+
+
+@cache
+def _points(role: Role | None, path: str, is_request: bool, kind: str) -> tuple[str, ...]:
+    """What is met when such a message arrives: made up once, for there are a thousand messages in a run."""
+    method = path.rpartition("/")[2]
+    what = f"{method} {kind}" if kind else method if is_request else f"{method} answer"
+    pair = f"{role.name if role is not None else 'STARTING'} < {what}"
+    return (pair, _GOT[pair]) if pair in _GOT else (pair,)
+
+
+@cache
+def _class_with_kinds(path: str, is_request: bool) -> type[Message] | None:
+    """What has to be parsed; None where the method alone says what kind of message it is."""
+    made = class_of(path, is_request=is_request)
+    return made if made is not None and "frame" in made.DESCRIPTOR.oneofs_by_name else None

@@ -1,0 +1,499 @@
+"""Follows every message of a log through all queues, by what the records say alone: where it is, and how it left.
+
+A second opinion: it shares no code with the queue machine, has a row for each message, and looks into the bodies. What
+a record does that the rules of its queue forbid is a problem. Only persistent messages can be followed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from chaos.sim.invariants import NUMBER, STATE, Name
+from replica.state import decode_state
+from storage.records import split
+from tandemq.peer.v1 import record_pb2 as pb
+from tandemq.v1 import queue_admin_service_pb2 as admin
+from tandemq.v1 import queue_service_pb2 as service
+from tandemq.v1.common_pb2 import REASON_QUEUE_FULL
+from tandemq.v1.message_pb2 import Message, Properties
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from google.protobuf.duration_pb2 import Duration
+
+    from chaos.sim.disk import Disk
+    from tandemq.v1.common_pb2 import IndexRange
+    from tandemq.v1.message_pb2 import MessageBatch
+
+Value = TypeVar("Value")
+
+PLACE = "a message is in one queue"
+WAITS = "a delayed message waits for its time"
+DIES = "a dead letter has died"
+ANSWER = "a request is answered once"
+DROPS = "the oldest of the least are dropped"
+DEDUP = "a dedup id is stored once"
+ENDS = "what ends by time had its time"
+LINES = "nothing overtakes in its group"
+FINALS: dict[int, str] = {
+    service.FINAL_STATE_CONSUMED: "acked",
+    service.FINAL_STATE_REPLIED: "replied",
+    service.FINAL_STATE_EXPIRED: "expired",
+    service.FINAL_STATE_DEAD_LETTERED: "dead_lettered",
+    service.FINAL_STATE_PURGED: "purged",
+    service.FINAL_STATE_REPLY_TIMEOUT: "reply_timeouts",
+    service.FINAL_STATE_DROPPED: "dropped",
+}
+"""How messages leave, and what a queue's totals call it."""
+PRIORITY = 4
+"""Of a message that names none."""
+
+
+@dataclass(slots=True)
+class Copy:
+    """A message in one queue at one index, and how it left. Times are the domain's, in milliseconds."""
+
+    shelf: Shelf
+    index: int
+    payload: bytes
+    priority: int
+    reply_to: str
+    group: str
+    entered: Name
+    entered_ms: int
+    not_before_ms: int = 0
+    expires_ms: int = 0
+    waits: bool = False
+    """For its time: no record has said yet that it came."""
+    lease_id: int = 0
+    failures: int = 0
+    """Deliveries that came to nothing, as its queue counts them."""
+    died: Name | None = None
+    rejected: bool = False
+    final: int = 0
+    """How it left, a FinalState; 0: it has not."""
+    left: Name | None = None
+    left_ms: int = 0
+    answer: bytes = b""
+    owes: str = ""
+    """The queue that is to get a copy of the answer, and has not."""
+
+    @property
+    def is_in_line(self) -> bool:
+        """Those behind it in its group wait for it."""
+        return not self.final and self.died is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Nobody holds it, and it waits for nothing."""
+        return not self.final and not self.lease_id and not self.waits and self.died is None
+
+
+@dataclass(slots=True)
+class Shelf:
+    """One queue, from its creation on."""
+
+    name: str
+    config: admin.QueueConfig
+    copies: dict[int, Copy] = field(default_factory=dict)
+    """By index, all that ever were in it."""
+    length: int = 0
+    ids: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Dedup id: index and time of the message that was stored with it last."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What happened in it and left nothing behind, by the name that its totals have."""
+
+    @property
+    def letters(self) -> str:
+        """Where what dies in it goes; empty: nowhere."""
+        return self.config.dead_letter_queue if self.config.HasField("dead_letter_queue") else self.name + ".dead"
+
+    def totals(self) -> Counter[str]:
+        """What its totals must be."""
+        found = Counter(FINALS[copy.final] for copy in self.copies.values() if copy.final in FINALS)
+        return found + self.counts + Counter(enqueued=len(self.copies))
+
+    def here(self) -> Iterator[Copy]:
+        """Those that have not left."""
+        return (copy for copy in self.copies.values() if not copy.final)
+
+    def first_of(self, copy: Copy) -> Copy:
+        """Who is to be delivered first of its group: itself, where there is none."""
+        if not copy.group or self.config.group_mode != admin.GROUP_MODE_ORDERED:
+            return copy
+        line = (each for each in self.copies.values() if each.group == copy.group and each.is_in_line)
+        return next(line, copy)
+
+
+class Fates:
+    """All of one domain. `add` its records in their order."""
+
+    def __init__(self) -> None:
+        self.shelves: dict[int, Shelf] = {}
+        self.problems: list[tuple[str, str]] = []
+        """Rule, and what broke it."""
+        self.counts: Counter[str] = Counter()
+        self.moved: Counter[bytes] = Counter()
+        """By the request id of a record: messages that an administrator moved by it."""
+        self.epochs: dict[bytes, int] = {}
+        """In which each of these records was made."""
+        self.payloads: dict[bytes, Copy] = {}
+        """Where each is, or was last."""
+        self._leases: dict[int, list[Copy]] = {}
+        self._name = Name(0, 0)
+        self._time_ms = 0
+
+    def add(self, name: Name, header: pb.RecordHeader, body: bytes) -> None:
+        """The next record."""
+        self._name, self._time_ms = name, header.time_ms
+        match header.WhichOneof("op"):
+            case "enqueue":
+                self._enqueue(header, service.EnqueueBatch.FromString(body).messages)
+            case "lease":
+                self._lease(header.lease)
+            case "settle":
+                for effect in header.settle.effects:
+                    self._settle(header.settle.queue_id, effect)
+            case "expire":
+                self._expire(header.expire)
+            case "reply":
+                self._reply(header.reply, Message.FromString(body))
+            case "queue":
+                self._queue(header.queue)
+            case "remove":
+                for copy in self._found(header.remove.queue_id, header.remove.ranges):
+                    self._require(not copy.lease_id, PLACE, copy, "is removed, and somebody holds it")
+                    self._leave(copy, header.remove.final_state)
+
+    def _require(self, holds: object, rule: str, copy: Copy, text: str) -> None:
+        if not holds:
+            self.problems.append((rule, f"{self._name}: {told(copy)} {text}"))
+
+    def _found(self, queue_id: int, ranges: Iterable[IndexRange]) -> Iterator[Copy]:
+        shelf = self.shelves[queue_id]
+        for part in ranges:
+            for index in range(part.first, part.first + part.count):
+                copy = shelf.copies.get(index)
+                if copy is None:
+                    self.problems.append((PLACE, f"{self._name}: {index} of {shelf.name} was never stored"))
+                else:
+                    if copy.final:
+                        how = service.FinalState.Name(copy.final).removeprefix("FINAL_STATE_")
+                        self._require(False, PLACE, copy, f"is touched, and left as {how} by {copy.left}")
+                    yield copy
+
+    def _leave(self, copy: Copy, final: int) -> None:
+        if not copy.final:
+            copy.shelf.length -= 1
+        copy.final, copy.left, copy.left_ms, copy.lease_id = final, self._name, self._time_ms, 0
+
+    # -- what enters ---------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, header: pb.RecordHeader, batch: MessageBatch) -> None:
+        op = header.enqueue
+        shelf = self.shelves[op.queue_id]
+        refused = {each.ordinal: each.reason for each in op.refusals}
+        doubles = {each.ordinal: each.index for each in op.duplicates}
+        accepted = [n for n in range(op.count) if n not in refused and n not in doubles]
+        if shelf.config.overflow == admin.OVERFLOW_DROP_HEAD:
+            self._drop(shelf, op.dropped, len(accepted), REASON_QUEUE_FULL in refused.values())
+        entered: list[Copy] = []
+        for ordinal in range(op.count):
+            name = _at(batch.dedup_ids, ordinal, "") if not op.internal else ""
+            if ordinal in doubles:
+                self._double(shelf, name, doubles[ordinal])
+            elif ordinal not in refused:
+                copy = self._enter(shelf, op.first_index + len(entered), batch, ordinal)
+                entered.append(copy)
+                self._note_id(shelf, name, copy)
+        if op.moved_from.queue_id:
+            sources = list(self._found(op.moved_from.queue_id, op.moved_from.ranges))
+            for ordinal, (source, copy) in enumerate(zip(sources, entered, strict=True)):
+                self._move(source, copy, op.moved_final)
+                self._check_notes(source, copy, op.moved_final, _at(batch.properties, ordinal, Properties()))
+            if op.moved_final == service.FINAL_STATE_PURGED:
+                self.moved[header.request_id] += len(entered)
+                self.epochs[header.request_id] = self._name.epoch
+        if op.answers.queue_id:
+            for request, copy in zip(_each(self.shelves[op.answers.queue_id], op.answers.ranges), entered, strict=True):
+                self._pay(request, copy)
+        for copy in entered:
+            known = self.payloads.get(copy.payload)
+            if known is not None and not op.moved_from.queue_id:
+                self._require(False, PLACE, copy, f"is stored once more, as {told(known)} was")
+            self.payloads[copy.payload] = copy
+        if shelf.length > shelf.config.max_length:
+            self.problems.append((DROPS, f"{self._name}: {shelf.name} holds {shelf.length}, more than it may"))
+
+    def _enter(self, shelf: Shelf, index: int, batch: MessageBatch, ordinal: int) -> Copy:
+        time_ms = self._time_ms
+        delay_ms, at_ms = _at(batch.delays_ms, ordinal, 0), _at(batch.deliver_at_ms, ordinal, 0)
+        ttl_ms = _at(batch.ttls_ms, ordinal, 0) or _ms(shelf.config.default_ttl)
+        copy = Copy(
+            shelf,
+            index,
+            batch.payloads[ordinal],
+            _at(batch.priorities, ordinal, PRIORITY),
+            _at(batch.reply_tos, ordinal, ""),
+            _at(batch.group_ids, ordinal, ""),
+            self._name,
+            time_ms,
+            max(time_ms + delay_ms, at_ms) if delay_ms or at_ms else 0,
+            time_ms + ttl_ms if ttl_ms else 0,
+        )
+        copy.waits = copy.not_before_ms > time_ms
+        self.counts["delayed messages"] += copy.waits
+        shelf.copies[index] = copy
+        shelf.length += 1
+        return copy
+
+    def _note_id(self, shelf: Shelf, name: str, copy: Copy) -> None:
+        if name:
+            known = self._known(shelf, name)
+            self._require(not known, DEDUP, copy, f"is stored, and {known} was, with the id {name!r}")
+            shelf.ids[name] = copy.index, self._time_ms
+
+    def _double(self, shelf: Shelf, name: str, index: int) -> None:
+        self.counts["doubles"] += 1
+        shelf.counts["duplicates"] += 1
+        if (known := self._known(shelf, name)) != index:
+            text = f"the id {name!r} is said to be that of {index} of {shelf.name}, and is that of {known}"
+            self.problems.append((DEDUP, f"{self._name}: {text}"))
+
+    def _known(self, shelf: Shelf, name: str) -> int:
+        """Index of what was stored with it within the window; 0: nothing."""
+        index, at_ms = shelf.ids.get(name, (0, 0))
+        return index if index and self._time_ms - at_ms < _ms(shelf.config.dedup_window) else 0
+
+    def _drop(self, shelf: Shelf, ranges: Iterable[IndexRange], count: int, is_full: bool) -> None:
+        """Makes room for so many. `is_full`: others found none."""
+        ready = sorted((copy for copy in shelf.here() if copy.is_ready), key=lambda copy: (copy.priority, copy.index))
+        room = shelf.config.max_length - shelf.length
+        wanted = ready[: max(0, count - room)]
+        dropped = list(_each(shelf, ranges))
+        if sorted(copy.index for copy in wanted) != sorted(copy.index for copy in dropped):
+            text = f"{shelf.name} drops {[c.index for c in dropped]} for {count}, not {[c.index for c in wanted]}"
+            self.problems.append((DROPS, f"{self._name}: {text}"))
+        if is_full and count < room + len(ready):
+            self.problems.append((DROPS, f"{self._name}: {shelf.name} takes {count}, and could {room + len(ready)}"))
+        for copy in dropped:
+            self._leave(copy, service.FINAL_STATE_DROPPED)
+        self.counts["dropped"] += len(dropped)
+
+    def _move(self, source: Copy, copy: Copy, final: int) -> None:
+        """From one queue into another: by the manager when it has died, else by an administrator."""
+        self._require(source.payload == copy.payload, PLACE, copy, f"is a copy of {told(source)}")
+        self._require(not source.lease_id, PLACE, source, "is moved, and somebody holds it")
+        if final == service.FINAL_STATE_DEAD_LETTERED:
+            self._require(source.died is not None, DIES, source, f"goes to {copy.shelf.name}, and has not died")
+            fits = copy.shelf.name == source.shelf.letters
+            self._require(fits, DIES, source, f"goes to {copy.shelf.name}, not to {source.shelf.letters}")
+            self.counts["dead letters"] += 1
+        elif not self._is_for_letters(source.shelf):
+            copy.not_before_ms, copy.waits = source.not_before_ms, source.waits
+            copy.expires_ms = source.expires_ms
+        else:
+            self.counts["redriven"] += 1
+        self._leave(source, final)
+
+    def _check_notes(self, source: Copy, copy: Copy, final: int, notes: Properties) -> None:
+        """What a dead letter says of its death; what was moved back says nothing of it."""
+        entries = notes.entries
+        if final == service.FINAL_STATE_DEAD_LETTERED:
+            told_by = (
+                entries["tq_origin_queue"].text,
+                entries["tq_dead_letter_reason"].text,
+                entries["tq_deliveries"].integer,
+            )
+            wanted = source.shelf.name, "REJECTED" if source.rejected else "MAX_DELIVERIES", source.failures
+            self._require(told_by == wanted, DIES, copy, f"says {told_by} of its death, which was {wanted}")
+        elif self._is_for_letters(source.shelf):
+            left = [name for name in entries if name.startswith("tq_")]
+            self._require(not left, DIES, copy, f"is moved back, and keeps {left}")
+
+    def _is_for_letters(self, shelf: Shelf) -> bool:
+        return shelf.name in {each.letters for each in self.shelves.values()}
+
+    def _pay(self, request: Copy, copy: Copy) -> None:
+        self._require(request.owes == copy.shelf.name, ANSWER, request, f"owes no answer to {copy.shelf.name}")
+        self._require(request.answer == copy.payload, ANSWER, copy, f"is no copy of the answer to {told(request)}")
+        request.owes = ""
+        self.counts["answers copied"] += 1
+
+    # -- what happens to it --------------------------------------------------------------------------------------------
+
+    def _lease(self, op: pb.LeaseOp) -> None:
+        lease_id = self._name.epoch << 40 | self._name.log_index
+        time_ms, taken = self._time_ms, list(self._found(op.queue_id, op.ranges))
+        for copy in taken:
+            self._require(not copy.lease_id, PLACE, copy, f"is leased, and held under {copy.lease_id}")
+            early_ms = copy.not_before_ms - time_ms
+            self._require(early_ms <= 0 and not copy.waits, WAITS, copy, f"is delivered {early_ms} ms before its time")
+            self._require(copy.died is None, DIES, copy, f"is delivered, and died by {copy.died}")
+            first = copy.shelf.first_of(copy)
+            self._require(first is copy, LINES, copy, f"is delivered before {told(first)}")
+            late = 0 < copy.expires_ms <= time_ms
+            self._require(not late, ENDS, copy, "is delivered, and its time is over")
+            if op.immediate:
+                self._leave(copy, service.FINAL_STATE_CONSUMED)
+            else:
+                copy.lease_id = lease_id
+        self._leases[lease_id] = taken
+        self.shelves[op.queue_id].counts["delivered"] += len(taken)
+
+    def _settle(self, queue_id: int, effect: pb.SettleEffect) -> None:
+        for copy in self._found(queue_id, effect.ranges):
+            held = copy.lease_id
+            self._require(held in (0, effect.lease_id), PLACE, copy, f"is settled, and held under {held}")
+            match effect.outcome:
+                case service.OUTCOME_ACK:
+                    asks = copy.shelf.config.queue_type == admin.QUEUE_TYPE_TWO_WAY
+                    self._require(not asks, ANSWER, copy, "is acknowledged, and nobody has answered it")
+                    self._require(copy.died is None, DIES, copy, "is acknowledged, and has died")
+                    self._leave(copy, service.FINAL_STATE_CONSUMED)
+                case service.OUTCOME_REJECT:
+                    self._reject(copy, effect)
+                case service.OUTCOME_RELEASE:
+                    copy.shelf.counts["released"] += 1
+                    self._return(copy, effect.deliver_at_ms)
+
+    def _reject(self, copy: Copy, effect: pb.SettleEffect) -> None:
+        has_place = bool(copy.shelf.letters)
+        copy.shelf.counts["rejected"] += 1
+        self._require(effect.dead_letter == has_place, DIES, copy, "is rejected, and does not go where its queue says")
+        if not effect.dead_letter:
+            self._leave(copy, service.FINAL_STATE_REJECTED)
+            return
+        copy.failures += copy.lease_id == effect.lease_id
+        copy.lease_id, copy.died, copy.rejected = 0, self._name, True
+        self.counts["rejected"] += 1
+
+    def _return(self, copy: Copy, when_ms: int) -> None:
+        copy.lease_id = 0
+        if when_ms:
+            copy.not_before_ms, copy.waits = when_ms, True
+
+    def _expire(self, op: pb.ExpireOp) -> None:
+        for gone in op.messages:
+            for copy in self._found(gone.queue_id, gone.ranges):
+                over = 0 < copy.expires_ms <= self._time_ms and not copy.lease_id
+                self._require(over, ENDS, copy, f"expires at {self._time_ms}, not at {copy.expires_ms}")
+                self._leave(copy, service.FINAL_STATE_EXPIRED)
+                self.counts["expired"] += 1
+        for lease_id in op.lease_ids:
+            for copy in self._leases.pop(lease_id, ()):
+                if copy.lease_id == lease_id and not copy.final:
+                    self._fail(copy)
+        for ripe in op.matured:
+            for copy in self._found(ripe.queue_id, ripe.ranges):
+                self._require(copy.waits, WAITS, copy, "has its time, and does not wait for it")
+                copy.waits = False
+        for lost in op.volatile_lost:
+            for copy in self._found(lost.queue_id, lost.ranges):
+                self._leave(copy, service.FINAL_STATE_LOST)
+        for late in op.reply_timeouts:
+            for copy in self._found(late.queue_id, late.ranges):
+                due_ms = copy.entered_ms + _ms(copy.shelf.config.reply_timeout)
+                self._require(self._time_ms >= due_ms, ENDS, copy, f"is given up at {self._time_ms}, before {due_ms}")
+                self._leave(copy, service.FINAL_STATE_REPLY_TIMEOUT)
+                self.counts["requests unanswered"] += 1
+        for told_before in op.forgotten:
+            self._forget(self.shelves[told_before.queue_id], told_before.time_ms)
+
+    def _forget(self, shelf: Shelf, before_ms: int) -> None:
+        """How messages ended, and with it what is owed of their answers."""
+        due_ms = before_ms + _ms(shelf.config.completion_retention)
+        if self._time_ms < due_ms:
+            self.problems.append((ENDS, f"{self._name}: {shelf.name} forgets at {self._time_ms}, before {due_ms}"))
+        for copy in shelf.copies.values():
+            if copy.final and copy.left_ms < before_ms:
+                copy.owes = ""
+
+    def _fail(self, copy: Copy) -> None:
+        """Its lease has ended, and nobody had settled it."""
+        config = copy.shelf.config
+        copy.lease_id, copy.failures = 0, copy.failures + 1
+        copy.shelf.counts["redelivered"] += 1
+        if config.max_deliveries and copy.shelf.letters and copy.failures >= config.max_deliveries:
+            copy.died = self._name
+            return
+        least_ms = _ms(config.retry_delay_min) if config.HasField("retry_delay_min") else 0
+        most_ms = max(least_ms, _ms(config.retry_delay_max))
+        self._return(copy, self._time_ms + min(least_ms * copy.failures, most_ms) if least_ms else 0)
+
+    def _reply(self, op: pb.ReplyOp, answer: Message) -> None:
+        copy = self.shelves[op.queue_id].copies[op.index]
+        self._require(not copy.final, ANSWER, copy, f"is answered, and left by {copy.left}")
+        self._require(copy.lease_id in (0, op.lease_id), ANSWER, copy, f"is answered, and held under {copy.lease_id}")
+        wanted = op.reply_to == copy.reply_to
+        self._require(wanted, ANSWER, copy, f"is answered to {op.reply_to!r}, not to {copy.reply_to!r}")
+        self._leave(copy, service.FINAL_STATE_REPLIED)
+        copy.answer, copy.owes = answer.payload, copy.reply_to
+        self.counts["requests answered"] += 1
+
+    def _queue(self, op: pb.QueueOp) -> None:
+        if op.action == pb.QUEUE_ACTION_CREATE:
+            self.shelves[op.queue_id] = Shelf(op.name, op.config)
+            return
+        shelf = self.shelves[op.queue_id]
+        if op.action == pb.QUEUE_ACTION_UPDATE or (op.action == pb.QUEUE_ACTION_OPEN and op.HasField("config")):
+            shelf.config = op.config
+        for copy in list(shelf.here()) if op.action in (pb.QUEUE_ACTION_PURGE, pb.QUEUE_ACTION_DELETE) else ():
+            if op.action == pb.QUEUE_ACTION_DELETE or not copy.lease_id:
+                self._leave(copy, service.FINAL_STATE_PURGED)
+
+    # -- at the end ----------------------------------------------------------------------------------------------------
+
+    def at_rest(self) -> Iterator[tuple[str, str]]:
+        """What no record has done, and some should have: asked when everything was given out."""
+        for shelf in self.shelves.values():
+            for copy in shelf.copies.values():
+                if copy.died is not None and not copy.final:
+                    yield DIES, f"{told(copy)} died by {copy.died}, and went nowhere"
+                if copy.owes:
+                    yield ANSWER, f"{told(copy)} was answered by {copy.left}, and {copy.owes} has no copy of it"
+
+    def all(self) -> Iterator[Copy]:
+        """Every copy that ever was."""
+        return (copy for shelf in self.shelves.values() for copy in shelf.copies.values())
+
+
+def read(disk: Disk) -> Fates | None:
+    """What is on that disk; None when the beginning of the log, or the body of a record, is not there any more."""
+    stored = disk.meta(STATE)
+    state = decode_state(stored) if stored is not None else None
+    if state is None or state.base_index or state.kept_from > 1:
+        return None
+    fates = Fates()
+    log_index = 1
+    while (record := disk.record(NUMBER, log_index)) is not None:
+        prefix, raw, body = split(record)
+        header = pb.RecordHeader.FromString(bytes(raw))
+        if not body and header.WhichOneof("op") in ("enqueue", "reply"):
+            return None
+        fates.add(Name(prefix.epoch, log_index), header, bytes(body))
+        log_index += 1
+    return fates
+
+
+def told(copy: Copy) -> str:
+    """Which one."""
+    return f"{copy.payload.decode(errors='replace')} at {copy.index} of {copy.shelf.name}"
+
+
+def _each(shelf: Shelf, ranges: Iterable[IndexRange]) -> Iterator[Copy]:
+    return (shelf.copies[index] for part in ranges for index in range(part.first, part.first + part.count))
+
+
+def _at(column: Sequence[Value], ordinal: int, default: Value) -> Value:
+    if not column:
+        return default
+    return column[ordinal if len(column) > 1 else 0]
+
+
+def _ms(duration: Duration) -> int:
+    return duration.seconds * 1000 + duration.nanos // 1_000_000

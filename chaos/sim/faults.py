@@ -1,0 +1,481 @@
+"""Every kind of fault of a simulated run, one class each: what it draws, how it strikes, how it is healed.
+
+A new kind is one more class here, with the decorator: profiles draw it by its name, the report counts it by its name,
+and a campaign is invalid in which it never struck.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from chaos.sim.judging import HARMLESS, MOODS
+from chaos.sim.kinds import DIRECTIONS, KINDS, MEMBERS, Drawn, kind
+
+if TYPE_CHECKING:
+    from chaos.sim.member import SimMember
+    from chaos.sim.plan import Fault
+    from chaos.sim.world import World
+
+ENDS = ("a b", "a *", "b *")
+"""Of connections; "*": all clients."""
+ARMED = ("late_set", "unheard_set", "fsync")
+"""Kinds that wait for what they strike: the register's route and the disk tell when they have (`on_struck`)."""
+
+
+def strike(world: World, fault: Fault) -> None:
+    """A fault of the plan is due: before everything is healed, else the plan would not have been taken."""
+    if KINDS[fault.kind].strike(world, fault):
+        if fault.kind not in ARMED:
+            world.count(f"fault.{fault.kind}")
+        args = (f"{name} {value}" for name, value in fault.args.items())
+        world.note(fault.target, "fault", " ".join([fault.kind, *args]))
+
+
+def heal_all(world: World) -> None:
+    """Nothing is wrong any more, but for what is lost, and for sets of the register that are still under way."""
+    for source, target in list(world.network.directions):
+        world.network.heal(source, target)
+        world.network.direction(source, target).hostile_s = 0.0
+    world.registers.up()
+    for member in world.members.values():
+        member.machine.disk.heal()
+        member.route.heal()
+        member.judging.heal()
+        member.resume()
+
+
+def _member(world: World, fault: Fault) -> SimMember:
+    return world.members[fault.target]
+
+
+def _has_whole_peer(world: World, member: SimMember) -> bool:
+    """Whether its own copy may go: damage that nobody has found yet counts, for a transfer will find it."""
+    return world.is_whole() and not world.members[member.peer].machine.disk.is_damaged
+
+
+def _is_one_copy(world: World) -> bool:
+    """A copy was harmed and the pair not whole since: if the register went too, only an operator could tell."""
+    if world.is_harmed and world.is_whole():
+        world.is_harmed = False
+    return world.is_harmed
+
+
+def _after(world: World, fault: Fault, name: str, then: Callable[[], object]) -> None:
+    """Undo it after args[name] milliseconds, unless everything was healed before."""
+    world.loop.at(world.loop.now + float(fault.args[name]) / 1000, None, lambda: None if world.healed else then())
+
+
+def _spread(stream: random.Random, *lengths_ms: int) -> int:
+    return round(stream.choice(lengths_ms) * (0.5 + stream.random()))
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+@kind("crash")
+class Crash:
+    """kill -9, or power loss, and a restart after a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {
+            "down_ms": _spread(stream, 0, 20, 300, 1500, 4000),
+            "power": stream.random() < 0.2,
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        member = _member(world, fault)
+        if not member.up:
+            return False
+        member.kill(silently=bool(fault.args["power"]))
+        _after(world, fault, "down_ms", member.start_if_down)
+        return True
+
+
+@kind("pause")
+class Pause:
+    """SIGSTOP, and SIGCONT after a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"for_ms": _spread(stream, 100, 900, 3000)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        member = _member(world, fault)
+        if member.process is None or member.process.paused:
+            return False
+        member.pause()
+        _after(world, fault, "for_ms", member.resume)
+        return True
+
+
+@kind("clock")
+class Clock:
+    """A member's wall clock steps, in either direction."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"by_ms": stream.choice((-1, 1)) * _spread(stream, 50, 5_000, 86_400_000)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        off_ms = world.ambient.off_ms
+        off_ms[fault.target] = off_ms.get(fault.target, 0) + int(fault.args["by_ms"])
+        return True
+
+
+@kind("verdict")
+class WrongVerdict:
+    """A member believes that its peer is lost, and is told that its port refuses, whatever is true."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"refused": stream.random() < 0.7}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        return _member(world, fault).believe_lost(refused=bool(fault.args["refused"]))
+
+
+@kind("classifier")
+class Classifier:
+    """A member's classifier is slow, silent or wrong, for a while; where nobody keeps the register, not wrong."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"mood": stream.choice(MOODS[1:]), "for_ms": _spread(stream, 500, 4000)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        judging, mood = _member(world, fault).judging, str(fault.args["mood"])
+        if world.judge == "register" or (world.judge == "alone" and mood not in HARMLESS):
+            return False
+        judging.strike(mood)
+        _after(world, fault, "for_ms", judging.heal)
+        return True
+
+
+# -- the network -------------------------------------------------------------------------------------------------------
+
+
+@kind("cut", DIRECTIONS)
+class Cut:
+    """Nothing gets through in one direction, for a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(DIRECTIONS), {"for_ms": _spread(stream, 100, 700, 2500)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        source, _, target = fault.target.partition(">")
+        if world.network.direction(source, target).cut:
+            return False
+        world.network.cut(source, target)
+        _after(world, fault, "for_ms", lambda: world.network.heal(source, target))
+        return True
+
+
+@kind("client_cut")
+class ClientCut:
+    """A member is cut off from the clients, in one direction or both."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"for_ms": _spread(stream, 100, 900, 2500), "ways": stream.choice((1, 2, 3))}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        network, ways, struck = world.network, int(fault.args["ways"]), False
+        for client in world.clients:
+            name = client.plan.name
+            for way, ends in ((1, (name, fault.target)), (2, (fault.target, name))):
+                if ways & way and not network.direction(*ends).cut:
+                    struck = True
+                    network.cut(*ends)
+                    _after(world, fault, "for_ms", lambda ends=ends: network.heal(*ends))  # type: ignore[misc]  # bound now
+        return struck
+
+
+@kind("reset", ENDS)
+class Reset:
+    """Connections between two machines break, at any byte; or nobody is told that they have."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        ends = stream.choice(("a b", "a b", "a b", "a *", "b *"))
+        return ends, {"silently": stream.random() < 0.2}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        one, _, other = fault.target.partition(" ")
+        others = [other] if other != "*" else [client.plan.name for client in world.clients]
+        stream = world.plan.stream(f"reset {fault.at_ms}")
+        struck = False
+        for name in others:
+            for connection in world.network.between(one, name):
+                struck = True
+                if fault.args["silently"]:
+                    connection.go_silent()
+                else:
+                    connection.reset(stream)
+        return struck
+
+
+@kind("slow_link", DIRECTIONS)
+class SlowLink:
+    """Packets take up to so much longer in one direction, each its own time, for a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(DIRECTIONS), {
+            "up_to_ms": _spread(stream, 3, 30, 200),
+            "for_ms": _spread(stream, 300, 2000),
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        direction = world.network.direction(*fault.target.split(">"))
+        direction.hostile_s = float(fault.args["up_to_ms"]) / 1000
+
+        def heal() -> None:
+            direction.hostile_s = 0.0
+
+        _after(world, fault, "for_ms", heal)
+        return True
+
+
+# -- the register ------------------------------------------------------------------------------------------------------
+
+
+@kind("register_away", ("a", "b", "ab"))
+class RegisterAway:
+    """One member, or both, cannot reach the register: one way, both ways, or their connections are refused."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        target = stream.choice(("a", "b", "ab"))
+        return target, {
+            "for_ms": _spread(stream, 200, 1500, 4000),
+            "how": stream.choice(("both", "answers", "refused")),
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        how = fault.args["how"]
+        for name in fault.target:
+            route = world.members[name].route
+            route.cut(requests=how == "both", answers=how != "refused", refused=how == "refused")
+            _after(world, fault, "for_ms", route.heal)
+        return True
+
+
+@kind("register_down", ("register",))
+class RegisterDown:
+    """Its process is gone, with its machine or alone, and comes back with what it had acknowledged."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return "register", {"for_ms": _spread(stream, 50, 800, 3000), "silent": stream.random() < 0.5}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        if world.registers.is_down:
+            return False
+        world.registers.down(silent=bool(fault.args["silent"]))
+        _after(world, fault, "for_ms", world.registers.up)
+        return True
+
+
+@kind("late_set")
+class LateSet:
+    """A member's next sets arrive late: when their caller has given up, was started again, or long forgot.
+
+    `skip`, in plans made by hand: so many sets are on time before.
+    """
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"by_ms": _spread(stream, 600, 3000, 20_000), "count": stream.choice((1, 1, 3))}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        for _ in range(int(fault.args.get("skip", 0))):
+            _member(world, fault).route.delay_set(0.0)
+        for _ in range(int(fault.args["count"])):
+            _member(world, fault).route.delay_set(float(fault.args["by_ms"]) / 1000)
+        return True
+
+
+@kind("unheard_set")
+class UnheardSet:
+    """A member's next sets are made, and it never hears of it."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"count": stream.choice((1, 1, 2))}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        _member(world, fault).route.lose_answers(int(fault.args["count"]))
+        return True
+
+
+@kind("register_lost", ("register",))
+class RegisterLost:
+    """The witness loses its disk and starts with an empty one: only while no member's copy is harmed.
+
+    What its copy proved is gone: no old image after it.
+    """
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return "register", {"for_ms": _spread(stream, 20, 600)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        if world.registers.is_down or _is_one_copy(world):
+            return False
+        for member in world.members.values():
+            member.forget_image()
+        world.registers.down()
+        world.registers.wipe()
+        _after(world, fault, "for_ms", world.registers.up)
+        return True
+
+
+# -- disks -------------------------------------------------------------------------------------------------------------
+
+
+@kind("slow_disk")
+class SlowDisk:
+    """Commits take many times as long, for a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"factor": stream.choice((10, 60, 400)), "for_ms": _spread(stream, 300, 2000)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        until_s = world.loop.now + float(fault.args["for_ms"]) / 1000
+        _member(world, fault).machine.disk.slow(float(fault.args["factor"]), until_s)
+        return True
+
+
+@kind("hung_disk")
+class HungDisk:
+    """Nothing comes back from the disk, for a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"for_ms": _spread(stream, 300, 2500)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        disk = _member(world, fault).machine.disk
+        disk.hang()
+        _after(world, fault, "for_ms", disk.release)
+        return True
+
+
+@kind("fsync")
+class FailingSync:
+    """The next sync fails: the process must end, and what became of the batch is open.
+
+    `after`, in plans made by hand: so many are done before it.
+    """
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        member = _member(world, fault)
+        return member.up and bool(member.machine.disk.strike("fsync", str(fault.args.get("after", 0))))
+
+
+@kind("full_disk")
+class FullDisk:
+    """There is no room, for anything or only for records, for a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        how = stream.choice(("enospc", "map_full"))
+        return stream.choice(MEMBERS), {"for_ms": _spread(stream, 300, 2000), "how": how}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        disk = _member(world, fault).machine.disk
+        disk.strike(str(fault.args["how"]))
+        _after(world, fault, "for_ms", disk.heal)
+        return True
+
+
+@kind("lost_disk")
+class LostDisk:
+    """A machine burns and is replaced by an empty one: only while the other member holds everything."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"down_ms": _spread(stream, 50, 1000)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        member = _member(world, fault)
+        if not _has_whole_peer(world, member):
+            return False
+        member.kill(silently=True)
+        member.machine.disk.strike("lost")
+        world.is_harmed = True
+        member.machine.salvaged.clear()
+        _after(world, fault, "down_ms", member.start_if_down)
+        return True
+
+
+@kind("bit_flip")
+class BitFlip:
+    """A stored record or checkpoint changes, and the process starts anew: only while the other copy is whole."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {
+            "what": stream.choice(("record", "checkpoint", "")),
+            "down_ms": _spread(stream, 50, 800),
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        member = _member(world, fault)
+        if not _has_whole_peer(world, member):
+            return False
+        member.kill()
+        struck = member.machine.disk.strike("corrupt", str(fault.args["what"]))
+        world.is_harmed = True
+        _after(world, fault, "down_ms", member.start_if_down)
+        return bool(struck)
+
+
+@kind("old_image")
+class OldImage:
+    """A directory is put back from an image of an earlier start: only while the other member holds everything."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"down_ms": _spread(stream, 50, 1000)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        member = _member(world, fault)
+        if not _has_whole_peer(world, member) or not member.imaged or member.imaged >= member.starts:
+            member.image()
+            return False
+        member.kill()
+        member.machine.disk.strike("restore", "image")
+        world.is_harmed = True
+        _after(world, fault, "down_ms", member.start_if_down)
+        return True

@@ -1,0 +1,272 @@
+"""Judges a simulated pair at every step: each batch that reaches a disk, and whatever a member's core asks for.
+
+The rules are those of the protocol (pair-protocol.md section 5); what breaks one is told to the world, once a rule and
+name. Nothing is scanned: a step costs what it is about. That a replica's log is a prefix of its master's in one epoch
+follows from the first rule, since the digest of a record is chained to all before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica.divergence import NOBODY_WAS_TOLD
+from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Salvage
+from replica.machine import SaveLimits
+from replica.members import MAIN, domain_number
+from replica.state import decode_state, state_key
+from storage.errors import CorruptRecord
+from storage.records import read_stored_prefix, split
+from tandemq.peer.v1.record_pb2 import RecordHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from chaos.sim.member import SimMember
+    from chaos.sim.world import World
+    from replica.domain import Domain
+    from replica.effects import Effect
+    from storage.store import WriteBatch
+    from tandemq.peer.v1.record_pb2 import QueueRanges
+
+NUMBER = domain_number(MAIN)
+STATE = state_key(NUMBER)
+LEASE_LOG_BITS = 40
+SAVED_AT_ONCE = SaveLimits(records=2, body_bytes=1 << 20)
+"""Few: a queue of a simulated run takes several parts."""
+
+
+class Name(NamedTuple):
+    """What names a record, in any log and for ever."""
+
+    epoch: int
+    log_index: int
+
+
+class Invariants:
+    """The memory of what was seen of one pair."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.digests: dict[Name, bytes] = {}
+        self.owners: dict[int, str] = {}
+        self.epochs: dict[str, int] = {}
+        """Member: the epoch on its disk."""
+        self.acknowledged: dict[Name, str] = {}
+        """Records that somebody was told of, and by whom."""
+        self.highest: dict[int, Name] = {}
+        """Epoch: the last of them that was given in it."""
+        self.modest: set[tuple[int, int]] = set()
+        """(epoch, index) of what a replica has answered with one copy: it says so as long as its own copy is not whole,
+        whatever its master requires.
+        """
+        self._serving: dict[str, int] = {}
+        self._replaced: dict[str, int] = {}
+        self._told: set[str] = set()
+
+    def _require(self, holds: object, rule: str, text: str) -> None:
+        if not holds and rule not in self._told:
+            self._told.add(rule)
+            self._world.violation(rule, text)
+
+    # -- disks ---------------------------------------------------------------------------------------------------------
+
+    def on_commit(self, member: str, batch: WriteBatch) -> None:
+        """A batch is on that member's disk."""
+        for append in batch.appends:
+            if append.domain == NUMBER:
+                prefix = read_stored_prefix(append.record)
+                name = Name(prefix.epoch, append.log_index)
+                known = self.digests.setdefault(name, prefix.digest)
+                text = f"{member} stores a second record under the name {name}"
+                self._require(known == prefix.digest, "one name, one record", text)
+        stored = batch.meta.get(STATE)
+        if stored is not None:
+            self._on_state(member, stored)
+
+    def _on_state(self, member: str, stored: bytes) -> None:
+        epoch, disk = decode_state(stored).epoch, self._world.members[member].machine.disk
+        if self._replaced.get(member, 0) != disk.replaced:
+            self._replaced[member] = disk.replaced
+            self.epochs[member] = 0
+        before = self.epochs.get(member, 0)
+        self._require(epoch >= before, "epochs never fall", f"{member} was in epoch {before} and stores {epoch}")
+        self.epochs[member] = epoch
+
+    # -- cores ---------------------------------------------------------------------------------------------------------
+
+    def watch(self, member: SimMember, domain: Domain) -> None:
+        """A process of that member has opened its domain: look at everything that it asks for from here on."""
+        take, process, steps = domain.take, member.process, self._world.steps
+        shared, source, replication, holding = domain.shared, domain.source, domain.replication, domain.holding
+        seen: object = None
+
+        def watched() -> list[Effect]:
+            nonlocal seen
+            effects = take()
+            if member.process is not process:
+                return effects
+            # All that a step without effects could have changed of what is looked at.
+            now = (
+                replication.serving,
+                source.phase,
+                shared.state.epoch,
+                shared.last_change,
+                len(holding.held),
+                len(holding.parked),
+            )
+            if effects or now != seen:
+                seen = now
+                self.on_step(member, domain, effects)
+                steps.on_step(member, domain, effects)
+            return effects
+
+        domain.take = watched  # type: ignore[method-assign]  # one instance's, in its shape
+        domain.orders.saving.part = SAVED_AT_ONCE
+
+    def on_step(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:
+        """After one event at that member."""
+        self._look_at_role(member, domain, effects)
+        copied = [effect for effect in effects if isinstance(effect, Salvage)]
+        for effect in effects:
+            if isinstance(effect, Persist) and effect.cut is not None:
+                self._on_cut(member, effect.cut, copied)
+            elif isinstance(effect, Reply):
+                result = effect.result
+                if isinstance(result, EnqueueDone):
+                    if result.copies == 1 and not domain.replication.serving:
+                        first = result.first_index
+                        self.modest.update((result.epoch, index) for index in range(first, first + result.count))
+                    self._on_acknowledged(member, Name(result.epoch, result.log_index), result.copies)
+                elif isinstance(result, LeaseDone) and result.lease_id:
+                    self._on_acknowledged(member, name_of_lease(result.lease_id), 0)
+                    self._on_delivered(member, domain, result)
+            elif isinstance(effect, Deliver):
+                self._on_delivered(member, domain, effect.done)
+
+    def _on_cut(self, member: SimMember, last: int, copied: Iterable[Salvage]) -> None:
+        """Whatever somebody may have been told of is copied before it goes."""
+        disk, log_index = member.machine.disk, last + 1
+        while (record := disk.record(NUMBER, log_index)) is not None:
+            header = RecordHeader.FromString(bytes(split(record)[1]))
+            kept = (NUMBER, log_index, read_stored_prefix(record).epoch) in member.machine.salvaged
+            if header.WhichOneof("op") not in NOBODY_WAS_TOLD and not kept:
+                covered = any(each.first <= log_index <= each.last for each in copied)
+                text = f"{member.name} cuts its log at {last}, and has not copied record {log_index}"
+                self._require(covered, "what is cut is copied", text)
+            log_index += 1
+
+    def _look_at_role(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:
+        if not domain.replication.serving:
+            self._serving.pop(member.name, None)
+            return
+        epoch = domain.shared.state.epoch
+        if self._serving.get(member.name) == epoch:
+            return
+        self._serving[member.name] = epoch
+        owner = self.owners.setdefault(epoch, member.name)
+        text = f"epoch {epoch} is served by {owner} and by {member.name}"
+        self._require(owner == member.name, "one owner of an epoch", text)
+        self.holds_everything(member, domain)
+        for header in expired_by(effects):
+            self.nobody_has(member, domain, header.expire.volatile_lost)
+            self._note_lost(domain, header.expire.volatile_lost)
+
+    def _note_lost(self, domain: Domain, lost: Iterable[QueueRanges]) -> None:
+        assert domain.shared.machine is not None
+        for queue_id, index in indexes_of(lost):
+            book = self._world.books[domain.shared.machine.queue(queue_id).name]
+            book.lost_s.setdefault(index, self._world.loop.now)
+
+    def nobody_has(self, member: SimMember, domain: Domain, lost: Iterable[QueueRanges]) -> None:
+        """What a master of two declares lost as it begins to serve is not in the memory of the other one, to whom it is
+        connected, unless that one did not answer in time.
+        """
+        replication, peer = domain.replication, self._world.members[domain.shared.peer].domain
+        if peer is None or peer.shared.machine is None or replication.recall.silent:
+            return
+        if not replication.connected or peer.shared.member not in replication.required:
+            return
+        shared = peer.shared
+        found = peer.shared.machine.plan_volatile_lost(0, lambda log_index: not shared.has_body(log_index))
+        held = set(indexes_of(found.expire.volatile_lost)) if found is not None else set()
+        both = sorted(held.intersection(indexes_of(lost)))
+        text = f"{member.name} says that (queue, index) {both[:1]} is lost, and {shared.member} has it"
+        self._require(not both, "volatile messages outlive a restart", text)
+
+    def holds_everything(self, member: SimMember, domain: Domain) -> None:
+        """Nobody serves without what was acknowledged.
+
+        What a later epoch has acknowledged is not for a master to know that nothing commits without its peer's word:
+        one that took an epoch while the register was away (P18), and was frozen before it could serve.
+        """
+        shared, required = domain.shared, domain.replication.required
+        bound = shared.state.epoch if shared.peer in required else max(self.highest, default=0)
+        name = max((name for epoch, name in self.highest.items() if epoch <= bound), key=_log_index, default=None)
+        if name is None:
+            return
+        found = shared.log.digest_at(name.log_index)
+        held = found is not None and found[1] == self.digests.get(name)
+        trimmed = name.log_index < max(shared.log.base_index, shared.state.kept_from)
+        text = (
+            f"{member.name} serves epoch {shared.state.epoch} without {name}, its log ends at {shared.log.last_index}"
+        )
+        self._require(held or trimmed, "everything acknowledged is served", text)
+
+    def _on_acknowledged(self, member: SimMember, name: Name, copies: int) -> None:
+        holders = [each.name for each in self._world.members.values() if self._holds(each, name)]
+        text = f"{member.name} answers for {name} with {copies} copies, on disk at {holders}"
+        self._require(len(holders) >= copies or self._is_lost(), "copies are true", text)
+        self.acknowledged.setdefault(name, member.name)
+        known = self.highest.get(name.epoch)
+        if known is None or name.log_index > known.log_index:
+            self.highest[name.epoch] = name
+
+    def _is_lost(self) -> bool:
+        """Some disk was lost or put back: what it held then is not asked for."""
+        return any(each.machine.disk.replaced for each in self._world.members.values())
+
+    def _holds(self, member: SimMember, name: Name) -> bool:
+        """The record is on its disk, or in a snapshot that has taken the place of such records."""
+        disk = member.machine.disk
+        record = disk.record(NUMBER, name.log_index)
+        try:
+            if record is not None:
+                prefix = read_stored_prefix(record)
+                return (prefix.epoch, prefix.digest) == (name.epoch, self.digests.get(name))
+            stored = disk.meta(STATE)
+            state = decode_state(stored) if stored is not None else None
+        except CorruptRecord:
+            return True  # a bit was turned over after it was written
+        return state is not None and name.log_index <= max(state.base_index, state.kept_from - 1)
+
+    def _on_delivered(self, member: SimMember, domain: Domain, done: LeaseDone) -> None:
+        commit_index = domain.shared.commit_index
+        beyond = [part.log_index for part in done.slices if part.log_index > commit_index]
+        text = f"{member.name} delivers what is at log index {beyond[:1]}, committed is {commit_index}"
+        self._require(not beyond, "nothing uncommitted is delivered", text)
+
+
+def _log_index(name: Name) -> int:
+    return name.log_index
+
+
+def expired_by(effects: Iterable[Effect]) -> Iterator[RecordHeader]:
+    """Of records that are appended: those that say what has ended by itself."""
+    for effect in effects:
+        if isinstance(effect, Persist):
+            for entry in effect.appends:
+                header = RecordHeader.FromString(bytes(split(entry.record)[1]))
+                if header.HasField("expire"):
+                    yield header
+
+
+def indexes_of(ranges: Iterable[QueueRanges]) -> Iterator[tuple[int, int]]:
+    """Queue and index of each message."""
+    for each in ranges:
+        for part in each.ranges:
+            yield from ((each.queue_id, index) for index in range(part.first, part.first + part.count))
+
+
+def name_of_lease(lease_id: int) -> Name:
+    """Of the record that made it."""
+    return Name(lease_id >> LEASE_LOG_BITS, lease_id & (1 << LEASE_LOG_BITS) - 1)

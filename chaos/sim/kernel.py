@@ -1,0 +1,82 @@
+"""Names what the tools need of the simulator itself, and is what they get of it; it decides nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from chaos.sim.bugs import BUGS, planted, shown
+from chaos.sim.bugs.elsewhere import ELSEWHERE
+from chaos.sim.campaign import Draw, Run, Works
+from chaos.sim.checking import check
+from chaos.sim.coverage import MEANINGS
+from chaos.sim.hunt import Quarry
+from chaos.sim.plan import Outcome, Plan
+from chaos.sim.profiles import PROFILES, draw
+from chaos.sim.stops import KINDS
+from chaos.sim.world import World
+
+Check: TypeAlias = Callable[[Plan], None]
+
+
+def no_check(_plan: Plan) -> None:
+    """Takes every plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Whatever draws plans and runs them. Every function can be imported by name in a new process."""
+
+    draw: Draw
+    run: Run
+    tell: Run
+    """Runs a plan and keeps its trace."""
+    profiles: tuple[str, ...]
+    kinds: tuple[str, ...]
+    """Of faults."""
+    quarries: tuple[Quarry, ...]
+    """The planted bugs."""
+    points: Mapping[str, str]
+    """What every campaign over all profiles must meet at least once, and what it means."""
+    check: Check = no_check
+    """Raises ValueError for a plan that cannot be carried out."""
+    elsewhere: tuple[tuple[str, str, str], ...] = ()
+    """Rules whose loss no run shows, hence not planted: which, why, and the test that does."""
+
+    @property
+    def works(self) -> Works:
+        """What a campaign needs."""
+        return Works(self.draw, self.run)
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """The product logs what faults do to it: nobody reads a hundred lines for each of a thousand runs."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+
+
+def run(plan: Plan) -> Outcome:
+    """One run of the product, with the bug that the plan names."""
+    with silence():
+        return shown(plan, lambda each: World(each).run())
+
+
+def tell(plan: Plan) -> Outcome:
+    """One run of the product, with its story."""
+    with silence(), planted(plan.bug):
+        return World(plan, keep_trace=True).run()
+
+
+def of_product() -> Kernel:
+    """The product's own code, as `chaos.sim.world` runs it."""
+    quarries = tuple(Quarry(bug.name, (bug.profile,), bug.budget, bug.text) for bug in BUGS.values())
+    elsewhere = tuple((f"{each.rule}: {each.text}", each.why, each.test) for each in ELSEWHERE)
+    return Kernel(draw, run, tell, tuple(PROFILES), tuple(KINDS), quarries, MEANINGS, check, elsewhere)

@@ -1,0 +1,273 @@
+"""One member over all its processes: starts the product's own manager on its machine, kills it, looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from chaos.history import Seen
+from chaos.sim import judging
+from chaos.sim.loop import Process
+from chaos.sim.outside import Machine, SimOutside
+from chaos.sim.register import SimAuthority
+from failover.local_authority import LocalAuthority
+from replica.manager import Manager
+from tandemq.ambient import monotonic_ms
+from tandemq.config import Failover, Limits, ManagerConfig
+from tandemq.errors import TandemqError
+
+if TYPE_CHECKING:
+    from chaos.sim.judging import Judging
+    from chaos.sim.register import Route
+    from chaos.sim.world import World
+    from failover.register import Register
+    from replica.domain import Domain
+    from storage.store import WriteBatch
+
+JUDGES = REGISTER, CLASSIFIER, ALONE = "register", "classifier", "alone"
+"""Who says which member lives: the register by itself; a classifier, and then the register; a classifier alone."""
+RESTART_S = 0.5
+"""Between the end of a process that ended by itself and the next one."""
+WORK_S = 0.0002
+"""What a read, or any other work in a thread, takes."""
+
+
+BY_CLASSIFIER = Failover(
+    classifier=judging.NAME, accept_unproven=True, call_ms=2000, attempts=2, total_ms=5000, cold_start_ms=3000
+)
+
+
+def config_of(name: str, peer: str, judge: str = REGISTER, limits: Limits | None = None) -> ManagerConfig:
+    """How the members of the simulated pair are configured."""
+    return ManagerConfig(
+        member=name,
+        data_dir="/nonexistent",
+        pair="sim",
+        peer_member=peer,
+        peer_address=f"{peer}:7601",
+        peer_endpoint=f"{peer}:7600",
+        witness="" if judge == ALONE else "w:7620",
+        failover=Failover() if judge == REGISTER else BY_CLASSIFIER,
+        limits=limits or Limits(),
+        listen_client=f"{name}:7600",
+        listen_peer=f"{name}:7601",
+        listen_http=f"{name}:7602",
+    )
+
+
+class SimMember:
+    """See the module. A process that ends by itself is started again, as a supervisor does."""
+
+    def __init__(self, world: World, machine: Machine, route: Route, judging: Judging, peer: str) -> None:
+        self.world, self.machine, self.name, self.peer = world, machine, machine.name, peer
+        self.route, self.judging = route, judging
+        self.process: Process | None = None
+        self.manager: Manager | None = None
+        self.starts = 0
+        self.imaged = 0
+        """The start of which an image is kept; 0: there is none."""
+        self.opened: Process | None = None
+        """The last one that could be told to stop: it has started."""
+        self.stopping: Process | None = None
+        self.ended: list[str] = []
+        """Why processes ended by themselves."""
+        network = world.network
+        for port in (7600, 7601):
+            network.machines[f"{self.name}:{port}"] = self.name
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def up(self) -> bool:
+        return self.process is not None
+
+    def start(self) -> None:
+        """A new process on what the disk has."""
+        assert self.process is None
+        self.starts += 1
+        world, name = self.world, f"{self.name}#{self.starts}"
+        world.network.dark.discard(self.name)
+        self.process = process = world.process(name, world.plan.stream(f"process {name}"))
+        process.carry_out = self._carry_out
+        world.note(self.name, "role", f"start {self.starts}")
+        world.loop.spawn(process, self._run(process))
+
+    async def _run(self, process: Process) -> None:
+        world = self.world
+        config = config_of(self.name, self.peer, world.judge, world.limits)
+        authority = LocalAuthority(self.name) if world.judge == ALONE else SimAuthority(self.route)
+        outside = SimOutside(world.network, self.machine, process, authority, self.judging)
+        self.manager = manager = Manager(config, outside)
+        try:
+            await manager.start()
+            self.opened = process
+            await manager.wait_closed()
+            if self.stopping is process:
+                return  # it has more to do than to close
+            why = "closed"
+        except Exception as error:  # a process that fails ends, whatever it is
+            why = self._failed(error)
+        world.loop.at(world.loop.now, None, self._ended, process, why)
+
+    def _failed(self, error: Exception) -> str:
+        if not isinstance(error, TandemqError) and not _is_known(error):
+            self.world.violation("process failed", f"{self.name}: {error!r}")
+        return f"{type(error).__name__}: {error}"
+
+    def _ended(self, process: Process, why: str) -> None:
+        if self.process is process:
+            self.ended.append(why)
+            self.world.count("ended")
+            self.kill()
+            if "move the directory away" in why:  # an operator does what the error says
+                self.machine.disk.strike("lost")
+            self.world.loop.at(self.world.loop.now + RESTART_S, None, self.start_if_down)
+
+    def start_if_down(self) -> None:
+        """Somebody looks after it."""
+        if self.process is None:
+            self.start()
+
+    def stop(self, within_s: float, down_s: float) -> bool:
+        """SIGTERM; kill -9 if it is not done by then; started again. False: it has not started, or stops already."""
+        process, manager, world = self.process, self.manager, self.world
+        if process is None or manager is None or self.opened is not process or self.stopping is process:
+            return False
+        self.stopping = process
+
+        def over(count: str) -> None:
+            if self.process is process:
+                world.count(count)
+                self.kill()
+                world.loop.at(world.loop.now + down_s, None, self.start_if_down)
+
+        async def stop() -> None:
+            try:
+                await manager.stop()
+            except Exception as error:  # as of a process that runs
+                self._failed(error)
+            world.loop.at(world.loop.now, None, over, "stopped in order")
+
+        world.loop.spawn(process, stop())
+        world.loop.at(world.loop.now + within_s, None, over, "stopped too late")
+        return True
+
+    def kill(self, *, silently: bool = False) -> None:
+        """kill -9; `silently`: the machine lost power, so that nobody is told."""
+        process = self.process
+        if process is None:
+            return
+        world = self.world
+        world.note(self.name, "fault", "power lost" if silently else "killed")
+        world.note(self.name, "role", "DOWN")
+        commits = [args[0] for func, args in process.pending.values() if _is_commit(func)]
+        in_flight: WriteBatch | None = commits[0] if commits else None
+        world.loop.kill(process)
+        world.network.on_death(process, silently=silently)
+        if silently:
+            world.network.dark.add(self.name)
+        self.machine.disk.crash(in_flight, power=silently)
+        self.process = self.manager = None
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self.process is not None:
+            self.world.loop.pause(self.process)
+            self.world.network.on_pause(self.process)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self.process is not None:
+            self.world.loop.resume(self.process)
+
+    def believe_lost(self, *, refused: bool) -> bool:
+        """Its watch says that the peer is lost, as `replica.watch` does; False when there is nothing to tell."""
+        manager, process = self.manager, self.process
+        if manager is None or process is None or process.paused or self.domain is None:
+            return False
+        node, link, loop = manager._node, manager._link, self.world.loop  # noqa: SLF001  # what the watch has
+        if node is None or link is None:
+            return False
+
+        def tell() -> None:
+            if link.session is not None:
+                link.session.close("believed lost")
+            for domain in node.paired():
+                domain.on_lost(monotonic_ms(), refused=refused, cause="believed lost")
+                node.dispatch(domain)
+
+        loop.at(loop.now, process, tell)
+        return True
+
+    def image(self) -> None:
+        """Keep an image of the disk, to be put back after a later start."""
+        if not self.imaged and self.up and self.machine.disk.strike("snapshot", "image"):
+            self.imaged = self.starts
+
+    def forget_image(self) -> None:
+        """It shall not be put back: nobody could tell that it is old."""
+        self.imaged = 0
+
+    def _carry_out(self, func: Callable[..., Any], end: Callable[[], None]) -> None:
+        loop, disk, process = self.world.loop, self.machine.disk, self.process
+        delay_s = disk.commit_delay_s() if _is_commit(func) else WORK_S
+        loop.at(loop.now + delay_s, process, disk.when_free, end)
+
+    # -- what is seen --------------------------------------------------------------------------------------------------
+
+    @property
+    def domain(self) -> Domain | None:
+        """The domain `main`, once the manager has opened it."""
+        manager = self.manager
+        members = manager._members if manager is not None else None  # noqa: SLF001  # looked at, never touched
+        return members.by_name.get("main") if members is not None else None
+
+    @property
+    def own_register(self) -> Register | None:
+        """Its copy, where members keep the register themselves."""
+        manager = self.manager
+        authority = manager._authority if manager is not None else None  # noqa: SLF001  # looked at, never touched
+        return authority.now("main") if isinstance(authority, LocalAuthority) and self.domain is not None else None
+
+    @property
+    def is_serving(self) -> bool:
+        return self.domain is not None and self.domain.replication.serving
+
+    @property
+    def is_opened(self) -> bool:
+        return self.domain is not None and self.domain.target.opened
+
+    def look(self) -> None:
+        """Writes down what it would say of itself."""
+        domain, manager = self.domain, self.manager
+        if domain is None or manager is None:
+            return
+        disk = manager._instance  # noqa: SLF001  # looked at, never touched
+        shared, now = domain.shared, self.world.loop.now
+        digest = shared.machine.digest().hex() if shared.machine is not None else ""
+        self.world.history.seen.append(
+            Seen(
+                now, now, self.name, disk, self.starts, shared.role.name, shared.state.data.name, shared.state.epoch,
+                shared.log.last_index, shared.log.digest.hex(), digest, len(domain.holding),
+            )
+        )  # fmt: skip
+
+    def describe(self) -> str:
+        domain = self.domain
+        if domain is None:
+            return f"{self.name}: {'starting' if self.up else 'down'} {self.ended[-1:]}"
+        shared = domain.shared
+        return (
+            f"{self.name}: {shared.role.name} epoch {shared.state.epoch} {shared.state.data.name} "
+            f"log {shared.log.last_index} durable {shared.durable_index} commit {shared.commit_index} "
+            f"{domain.source.phase.name} opened {domain.target.opened}: {shared.last_change}"
+        )
+
+
+def _is_commit(func: Callable[..., Any]) -> bool:
+    return getattr(func, "__name__", "") == "commit"
+
+
+def _is_known(error: Exception) -> bool:
+    """What a manager ends by on purpose."""
+    return type(error).__name__ in ("StoreFailed", "FailedInstanceError", "CorruptRecord", "StoreFull")

@@ -1,0 +1,301 @@
+"""Takes one member's core apart into a value and puts it together again; never decides what it does.
+
+A value leaves out what no decision rests on, and says of each moment only whether it is over
+(`docs/decisions/0007-small-model.md`): two cores with one value do the same from here on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from chaos.sim.model.core import LONG_MS, NOW_MS, NoQueues
+from failover.classifier import Answer, EventKind
+from replica.attempt import Attempt
+from replica.claims import ClaimUnderWay
+from replica.shared import Pending
+from replica.state import Boundary, decode_state
+from tandemq.peer.v1.peer_service_pb2 import SyncEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from chaos.sim.model.core import Book, Core, Value
+    from replica.log import DomainLog
+    from replica.replication import Replication
+
+# -- what a value holds ------------------------------------------------------------------------------------------------
+# Plain attributes go in as they are. Each attribute that is not named here, or handled one by one below, is listed in
+# LEFT_OUT with the reason; a test compares both with what the product's objects really have.
+
+PLAIN: dict[str, tuple[str, ...]] = {
+    "shared": ("role", "link", "draining", "master", "durable_index", "commit_index", "checkpoint_index", "wants_full"),
+    "replication": (
+        *("register", "reading", "readable", "required", "serving", "publishing", "recording", "unrecorded"),
+        *("connected", "hello_is_new", "was_master", "sync_when_read", "forced"),
+    ),
+    "source": ("phase", "sync_id"),
+    "source_busy": ("cursor", "target", "peer_durable", "compared", "commit_sent", "whole_up_to"),
+    "target": ("sync_id", "active", "full", "opened"),
+    "target_busy": ("base_index", "fetching", "ending"),
+    "verdicts": ("role_at_loss", "kind", "paused"),
+    "handoff": ("_state", "_count"),
+}
+BY_HAND: dict[str, tuple[str, ...]] = {
+    "shared": ("state", "log", "machine", "pending", "generation"),
+    "replication": (
+        *("claim", "hello", "lost_at_ms", "refused", "not_before_ms", "young_since_ms", "alone_up_to", "epoch_first"),
+        "verdicts",
+    ),
+    "source": (),
+    "target": ("_history", "named_in"),
+    "verdicts": ("generation", "asked", "answer"),
+    "handoff": ("open",),
+    "log": (*("base_index", "base_digest", "base_epoch", "last_index", "last_epoch", "digest", "history", "ring"),),
+}
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "shared": {
+        "domain name member peer limits": "the same all the time",
+        "incarnation": "of the member, not of its core",
+        "suspect": "the shell sets it; only answers to new calls rest on it",
+        "last_change": "words for people",
+        "told_register": "without a register service only",
+        "effects on_apply": "empty, or ours, between steps",
+        "volatile_bodies volatile_bytes volatile_missing volatile_floor saved": "nothing is volatile here",
+    },
+    "replication": {
+        "shared source target mastership bias_ms": "parts of the core",
+        "failures read_at_ms now_ms started_ms": "moments, and how long to wait",
+        "progress rejoin_at_ms slow_peer_ms rejoin_ms": "a slow peer is not in the model",
+        "_spent": "epochs are far from the last one here",
+        "recall": "nothing is volatile here",
+        "may_claim": "the directory is no old copy here",
+    },
+    "source": {
+        "shared": "part of the core",
+        "sent in_flight in_flight_bytes held_open peer_floor": "window and bodies, which the model does not have",
+    },
+    "target": {
+        "shared _held_body": "parts of the core",
+        "received": "a count for people",
+        "_bodies": "nothing is volatile here",
+    },
+    "verdicts": {
+        "shared policy": "parts of the core",
+        "peer_index told answered_ms": "for the question and the journal",
+        "flapping": "counts changes without an authority only",
+    },
+    "handoff": {
+        "shared orders replication target resume hold_ms cooldown_ms bars": "parts of the core, settings",
+        "ended_at_ms _since_ms": "moments",
+    },
+    "log": {"domain _reader": "parts of the core", "ring_bytes appended_bytes": "counts"},
+}
+
+_GET: dict[str, Callable[[Any], tuple[Any, ...]]] = {name: attrgetter(*names) for name, names in PLAIN.items()}
+_ATTEMPT = ("id", "reason", "dry_run", "hold_ms", "automatic", "last_index", "epoch", "final_index", "final_digest")
+_IDLE = (0,) * len(PLAIN["source_busy"])
+_RESTING = (0, 0, None)
+
+
+def _put(holder: object, group: str, values: tuple[Any, ...]) -> None:
+    for name, value in zip(PLAIN[group], values, strict=True):
+        setattr(holder, name, value)
+
+
+# -- taking apart ------------------------------------------------------------------------------------------------------
+
+
+def value_of(core: Core, book: Book) -> Value:
+    """All that its next steps rest on."""
+    shared, replication, source, target = core.shared, core.replication, core.source, core.target
+    state = shared.state
+    assert not shared.effects
+    idle = source.phase.value == "idle"
+    return (
+        _GET["shared"](shared),
+        state.encode(),
+        _log_value(shared.log, book),
+        shared.machine.applied_index if shared.machine is not None else -1,
+        tuple(record.log_index for record in shared.pending),
+        _GET["replication"](replication),
+        _replication_value(replication),
+        _GET["source"](source),
+        _IDLE if idle else _GET["source_busy"](source),
+        _GET["target"](target),
+        _target_value(core),
+        _verdicts_value(core),
+        _GET["handoff"](core.handoff),
+        _attempt_value(core.handoff.open),
+    )
+
+
+def _log_value(log: DomainLog, book: Book) -> Value:
+    parent = log.base_digest
+    digests = []
+    for entry in log.ring:
+        book.note(entry, parent)
+        parent = entry.digest
+        digests.append(parent)
+    assert parent == log.digest, "every record above the base is in memory"
+    history = tuple((boundary.epoch, boundary.first_index) for boundary in log.history)
+    return log.base_index, log.base_digest, log.base_epoch, tuple(digests), history
+
+
+def _replication_value(replication: Replication) -> Value:
+    claim, hello, young = replication.claim, replication.hello, replication.young_since_ms
+    serving = replication.serving
+    return (
+        None
+        if claim is None
+        else (claim.step, claim.members, claim.epoch, claim.desired, claim.reason, claim.forced, claim.ceded),
+        None if hello is None else hello.SerializeToString(),
+        replication.lost_at_ms is not None,
+        replication.not_before_ms > NOW_MS,
+        0 if young is None else 1 if young > NOW_MS - LONG_MS else 2,
+        replication.alone_up_to if serving else 0,
+        replication.epoch_first if serving or claim is not None else 0,
+    )
+
+
+def _target_value(core: Core) -> Value:
+    target = core.target
+    history = tuple((b.epoch, b.first_index) for b in attrgetter("_history")(target)) if target.full else ()
+    base_index, fetching, ending = _GET["target_busy"](target) if target.active else _RESTING
+    return (
+        base_index if target.full else 0,
+        fetching,
+        None if ending is None else ending.SerializeToString(),
+        history,
+        target.named_in if target.named_in == core.shared.state.epoch else 0,
+    )
+
+
+def _verdicts_value(core: Core) -> Value:
+    verdicts = core.replication.verdicts
+    known = verdicts.answer
+    answer = None if known is None else (known.verdict, known.evidence, known.link_generation == verdicts.generation)
+    asked = tuple(sorted(kind.value for kind in verdicts.asked))
+    return (*_GET["verdicts"](verdicts), min(verdicts.generation, 1), asked, answer)
+
+
+def _attempt_value(attempt: Attempt | None) -> Value | None:
+    return None if attempt is None else tuple(getattr(attempt, name) for name in _ATTEMPT)
+
+
+# -- putting together --------------------------------------------------------------------------------------------------
+
+
+def put_back(core: Core, value: Value, book: Book) -> None:
+    """Make this core the one that the value was taken from. Timers that were running still run."""
+    (
+        shared_plain, state, log, applied, pending, replication_plain, replication, source, busy,
+        target_plain, target, verdicts, handoff, attempt,
+    ) = value  # fmt: skip
+    shared = core.shared
+    _put(shared, "shared", shared_plain)
+    shared.state = decode_state(state)
+    _put_log(shared.log, log, book)
+    shared.machine = None if applied < 0 else NoQueues(applied)  # type: ignore[assignment]  # stands in for it
+    shared.generation = 1
+    base_index, digests = log[0], log[3]
+    shared.pending = deque(
+        Pending(index, book.entries[digest].epoch, book.header(digest))
+        for index in pending
+        for digest in (digests[index - base_index - 1],)
+    )
+    shared.effects.clear()
+    core.told.clear()
+    core.told_up_to = shared.commit_index
+    _put(core.replication, "replication", replication_plain)
+    _put_replication(core, replication, book)
+    _put(core.source, "source", source)
+    _put(core.source, "source_busy", busy)
+    core.source.in_flight.clear()
+    core.source.in_flight_bytes = core.source.held_open = 0
+    _put(core.target, "target", target_plain)
+    _put_target(core, target)
+    _put_verdicts(core, verdicts)
+    _put(core.handoff, "handoff", handoff)
+    core.handoff.open = None if attempt is None else _attempt(attempt)
+    core.handoff.ended_at_ms = None
+    setattr(core.handoff, "_since_ms", NOW_MS)  # noqa: B010 - no way in for others, and rightly so
+
+
+def _put_log(log: DomainLog, value: Value, book: Book) -> None:
+    log.base_index, log.base_digest, log.base_epoch, digests, history = value
+    log.ring = deque(book.entries[digest] for digest in digests)
+    log.ring_bytes = 0
+    last = log.ring[-1] if log.ring else None
+    log.last_index = last.log_index if last else log.base_index
+    log.last_epoch = last.epoch if last else log.base_epoch
+    log.digest = last.digest if last else log.base_digest
+    log.history = [Boundary(*pair) for pair in history]
+
+
+def _put_replication(core: Core, value: Value, book: Book) -> None:
+    replication = core.replication
+    claim, hello, lost, waits, young, replication.alone_up_to, replication.epoch_first = value
+    replication.claim = None if claim is None else ClaimUnderWay(*claim)
+    replication.hello = None if hello is None else book.hello(hello)
+    replication.lost_at_ms = NOW_MS - LONG_MS if lost else None
+    replication.refused = lost  # the claim need not wait for the bias: the step "lost" comes as late as it likes
+    replication.not_before_ms = NOW_MS + LONG_MS if waits else 0
+    replication.young_since_ms = (None, NOW_MS, NOW_MS - LONG_MS)[young]
+    replication.now_ms = NOW_MS
+    replication.failures = 0
+    replication.started_ms = NOW_MS - LONG_MS
+    replication.read_at_ms = NOW_MS
+    replication.progress = (core.shared.commit_index, NOW_MS)
+
+
+def _put_target(core: Core, value: Value) -> None:
+    target = core.target
+    target.base_index, target.fetching, ending, history, target.named_in = value
+    target.ending = None if ending is None else SyncEnd.FromString(ending)
+    setattr(target, "_history", [Boundary(*pair) for pair in history])  # noqa: B010 - as above
+
+
+def _put_verdicts(core: Core, value: Value) -> None:
+    verdicts = core.replication.verdicts
+    *plain, generation, asked, answer = value
+    _put(verdicts, "verdicts", tuple(plain))
+    verdicts.generation = generation
+    verdicts.asked = {EventKind(kind): NOW_MS for kind in asked}
+    verdicts.answered_ms = NOW_MS
+    verdicts.answer = None
+    if answer is not None:
+        by = "authority" if verdicts.policy.by_authority else "model"
+        number = generation if answer[2] else generation - 1
+        verdicts.answer = Answer("", number, answer[0], "the register decides", evidence=answer[1], by=by)
+
+
+def _attempt(value: Value) -> Attempt:
+    attempt = Attempt(value[0], value[1])
+    for name, part in zip(_ATTEMPT, value, strict=True):
+        setattr(attempt, name, part)
+    return attempt
+
+
+def time_passes(core: Core) -> None:
+    """Every timer but those of a handoff is over."""
+    replication = core.replication
+    replication.not_before_ms = 0
+    replication.read_at_ms = NOW_MS - LONG_MS
+    if replication.young_since_ms is not None:
+        replication.young_since_ms = NOW_MS - LONG_MS
+
+
+def handoff_lasts_too_long(core: Core) -> None:
+    """The deadline of the handoff's state has passed."""
+    setattr(core.handoff, "_since_ms", NOW_MS - LONG_MS)  # noqa: B010 - as above
+
+
+def handoff_state(core: Core) -> str:
+    """As in the table; "replica" or "master" when none is under way."""
+    name: str = core.handoff.state.value
+    return name
+
+
+__all__ = ["BY_HAND", "LEFT_OUT", "PLAIN", "handoff_state", "put_back", "time_passes", "value_of"]

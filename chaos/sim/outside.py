@@ -1,0 +1,221 @@
+"""The simulated machine as a manager meets it: its disk, its ports, its connections. Decides nothing.
+
+Everything inside of the manager is the product's own code (`replica.outside` has the real machine).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaos.sim.disk import Disk
+from chaos.sim.judging import NAME
+from chaos.sim.loop import CURRENT, Process, SimLoop
+from chaos.sim.rpc import Channel
+from chaos.sim.serving import Server
+from failover.journal import Journal
+from replica.events import EventLog
+from replica.outside import PROBE_TIMEOUT_S, Outside
+from replica.ports import Ports, Served
+from replica.salvage import SalvageFiles
+from storage.records import read_prefix
+from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
+from tandemq.v1.pair_service_pb2 import PairEventKind
+
+if TYPE_CHECKING:
+    import grpc
+
+    from chaos.sim.judging import Judging
+    from chaos.sim.net import Network
+    from failover.authority import Authority
+    from failover.classifier import Classifier
+    from replica.effects import Salvage
+    from storage.store import Store
+    from tandemq.config import ManagerConfig
+
+NO_FILES = Path("/nonexistent")
+SCAN_BYTES = 1 << 30
+
+
+class SimAmbient:
+    """Time is the loop's, moved by what each machine's clock is off; chance is each process's own stream."""
+
+    def __init__(self, loop: SimLoop, start_wall_ms: int = 1_700_000_000_000) -> None:
+        self.loop = loop
+        self.start_wall_ns = start_wall_ms * 1_000_000
+        self.off_ms: dict[str, int] = {}
+        """Machine: what its wall clock is ahead."""
+        self.streams: dict[str, random.Random] = {}
+
+    def monotonic_ns(self) -> int:
+        return 10**12 + int(self.loop.now * 1e9)
+
+    def wall_ns(self) -> int:
+        process = CURRENT.get()
+        off_ms = self.off_ms.get(process.name.partition("#")[0], 0) if process is not None else 0
+        return self.start_wall_ns + int(self.loop.now * 1e9) + off_ms * 1_000_000
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._stream().randbytes(count)
+
+    def fraction(self) -> float:
+        return self._stream().random()
+
+    def _stream(self) -> random.Random:
+        process = CURRENT.get()
+        return self.streams[process.name if process is not None else ""]
+
+
+class Machine:
+    """What outlives the processes of one member: a disk, and what was copied to it before cuts."""
+
+    def __init__(self, name: str, disk: Disk) -> None:
+        self.name = name
+        self.disk = disk
+        self.salvaged: dict[tuple[int, int, int], bool] = {}
+        """(domain, log index, epoch) of every record that was copied: whether it was marked as acknowledged."""
+        self.off = False
+        """No power: nobody answers, not even with a refusal."""
+        self.on_event: Callable[[str, str], None] = lambda _kind, _text: None
+        """Told the kind and the text of every event of the manager."""
+        self.on_open: Callable[[], None] = lambda: None
+        """Told when a process has opened its domains, and nobody has asked them for anything yet."""
+
+
+class QuietEvents(EventLog):
+    """Events are shown and not written; the world is told too."""
+
+    def __init__(self, member: str, on_event: Callable[[str, str], None]) -> None:
+        super().__init__(NO_FILES, member)
+        self._on_event = on_event
+
+    def add(
+        self,
+        kind: PairEventKind | int,
+        text: str,
+        *,
+        domain: str = "",
+        epoch: int = 0,
+        role: int = 0,
+        facts: Mapping[str, str] | None = None,
+    ) -> int:
+        self._on_event(PairEventKind.Name(kind).removeprefix("PAIR_EVENT_KIND_"), text)
+        return super().add(kind, text, domain=domain, epoch=epoch, role=role, facts=facts)
+
+    def _load(self) -> None:
+        """Nothing is there."""
+
+    async def _write_pending(self) -> None:
+        """As it does, without a thread that would write nothing."""
+        self._wake.clear()
+        batch, self._pending = self._pending, []
+        self._show(batch)
+
+    def _write(self, batch: object) -> None:
+        """Nobody reads it after the process."""
+
+    def _sync(self) -> None:
+        """Nothing was written."""
+
+
+class SalvageNotes(SalvageFiles):
+    """The product's files, on the machine's disk; notes besides which records a cut takes away."""
+
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine.disk.files, pair="sim", member=machine.name)
+        self._machine = machine
+
+    def keep(self, store: Store, number: int, domain: str, salvage: Salvage) -> None:
+        super().keep(store, number, domain, salvage)
+        rows = store.scan(number, salvage.first, limit_records=100_000, limit_bytes=SCAN_BYTES)
+        for log_index, record in rows:
+            if log_index <= salvage.last:
+                name = (number, log_index, read_prefix(record).epoch)
+                self._machine.salvaged.setdefault(name, log_index <= salvage.acknowledged_up_to)
+
+
+class NoJournal(Journal):
+    """Classifier calls are not kept."""
+
+    def __init__(self) -> None:
+        super().__init__(NO_FILES)
+
+    async def write(self, *lines: dict[str, Any]) -> bool:  # noqa: ARG002  # as the file does
+        return True
+
+    def write_soon(self, *lines: dict[str, Any]) -> None:
+        """Nobody waits for it."""
+
+
+class SimPorts(Ports):
+    """Handlers behind simulated addresses."""
+
+    def __init__(self, config: ManagerConfig, network: Network, machine: str) -> None:
+        super().__init__(config)
+        self._network, self._machine = network, machine
+
+    async def open(self, served: Served) -> None:
+        clients = Server(self._network, self._machine)
+        clients.add_generic_rpc_handlers(served.handlers)
+        if served.peer is not None:
+            peers = Server(self._network, self._machine)
+            add_PeerServiceServicer_to_server(served.peer, peers)  # type: ignore[arg-type]  # in its shape
+            peers.listen(self.config.listen_peer)
+        clients.listen(self.config.listen_client)
+
+    async def tell_health(self, *, master: bool, readable: bool) -> None:
+        """Nobody asks."""
+
+    async def close(self) -> None:
+        for address in (self.config.listen_client, self.config.listen_peer):
+            self._network.listeners.pop(address, None)
+
+
+class SimOutside(Outside):
+    """One member's machine."""
+
+    def __init__(
+        self, network: Network, machine: Machine, process: Process, authority: Authority, judging: Judging
+    ) -> None:
+        self._network, self._machine, self._process, self._authority = network, machine, process, authority
+        self._judging = judging
+
+    def store(self, config: ManagerConfig) -> Store:
+        return self._machine.disk.open(config.pair, config.member)
+
+    def authority(self, config: ManagerConfig) -> Authority:  # noqa: ARG002  # given by the world
+        return self._authority
+
+    def events(self, config: ManagerConfig) -> EventLog:
+        self._machine.on_open()
+        return QuietEvents(config.member, self._machine.on_event)
+
+    def salvage(self, config: ManagerConfig) -> SalvageFiles:  # noqa: ARG002  # one a machine
+        return SalvageNotes(self._machine)
+
+    def journal(self, config: ManagerConfig) -> Journal:  # noqa: ARG002  # none
+        return NoJournal()
+
+    def classifier(self, config: ManagerConfig) -> Classifier:
+        return self._judging.classifier() if config.failover.classifier == NAME else super().classifier(config)
+
+    def ports(self, config: ManagerConfig) -> Ports:
+        return SimPorts(config, self._network, self._machine.name)
+
+    def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:  # noqa: ARG002  # one kind
+        return Channel(self._network, self._machine.name, address)  # type: ignore[return-value]  # in its shape
+
+    async def is_refused(self, address: str) -> bool:
+        """As far as packets get through."""
+        network, own = self._network, self._machine.name
+        target = network.machines[address]
+        there, back = network.direction(own, target), network.direction(target, own)
+        round_trip_s = there.delay_s() + back.delay_s()
+        if there.cut or back.cut or target in network.dark or round_trip_s > PROBE_TIMEOUT_S:
+            await asyncio.sleep(PROBE_TIMEOUT_S)
+            return False
+        await asyncio.sleep(round_trip_s)
+        return address not in network.listeners

@@ -1,0 +1,207 @@
+"""Counts which rows of the protocol's tables a run takes, and what else its cores do that has a name; changes nothing.
+
+The tables are asked by three functions of the product, which are wrapped while a run lasts: (state, event) of a
+handoff, (step, found) of a claim, and the row of the promotion table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from failover import handoff, promotion
+from failover.handoff import Action, Event, Row, State
+from replica import claiming
+from replica import handoff as driving
+from replica.effects import EnqueueDone, Failed, LeaseDone, QueueDone, Reply, SettleDone
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from chaos.sim.member import SimMember
+    from replica.domain import Domain
+    from replica.effects import Effect
+
+ABORTED = (Event.NACK, Event.LINK_LOST, Event.DEADLINE, Event.ROLE_LOST, Event.ABORT)
+
+NAMED = {
+    "handoff taken back after both had agreed": "the drain was broken off; nothing was ceded",
+    "handoff in doubt": "the ceded epoch was durable, and nobody knew whether it was taken",
+    "handoff crossed another": "a replica asked while its master offered",
+    "solo epoch": "a master served alone",
+    "unrecorded epoch": "a master served in an epoch that the register did not know yet",
+    "full transfer interrupted": "a transfer of everything ended before its end",
+    "delta transfer interrupted": "a transfer of what was missed ended before its end",
+    "held request released at takeover": "a replica that held a client's batch became master, and ordered it",
+    "parked call answered after a takeover": "a call that waited for a master found one where it waited",
+    "repetition answered at the master": "a batch or call was executed before, and got its first answer",
+    "repetition answered at the replica": "the same, at the member that is not master",
+    "sequence gap": "a batch did not follow what its producer had sent before",
+    "lease ended": "messages came back because their lease was over",
+    "volatile loss": "volatile messages were lost with the members that held them",
+    "volatile messages made persistent": "a change of a queue's persistence was answered, and messages were in it",
+    "messages saved on by the next master": "a member began to serve in the middle of such a change",
+    "records kept in salvage": "a member gave up records, and copied them first",
+    "sending refused for want of room": "a full disk refused an enqueue",
+    "too few copies: refused": "a producer that asks for two copies was refused, with nothing stored",
+    "stored, but on fewer copies than asked for": "the same, after it was stored",
+    "a request repeated after its answer, at either member": "an enqueue of a unary client",
+    "a Dequeue repeated after its answer, at either member": "a lease of a unary client",
+    "acknowledged after the lease had ended, and accepted": "nobody else had the message",
+    "settling refused: the lease was lost": "somebody else had it",
+    "a rejected message among the dead letters": "it was moved, whatever struck meanwhile",
+    "acknowledged twice": "the second one was confirmed too",
+    "acknowledged, then rejected": "the second one was refused",
+    "a queue deleted, and made again": "a name was used again",
+    "a group went on after a takeover": "two masters gave out messages of one group",
+    "a second message of one dedup id": "it was answered with the first one's index",
+    "messages moved by an administrator": "to another queue, or from the dead letters back",
+    "a request answered": "and its sender heard it",
+    "a request that nobody answered in time": "its queue gave it up",
+    "an answer refused: there is one": "somebody answered the same request a second time",
+    "a copy of an answer": "for the queue that its request had named",
+    "a delayed message delivered after a takeover": "by another master than the one that had ordered it",
+    "a message that was delivered too often": "it died, and was moved",
+    "a dead letter moved back": "to the queue that it came from",
+    "a request answered after a takeover": "by another master than the one that had ordered it",
+    "an oldest message dropped": "to make room for others",
+}
+"""Points that every campaign must meet, beside those of `chaos.sim.coverage`; clients tell of some themselves."""
+RARE = {
+    "claim replaced": "a claim was not there any more when its member wanted to commit it",
+    "claim given up for a master": "the peer turned out to be master before a claim was done",
+    "a move carried on by the next master": "its first records were another one's",
+    "a dead letter moved by the next master": "its message had died under the one before",
+    "slow peer left behind": "a master went on without a peer that was there and made no progress",
+}
+"""Points that three thousand seeds need not meet: counted, and asked for once a profile brings them about."""
+
+
+PROMOTIONS = {id(row): f"promotion {number}: {row.why.name}" for number, row in enumerate(promotion.TABLE)}
+"""By what a row is, not by what it says: comparing rows costs more than finding the one that fits."""
+
+
+@contextlib.contextmanager
+def watching(met: Callable[[str], None]) -> Iterator[None]:
+    """Tells of every row that is taken while this lasts."""
+    places = ((vars(claiming), "follow"), (vars(driving), "lookup"), (vars(promotion), "row_of"))
+    kept = follow, lookup, row_of = [module[name] for module, name in places]
+
+    def followed(step: Any, found: Any) -> Any:
+        met(f"claim {step.name}: {found.name}")
+        if (step.name, found.name) == ("COMMITTING", "REFUSED"):
+            met("claim replaced")
+        elif found.name == "SYNC" and not step.is_steady:
+            met("claim given up for a master")
+        return follow(step, found)
+
+    def looked_up(state: State, event: Event) -> Any:
+        row = lookup(state, event)
+        met(f"handoff {state.name}: {event.name}" + ("" if isinstance(row, Row) else " (ignored)"))
+        if isinstance(row, Row):
+            _on_handoff(met, state, event, row)
+        return row
+
+    def row_found(facts: Any) -> Any:
+        row = row_of(facts)
+        met(PROMOTIONS[id(row)])
+        return row
+
+    _put(places, (followed, looked_up, row_found))
+    try:
+        yield
+    finally:
+        _put(places, kept)
+
+
+def _put(places: Sequence[tuple[dict[str, Any], str]], functions: Sequence[Any]) -> None:
+    for (module, name), function in zip(places, functions, strict=True):
+        module[name] = function
+
+
+def _on_handoff(met: Callable[[str], None], state: State, event: Event, row: Row) -> None:
+    if state is State.DRAINING and event in ABORTED:
+        met("handoff taken back after both had agreed")
+    if Action.IN_DOUBT in row.actions:
+        met("handoff in doubt")
+    if event is Event.CROSSING or (state is State.PROPOSED and event is Event.REQUEST_BARRED):
+        met("handoff crossed another")
+
+
+def known() -> list[str]:
+    """Every row that there is, as `watching` names it."""
+    return [
+        *(f"handoff {state.name}: {event.name}" for state, event in handoff.TABLE),
+        *(f"claim {step.name}: {found.name}" for step, found in claiming_table()),
+        *PROMOTIONS.values(),
+    ]
+
+
+def claiming_table() -> Iterable[tuple[Any, Any]]:
+    """(step, found) of `failover.steps`, without those in which nothing is under way."""
+    from failover.steps import TABLE
+
+    return [(step, found) for step, found in TABLE if not step.is_steady]
+
+
+class Steps:
+    """What one world's cores have done so far."""
+
+    def __init__(self, met: Callable[[str], None]) -> None:
+        self._met = met
+        self._phase: dict[str, str] = {}
+        self._serving: dict[str, int] = {}
+        self._waiting: dict[str, tuple[int, int]] = {}
+        self._left_behind: set[tuple[str, int]] = set()
+
+    def on_step(self, member: SimMember, domain: Domain, effects: Iterable[Effect]) -> None:
+        """After one event at that member."""
+        name, met = member.name, self._met
+        phase, before = domain.source.phase.name, self._phase.get(name, "IDLE")
+        if phase != before:
+            self._phase[name] = phase
+            met(f"sync {before} > {phase}")
+            if before in ("FULL", "DELTA") and phase not in ("DELTA", "LIVE"):  # a full one ends as a delta
+                met(f"{before.lower()} transfer interrupted")
+        self._on_role(name, domain)
+        for effect in effects:
+            if isinstance(effect, Reply):
+                self._on_reply(domain, effect)
+
+    def _on_role(self, name: str, domain: Domain) -> None:
+        replication, holding, met = domain.replication, domain.holding, self._met
+        if not replication.serving:
+            self._serving.pop(name, None)
+            self._waiting[name] = len(holding.held), len(holding.parked)
+            return
+        epoch = domain.shared.state.epoch
+        if domain.shared.last_change.endswith("is too slow: going on without it") and (
+            (name, epoch) not in self._left_behind
+        ):
+            self._left_behind.add((name, epoch))
+            met("slow peer left behind")
+        if self._serving.get(name) == epoch:
+            return
+        self._serving[name] = epoch
+        held, parked = self._waiting.pop(name, (0, 0))
+        if held:
+            met("held request released at takeover")
+        if parked:
+            met("parked call answered after a takeover")
+        if domain.shared.peer not in replication.required:
+            met("solo epoch")
+        if replication.unrecorded:
+            met("unrecorded epoch")
+        if domain.shared.machine is not None and domain.shared.machine.saving_queues():
+            met("messages saved on by the next master")
+
+    def _on_reply(self, domain: Domain, reply: Reply) -> None:
+        result = reply.result
+        if isinstance(result, Failed):
+            self._met(f"refused {Reason.Name(result.reason).removeprefix('REASON_')}")
+            if result.reason == Reason.REASON_SEQUENCE_GAP:
+                self._met("sequence gap")
+        elif isinstance(result, (EnqueueDone, LeaseDone, SettleDone, QueueDone)) and result.duplicate:
+            where = "master" if domain.replication.serving else "replica"
+            self._met(f"repetition answered at the {where}")

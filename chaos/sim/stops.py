@@ -1,0 +1,33 @@
+"""The kind of fault that is none: a member is told to stop, does so in good order, and is started again."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from chaos.sim.faults import _member, _spread
+from chaos.sim.kinds import MEMBERS, Drawn, kind
+from chaos.sim.moments import KINDS
+
+if TYPE_CHECKING:
+    from chaos.sim.plan import Fault
+    from chaos.sim.world import World
+
+__all__ = ["KINDS"]  # with this one: whoever draws plans imports them from here
+
+
+@kind("stop")
+class Stop:
+    """SIGTERM, as a supervisor sends it: kill -9 for who is not done within its time, and a restart after a while."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {
+            "within_ms": _spread(stream, 4, 300, 8000),
+            "down_ms": _spread(stream, 0, 20, 300, 1500),
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        within_ms, down_ms = float(fault.args["within_ms"]), float(fault.args["down_ms"])
+        return _member(world, fault).stop(within_ms / 1000, down_ms / 1000)

@@ -1,0 +1,189 @@
+"""Tells from a whole log, read from a simulated disk, what the queues must have come to; it changes nothing.
+
+The state is made anew by the product's own machine. What a record says of indexes, leases and settlements is followed
+beside it, so that clients' words can be compared with what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from chaos.sim.invariants import NUMBER, STATE, Name, name_of_lease
+from replica.machine import Machine, lease_id_of
+from replica.machine.apply_groups import group_of
+from replica.state import decode_state
+from storage.records import split
+from tandemq.peer.v1 import record_pb2 as pb
+from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
+
+if TYPE_CHECKING:
+    from chaos.sim.books import Book
+    from chaos.sim.disk import Disk
+    from replica.machine.limits import Limits
+    from tandemq.v1.common_pb2 import IndexRange
+
+SETTLING = (queue_service_pb2.OUTCOME_ACK, queue_service_pb2.OUTCOME_REJECT)
+
+
+@dataclass(slots=True)
+class QueueStory:
+    """One queue, from its creation on."""
+
+    name: str
+    next_index: int = 1
+    first_leased: int = 0
+    """Highest index that was ever leased."""
+    leased: set[int] = field(default_factory=set)
+    ordered: bool = False
+    """Each group for itself: what waits behind another of its group may come late, and so may what is delayed, is moved
+    here, or has a lower priority.
+    """
+    settled: dict[int, Name] = field(default_factory=dict)
+    """Index: the record that settled it, or removed it at delivery."""
+
+
+@dataclass(slots=True)
+class Story:
+    """All of one domain."""
+
+    machine: Machine
+    queues: dict[int, QueueStory] = field(default_factory=dict)
+    names: set[Name] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    leases_ended: int = 0
+    volatile_losses: int = 0
+    leases: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Lease: the domain time at which it ends as its holder was told, and how long it lasts."""
+
+    def of(self, queue: str) -> QueueStory | None:
+        """The one that has that name now."""
+        queue_id = self.machine.queue_id(queue)
+        return None if queue_id is None else self.queues.get(queue_id)
+
+    def add(self, log_index: int, epoch: int, header: pb.RecordHeader) -> None:
+        """The next record."""
+        name = Name(epoch, log_index)
+        self.names.add(name)
+        self.machine.apply(log_index, epoch, header)
+        match header.WhichOneof("op"):
+            case "queue" if header.queue.action == pb.QUEUE_ACTION_CREATE:
+                ordered = header.queue.config.group_mode == queue_admin_service_pb2.GROUP_MODE_ORDERED
+                self.queues[header.queue.queue_id] = QueueStory(header.queue.name, ordered=ordered)
+            case "enqueue":
+                self._enqueue(header.enqueue, name)
+            case "lease":
+                self._lease(header.lease, name)
+                self._check_groups(header.lease.queue_id, name)
+                self.leases[lease_id_of(epoch, log_index)] = header.lease.expires_at_ms, header.lease.duration_ms
+            case "role":
+                self._restart_leases(header.time_ms)
+            case "expire":
+                self._end_leases(header.expire.lease_ids, header.time_ms, name)
+                self.leases_ended += len(header.expire.lease_ids)
+                self.volatile_losses += len(header.expire.volatile_lost)
+            case "settle":
+                story = self.queues[header.settle.queue_id]
+                self._extend(header.settle.effects)
+                for effect in header.settle.effects:
+                    if effect.outcome in SETTLING:
+                        self._settle(story, effect.ranges, name)
+
+    def _enqueue(self, op: pb.EnqueueOp, name: Name) -> None:
+        story, count = self.queues[op.queue_id], op.count - len(op.refusals) - len(op.duplicates)
+        if count and op.first_index != story.next_index:
+            self.problems.append(f"{name} begins at {op.first_index} of {story.name}, where {story.next_index} is next")
+        story.next_index += count
+        story.ordered = story.ordered or bool(op.deliver_at_ms or op.priorities or op.moved_from.queue_id)
+
+    def _lease(self, op: pb.LeaseOp, name: Name) -> None:
+        story = self.queues[op.queue_id]
+        for index in _indexes(op.ranges):
+            if index in story.settled:
+                self.problems.append(f"{name} leases {index} of {story.name}, settled by {story.settled[index]}")
+            if index not in story.leased and index < story.first_leased and not story.ordered:
+                text = f"{name} leases {index} of {story.name} for the first time, after {story.first_leased}"
+                self.problems.append(text)
+            story.leased.add(index)
+            story.first_leased = max(story.first_leased, index)
+        if op.immediate:
+            self._settle(story, op.ranges, name)
+
+    def _check_groups(self, queue_id: int, name: Name) -> None:
+        """Of each group one message is leased."""
+        queue = self.machine.queue(queue_id)
+        held: dict[int, int] = {}
+        for start, end in (run for lease in queue.leases.values() for run in lease.ranges) if queue.groups else ():
+            for part in queue.segments.parts(start, end):
+                for index in range(part.start, part.end) if part.extra.groups else ():
+                    group = group_of(part, index)
+                    if group and held.setdefault(group, index) != index:
+                        self.problems.append(
+                            f"{name}: {held[group]} and {index} of one group of {queue.name} are leased"
+                        )
+
+    def check_places(self) -> None:
+        """Each message is in one place: ready, blocked, delayed, dying, or in one lease."""
+        for queue in (self.machine.queue(each) for each in self.queues if self.machine.has_queue(each)):
+            levels = [*queue.ready, *(queue.groups.blocked if queue.groups else ())]
+            runs = [run for level in levels for run in level]
+            runs += [run for lease in queue.leases.values() for run in lease.ranges]
+            runs += [(start, end) for spans in (queue.delayed, queue.dying) for start, end, _ in spans]
+            count = sum(end - start for start, end in runs)
+            if count != queue.length or any(end > start for (_, end), (start, _) in pairwise(sorted(runs))):
+                self.problems.append(f"{queue.name} holds {queue.length} messages, and has {count} in some place")
+
+    def _extend(self, effects: Iterable[pb.SettleEffect]) -> None:
+        for effect in effects:
+            if effect.outcome == queue_service_pb2.OUTCOME_EXTEND:
+                self.leases[effect.lease_id] = effect.expires_at_ms, effect.duration_ms
+
+    def _restart_leases(self, time_ms: int) -> None:
+        """A failover restarts every lease in full."""
+        self.leases = {each: (time_ms + duration_ms, duration_ms) for each, (_, duration_ms) in self.leases.items()}
+
+    def _end_leases(self, lease_ids: Iterable[int], time_ms: int, name: Name) -> None:
+        for lease_id in lease_ids:
+            end_ms, _ = self.leases.pop(lease_id, (0, 0))
+            if time_ms <= end_ms:  # it may have begun within a millisecond, and ends after the last one
+                early = f"{name} ends the lease of {name_of_lease(lease_id)} {end_ms + 1 - time_ms} ms too early"
+                self.problems.append(early)
+
+    def _settle(self, story: QueueStory, ranges: Iterable[IndexRange], name: Name) -> None:
+        for index in _indexes(ranges):
+            known = story.settled.setdefault(index, name)
+            if known != name:
+                self.problems.append(f"{name} settles {index} of {story.name}, as {known} did")
+
+
+def read(disk: Disk, members: list[str], limits: Limits) -> Story | None:
+    """What is on that disk; None when the beginning of the log is not there any more."""
+    stored = disk.meta(STATE)
+    state = decode_state(stored) if stored is not None else None
+    if state is None or state.base_index or state.kept_from > 1:
+        return None
+    story = Story(Machine(NUMBER, members, limits))
+    log_index = 1
+    while (record := disk.record(NUMBER, log_index)) is not None:
+        prefix, header, _ = split(record)
+        story.add(log_index, prefix.epoch, pb.RecordHeader.FromString(bytes(header)))
+        log_index += 1
+    story.check_places()
+    return story
+
+
+def delivered_after_settled(story: Story, book: Book) -> Iterator[str]:
+    """A lease that was made when its message had been settled, in the eyes of whoever made it."""
+    found = story.of(book.name)
+    for lease in book.leases if found is not None else ():
+        settled = found.settled.get(lease.index) if found is not None else None
+        made = name_of_lease(lease.lease_id)
+        if settled is not None and made.log_index > settled.log_index and made.epoch >= settled.epoch:
+            yield f"index {lease.index} was delivered by {made}, and had been settled by {settled}"
+
+
+def _indexes(ranges: Iterable[IndexRange]) -> Iterator[int]:
+    for part in ranges:
+        yield from range(part.first, part.first + part.count)

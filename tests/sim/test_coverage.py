@@ -1,0 +1,79 @@
+"""What a run meets is counted: pairs of role and message, and the points that every campaign must meet."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos.sim.coverage import MEANINGS, POINTS, Coverage, Got
+from chaos.sim.kernel import run
+from chaos.sim.rows import NAMED, known
+from failover import promotion
+from replica import claiming
+from replica import handoff as driving
+from tests.sim.stories import REAL
+
+
+class Met:
+    """Stands where a world would."""
+
+    def __init__(self) -> None:
+        self.points: list[str] = []
+
+    def sometimes(self, point: str) -> None:
+        self.points.append(point)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "points"),
+    [
+        (
+            "ROLE",
+            "b is MASTER now: the peer is lost and this member holds everything that was acknowledged",
+            ["takeover"],
+        ),
+        ("AUTHORITY", "register: claim of epoch 3 by a, in sync {a}: refused (it has changed)", ["claim refused"]),
+        ("AUTHORITY", "register: claim of epoch 3 by a, in sync {a}: done", []),
+        ("LINK", "b is MASTER now: the peer is lost and this member holds everything", []),
+        ("OPERATOR", "anything", []),
+    ],
+)
+def test_an_event_meets_the_points_of_its_kind(kind: str, text: str, points: list[str]) -> None:
+    met = Met()
+    Coverage(met).on_event(kind, text)
+    assert met.points == points
+
+
+@pytest.mark.slow
+def test_a_run_meets_pairs_and_points() -> None:
+    coverage = run(REAL).coverage
+    assert {"full transfer", "takeover", "restart as master", "delta transfer"} & coverage.keys()
+    assert coverage["MASTER < Data op_ack"] > 3
+    assert coverage["REPLICA < Data op"] > 3
+    assert "call at a replica" not in coverage or coverage["call at a replica"] == coverage["REPLICA < Produce open"]
+
+
+def test_every_point_says_what_it_means_and_none_is_named_like_a_pair() -> None:
+    pairs = {point.pair for point in POINTS.values() if isinstance(point, Got)}
+    assert not pairs & POINTS.keys()
+    assert all(MEANINGS.values())
+    assert MEANINGS.keys() == POINTS.keys() | NAMED.keys()
+    assert not POINTS.keys() & NAMED.keys()
+
+
+def test_the_rows_of_every_table_are_named_once() -> None:
+    names = known()
+    assert len(names) == len(set(names))
+    assert "handoff DRAINING: DRAINED" in names
+    assert "claim COMMITTING: REFUSED" in names
+    assert any(name.endswith("YOUNG_CLAIM") for name in names)
+
+
+@pytest.mark.slow
+def test_a_run_tells_which_rows_it_took_and_leaves_the_product_as_it_was() -> None:
+    places = ((vars(claiming), "follow"), (vars(driving), "lookup"), (vars(promotion), "row_of"))
+    before = [module[name] for module, name in places]
+    coverage = run(REAL).coverage
+    assert coverage["claim CLAIMING: DONE"] >= 1
+    assert coverage["sync IDLE > COMPARE"] + coverage.get("sync IDLE > FULL", 0) >= 1
+    assert any(name.startswith("promotion ") for name in coverage)
+    assert [module[name] for module, name in places] == before

@@ -1,0 +1,52 @@
+"""A plan is all that a run hangs on: equal plans give equal traces, in any process, whatever its hash seed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from chaos.sim.kernel import run, tell
+from chaos.sim.profiles import PROFILES, draw
+
+SEEDS = range(1, 3)
+SCRIPT = """
+import json, sys
+from chaos.sim.kernel import run
+from chaos.sim.profiles import PROFILES, draw
+seeds = range(int(sys.argv[1]), int(sys.argv[2]))
+print(json.dumps([[run(draw(name, seed)).trace_hash for name in PROFILES] for seed in seeds]))
+"""
+
+
+def hashes(hash_seed: str) -> list[list[str]]:
+    """Of the same runs in a new process."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(SEEDS.start), str(SEEDS.stop)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.process
+@pytest.mark.timeout(240)  # fifty-four runs in three processes: seconds, unless others want the machine too
+def test_the_hash_seed_of_a_process_changes_no_trace() -> None:
+    here = [[run(draw(name, seed)).trace_hash for name in PROFILES] for seed in SEEDS]
+    assert hashes("1") == hashes("31337") == here
+    assert len({each for row in here for each in row}) == len(SEEDS) * len(PROFILES), "equal for all is equal for none"
+
+
+@pytest.mark.slow
+def test_runs_do_not_feel_what_ran_before_nor_that_somebody_looks() -> None:
+    first, second = draw("swarm", 3), draw("fence", 4)
+    alone = run(first).trace_hash
+    run(second)
+    assert run(first).trace_hash == alone
+    assert tell(first).trace_hash == alone

@@ -1,0 +1,84 @@
+"""Packets are told in words; a story of a real run names calls, frames, roles and the register, and can be drawn."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+
+from chaos.sim.kernel import run, tell
+from chaos.sim.picture import picture
+from chaos.sim.profiles import draw
+from chaos.sim.telling import told, told_register
+from chaos.sim.wire import Ending, Packet
+from failover.register import Register, RegisterState
+from storage.records import ZERO_DIGEST, build_head
+from tandemq.peer.v1 import peer_service_pb2 as peer
+from tandemq.v1 import queue_service_pb2 as queue
+from tests.sim.stories import REAL
+
+DATA, PRODUCE, ENQUEUE = "/tandemq.peer.v1.PeerService/Data", "/tandemq.v1.QueueService/Produce", "/x.Y/Unknown"
+
+
+def message(frame: peer.PeerFrame | queue.ProduceRequest) -> Packet:
+    return Packet("message", 1, frame.SerializeToString())
+
+
+def test_a_frame_is_told_by_its_kind_and_its_small_fields() -> None:
+    frame = peer.PeerFrame(domain=7, epoch=3, op_ack=peer.OpAck(durable_index=12, applied_index=9))
+    assert told(message(frame), DATA, is_request=True) == "Data op_ack durable_index 12 applied_index 9 epoch 3"
+
+
+def test_payloads_are_told_when_they_can_be_read() -> None:
+    batch = queue.EnqueueBatch(queue="q", first_sequence=4)
+    batch.messages.payloads.extend([b"0:1", b"\xff\xff", b"0:2", b"0:3", b"0:4"])
+    text = told(message(queue.ProduceRequest(batch=batch)), PRODUCE, is_request=True)
+    assert text == "Produce batch queue q first_sequence 4 messages(payloads(0:1, 0:2, 0:3, and 1 more))"
+
+
+@pytest.mark.parametrize(
+    ("packet", "path", "text"),
+    [
+        (Packet("open", 1, path=DATA), DATA, ""),
+        (Packet("half_close", 1), DATA, ""),
+        (Packet("cancel", 1), DATA, "Data cancelled"),
+        (Packet("cancel", 1), "/tandemq.v1.QueueService/Enqueue", ""),
+        (Packet("end", 1, Ending(grpc.StatusCode.OK, "")), DATA, ""),
+        (Packet("end", 1, Ending(grpc.StatusCode.UNAVAILABLE, "gone")), DATA, "Data UNAVAILABLE gone"),
+        (Packet("message", 1, b"\xff\xff"), DATA, "Data 2 bytes that nobody can read"),
+        (Packet("message", 1, b"abc"), ENQUEUE, "Unknown 3 bytes that nobody can read"),
+    ],
+)
+def test_what_goes_without_saying_is_left_out(packet: Packet, path: str, text: str) -> None:
+    assert told(packet, path, is_request=True) == text
+
+
+def test_the_register_is_told_in_order() -> None:
+    sets = frozenset({"b", "a"}), frozenset({"a"})
+    register = Register(4, 2, "a", *sets, RegisterState.CLAIMED, b"nonce")
+    assert told_register(register) == "version 4: CLAIMED epoch 2 of a, in sync a, b (committed a)"
+
+
+@pytest.mark.slow
+def test_a_whole_story_is_told_and_drawn() -> None:
+    outcome = tell(REAL)
+    assert outcome.violations == []
+    text = {(event.who, event.what, event.to): event.text for event in outcome.trace}
+    assert {("p0", "sent", "a"), ("a", "arrived", "b"), ("a", "lost", "b")} <= text.keys()
+    roles = [event.text for event in outcome.trace if event.what == "role" and event.who == "b"]
+    assert roles[-1].startswith("MASTER") or "REPLICA" in roles[-1]
+    assert any(event.text == "DOWN" for event in outcome.trace if event.who == "a")
+    assert any("COMMITTED" in event.text for event in outcome.trace if event.who == "register")
+    drawn = picture(outcome)
+    assert "DOWN" in drawn
+    assert "a&gt;b cut for_ms 1500" in drawn
+
+
+def test_a_record_whose_body_comes_behind_is_told_and_changes_nothing() -> None:
+    """What fails while it tells would end the connection that it tells of."""
+    head, _ = build_head(
+        flags=0, domain=7, epoch=3, log_index=4, header=b"h", body=b"body", previous_digest=ZERO_DIGEST
+    )
+    frame = peer.PeerFrame(op=peer.Op(entries=[peer.OpEntry(record=head)]))
+    assert told(message(frame), DATA, is_request=True) == "Data op entries(record that cannot be read)"
+    plan = draw("restart", 41)
+    assert tell(plan).trace_hash == run(plan).trace_hash
