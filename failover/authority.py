@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -207,9 +207,11 @@ class WitnessAuthority:
 class MemoryRegisters:
     """What a witness keeps, without disk or network: shared by the MemoryAuthority of each member."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_nonce: Callable[[], bytes] = lambda: os.urandom(16)) -> None:
         self._registers: dict[str, Register] = {}
-        self.watches: set[asyncio.Event] = set()
+        self._new_nonce = new_nonce
+        self.watches: dict[asyncio.Event, None] = {}
+        """In the order in which they began: a set of events would wake them in another order in each process."""
 
     def get(self, domain: str) -> Register:
         """The register now."""
@@ -234,7 +236,7 @@ class MemoryRegisters:
         started = frozenset(name.removeprefix(STARTS) for name in self._registers if name.startswith(STARTS))
         if (why := check_force(current, expected_version, epoch, holder, reason, started)) is not None:
             return CasRefused(current, why)
-        desired = forced(current, epoch=epoch, holder=holder, nonce=os.urandom(16))
+        desired = forced(current, epoch=epoch, holder=holder, nonce=self._new_nonce())
         self._registers[domain] = desired
         self.wake()
         return CasDone(desired)
@@ -308,7 +310,7 @@ class MemoryAuthority:
     async def watch(self, domain: str) -> AsyncIterator[Register]:
         """See Authority."""
         changed = asyncio.Event()
-        self.registers.watches.add(changed)
+        self.registers.watches[changed] = None
         seen: tuple[int, Register] | None = None
         try:
             while True:
@@ -320,7 +322,7 @@ class MemoryAuthority:
                     seen = current
                     yield current[1]
         finally:
-            self.registers.watches.discard(changed)
+            self.registers.watches.pop(changed, None)
 
     async def close(self) -> None:
         """See Authority."""

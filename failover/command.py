@@ -98,7 +98,7 @@ def answer_of(event: Event, ran: Ran, by: str, duration_ms: int) -> Answer:
     try:
         told = msgspec.json.decode(line, type=AnswerJson)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        return none(f"its stdout is no answer: {error}")
+        return none(f"its stdout is no answer: {tidy(str(error))}")
     if told.event_id != event.event_id:
         return none(f"it answers event {tidy(told.event_id)!r}, asked was {event.event_id!r}")
     if told.verdict is not None and told.verdict not in (verdict.name, verdict.value):

@@ -11,8 +11,8 @@ wrong light costs a claim that the register judges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 SUSPECT_MS = 600  # three heartbeats of 200 ms (ruling 9)
 LOST_MS = 1_500
@@ -28,8 +28,7 @@ class Light(Enum):
     RED = 3  # lost: a verdict may be asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """Answer to one tick. `paused` comes first: stop output until the peer or the register has confirmed the epoch."""
 
     light: Light
@@ -87,15 +86,16 @@ class Detector:
     def on_tick(self, now_ms: int) -> Reading:
         """The light now. A pause is reported once, by the first tick after it, which is never green and never red."""
         self._advance(now_ms)
-        paused = self.is_late(now_ms)
         gap_ms = 0 if self._tick_ms is None else now_ms - self._tick_ms
+        paused = gap_ms > self.pause_ms
         self._tick_ms = now_ms
         if paused:
             # What was read since we woke may have lain in a buffer for as long as we slept: no sign of life either.
             self._heard_ms, self._heard_us_ms = now_ms - self.suspect_ms, None
             self._refused = False
             return Reading(Light.YELLOW, paused=True, silent_ms=self.suspect_ms)
-        self._forgive(now_ms, max(0, gap_ms - self.suspect_ms))
+        if gap_ms > self.suspect_ms:
+            self._forgive(now_ms, gap_ms - self.suspect_ms)
         silent_ms = self._silent_ms(now_ms)
         if self._refused or silent_ms >= self.lost_ms:
             return Reading(Light.RED, paused=False, silent_ms=silent_ms)

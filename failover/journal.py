@@ -24,6 +24,7 @@ from typing import Any
 
 from failover.classifier import Answer, Event, Evidence, Outcome, Verdict
 from failover.event_json import BadEventError, document, from_document
+from storage.directory import sync_directory
 
 FILE_NAME = "classifier.jsonl"
 FORMAT = 1
@@ -114,6 +115,8 @@ class Journal:
                 if os.write(fd, data) < len(data):
                     raise OSError(None, "the disk took a part of the line")
                 os.fsync(fd)
+                if not size:
+                    sync_directory(self.path.parent)  # a file's own sync does not keep its name
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(fd, size)

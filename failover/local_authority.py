@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
+from google.protobuf.message import DecodeError
+
 from failover.authority import CasDone, CasOutcome, CasRefused, CasUnknown
 from failover.register import Register, RegisterState, check_form, check_set
 from failover.wire import BadRegisterError, from_message, to_message
@@ -77,7 +79,10 @@ class LocalAuthority:
         In force at once: should this process end before it is durable, it is as if the peer had not been heard.
         Raises BadRegisterError.
         """
-        register = from_message(pb.Register.FromString(told))
+        try:
+            register = from_message(pb.Register.FromString(told))
+        except DecodeError as error:
+            raise BadRegisterError(str(error)) from None
         if (why := check_form(register)) is not None:
             raise BadRegisterError(why)
         current = self.now(domain)

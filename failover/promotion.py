@@ -16,13 +16,15 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from failover.marks import DataMark
-from failover.register import Register
+from failover.register import EPOCH_LAST, Register
 
 REPLICA_BIAS_MS = 300  # the old master's head start (ruling 9); above one register call on a healthy network
 YOUNG_CLAIM_MS = 1_000  # P8: a claim of the other member is left alone for as long as a claimant needs to commit it
 RETRY_MS, RETRY_MS_MAX = 200, 3_200
 UNRECORDED_STEP = 1_024
-"""Epochs fit 24 bits of a lease id: thousands of unrecorded ones, each followed by a thousand ordinary ones."""
+"""Epochs fit 23 bits of a lease id: thousands of unrecorded ones, each followed by a thousand ordinary ones."""
+EPOCHS_FEW = 1 << 17
+"""With fewer left each new epoch is an event of its own: months to move to a new pair in."""
 assert REPLICA_BIAS_MS < YOUNG_CLAIM_MS
 
 
@@ -139,7 +141,6 @@ TABLE: tuple[Row, ...] = (
     Row({"peer": "here", "eligible": "peer"}, Then.WAIT, Why.ONLY_PEER_ELIGIBLE),
     Row({"peer": "here", "eligible": "none"}, Then.WAIT, Why.NONE_ELIGIBLE),
     # Alone.
-    Row({"eligible": "peer"}, Then.WAIT, Why.NOT_ELIGIBLE),
     Row({"eligible": "none"}, Then.WAIT, Why.NOT_ELIGIBLE),
     Row({"lost": "no"}, Then.WAIT, Why.NOT_LOST_YET),
     Row({"verdict": "wait"}, Then.WAIT, Why.NO_VERDICT),
@@ -166,8 +167,8 @@ def words_of(facts: Facts) -> dict[str, str]:
 
 def row_of(facts: Facts) -> Row:
     """The first row that fits. Total: the last one always does."""
-    words = words_of(facts)
-    return next(row for row in TABLE if all(words[name] == word for name, word in row.when.items()))
+    words = words_of(facts).items()
+    return next(row for row in TABLE if row.when.items() <= words)
 
 
 def decide(facts: Facts) -> Decision:
@@ -187,12 +188,31 @@ def next_epoch(register: Register | None, own_epoch: int, promised_epoch: int, p
 
 
 def unrecorded_epoch(above: int, member: str, peer: str) -> int:
-    """A number for an epoch that one member begins alone without the register, `above` being next_epoch.
+    """A number for an epoch that one member begins alone without the register, or in one that has lost its records;
+    `above` being next_epoch.
 
     The other member may be beginning one too, or have begun some in the register since they last met: the number is far
     ahead, and differs by member, so that two histories never give one name to two operations.
     """
     return (above // UNRECORDED_STEP + 1) * UNRECORDED_STEP + (1 if member < peer else 2)
+
+
+def told_spent(epoch: int) -> str:
+    """Why that epoch cannot be, in an operator's words; empty: it can. Wrapped round it would be an old one (P4)."""
+    if epoch <= EPOCH_LAST:
+        return ""
+    return (
+        f"no epoch is left: {epoch} would be next, and {EPOCH_LAST} is the last one. Nothing is lost, but the master "
+        "changes no more: move the queues to a new pair (docs/OPERATIONS.md, The last epoch)"
+    )
+
+
+def told_few(epoch: int) -> str:
+    """That the end comes near, once it does; else empty."""
+    left = EPOCH_LAST - epoch
+    if left >= EPOCHS_FEW:
+        return ""
+    return f"{left} epochs are left: move the queues to a new pair in time (docs/OPERATIONS.md, The last epoch)"
 
 
 def claim_delay_ms(role_is_master: bool, link_reset_and_refused: bool, bias_ms: int = REPLICA_BIAS_MS) -> int:

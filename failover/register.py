@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 EPOCH_MAX = 2**63 - 1  # leaves room in every signed 64-bit language that reads it
+EPOCH_LAST = 2**23 - 1
+"""Beyond it nobody claims: a lease id is the epoch above 40 bits of log index, and must fit a signed 64-bit number."""
 NONCE_BYTES_MAX = 64
 STARTS = "start/"  # + member: the domain whose epoch counts the starts of that member
 MEMBER_COUNT_MAX = 2  # a pair; more members would be another protocol (DESIGN.md decision 11)
@@ -121,8 +123,8 @@ def check_force(
     """
     if current.version != expected_version:
         return f"the register is at version {current.version}, the operator has seen {expected_version}"
-    if not current.epoch < epoch <= EPOCH_MAX:
-        return f"epoch {epoch} does not lie in {current.epoch + 1}..{EPOCH_MAX}"
+    if not current.epoch < epoch <= EPOCH_LAST:
+        return f"epoch {epoch} does not lie in {current.epoch + 1}..{EPOCH_LAST}"
     if not holder:
         return "no holder is named"
     known = (started | current.in_sync_set | current.committed_set | {current.holder}) - {""}

@@ -25,6 +25,7 @@ import lmdb
 
 from failover.register import STARTS, Register, check_force, check_set, forced
 from failover.wire import BadRegisterError, from_message, to_message
+from storage.directory import make_directory, make_whole, sync_directory
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
 FORMAT = 1
@@ -62,16 +63,19 @@ class WitnessStore:
         self, data_dir: Path, *, register_count_max: int = REGISTER_COUNT_MAX, map_bytes: int = MAP_BYTES
     ) -> None:
         self._broken: str | None = None
-        data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(data_dir)
         with ExitStack() as opened:
             opened.callback(os.close, _lock(data_dir))
-            # lib_version=0: the format of new files is ours to choose, not an environment variable's. sync and metasync
-            # stay on: anything less may lose the last commit, and the last commit is what was promised.
-            self._env = lmdb.open(
-                os.fspath(data_dir / "registers"), map_size=map_bytes, max_dbs=3, mode=0o600, lib_version=0
-            )
+            registers = data_dir / "registers"
+            make_directory(registers)
+            make_whole(registers, "data.mdb", lambda making: _make_environment(making, map_bytes))
+            self._env = _open_environment(registers, map_bytes)
             opened.callback(self._env.close)
             self._registers = self._load()
+            # LMDB syncs what is in its file, never the file's name: without this a power loss may leave a witness that
+            # has answered and knows nothing. Each time: the process that made the files may have died before it did.
+            sync_directory(registers)
+            sync_directory(data_dir)
             self.register_count_max = register_count_max
             self._opened = opened.pop_all()
 
@@ -181,6 +185,20 @@ class WitnessStore:
                 raise StoreDamagedError(f"the witness's data has format {found.decode()}, this program reads {FORMAT}")
             with txn.cursor(self._registers_db) as cursor:
                 return {bytes(key): _register(bytes(key), bytes(value)) for key, value in cursor}
+
+
+def _open_environment(directory: Path, map_bytes: int) -> lmdb.Environment:
+    # lib_version=0: the format of new files is ours to choose, not an environment variable's. sync and metasync stay
+    # on: anything less may lose the last commit, and the last commit is what was promised.
+    return lmdb.open(os.fspath(directory), map_size=map_bytes, max_dbs=3, mode=0o600, lib_version=0)
+
+
+def _make_environment(directory: Path, map_bytes: int) -> None:
+    """A new one that says its format."""
+    with _open_environment(directory, map_bytes) as env:
+        meta_db = env.open_db(b"meta")
+        with env.begin(write=True) as txn:
+            txn.put(b"format", str(FORMAT).encode(), db=meta_db)
 
 
 def _key(pair: str, domain: str) -> bytes:

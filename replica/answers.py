@@ -10,9 +10,9 @@ from google.protobuf.duration_pb2 import Duration
 
 from replica.effects import Failed, Moved
 from tandemq.errors import DETAILS_KEY, status_details, status_for
-from tandemq.v1.common_pb2 import Error, Level, Reason, ResponseHeader
+from tandemq.v1.common_pb2 import LEVEL_LOCAL, LEVEL_PAIR_RECV, LEVEL_PAIR_SYNC, Error, Level, Reason, ResponseHeader
 from tandemq.v1.common_pb2 import Warning as WarningKind
-from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryError
+from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
 
 if TYPE_CHECKING:
     from replica.domain import Domain
@@ -20,9 +20,17 @@ if TYPE_CHECKING:
     from replica.members import Members
 
 _TEXT = {
-    Reason.REASON_MESSAGE_TOO_LARGE: "the message is larger than the queue's max_message_bytes",
-    Reason.REASON_QUEUE_FULL: "the queue is at its max_length or max_bytes; consume, or raise the limit",
+    Reason.REASON_MESSAGE_TOO_LARGE: "a message is larger than max_message_bytes of queue {}; send less, or raise it",
+    Reason.REASON_QUEUE_FULL: "queue {} is at its max_length or max_bytes; consume, or raise the limit",
 }
+
+# A refusal names what the caller sent, and that may have any length. A status travels in headers, of which clients take
+# 8 KiB by default: in them each byte of the text may become three, and all of it comes again in the details, where
+# three bytes become four. 3 x 1,024 + 4/3 x (1,024 + 6 x (32 + 160) + what frames them) stays below.
+TEXT_BYTES_MAX = 1_024
+METADATA_MAX = 6
+NAME_BYTES_MAX, VALUE_BYTES_MAX = 32, 160
+UTF8_BYTES_MAX = 4  # of one character
 
 
 class FutureWaiter:
@@ -45,13 +53,26 @@ class FutureWaiter:
 
 
 def failure(failed: Failed) -> Error:
-    """A refusal as it stands in frames and batch results."""
-    error = Error(reason=failed.reason, message=failed.message, metadata=failed.metadata)
+    """A refusal as it stands in frames, batch results and statuses: short enough for all of them."""
+    error = Error(reason=failed.reason, message=_cut(failed.message, TEXT_BYTES_MAX))
+    for name, value in list(failed.metadata.items())[:METADATA_MAX]:
+        error.metadata[_cut(name, NAME_BYTES_MAX)] = _cut(value, VALUE_BYTES_MAX)
     if failed.retry_after_ms is not None:
         error.retry_after.CopyFrom(
             Duration(nanos=failed.retry_after_ms % 1000 * 1_000_000, seconds=failed.retry_after_ms // 1000)
         )
     return error
+
+
+def _cut(text: str, bytes_max: int) -> str:
+    """At most so many bytes, and where something is left out, how long it was."""
+    if len(text) <= bytes_max // UTF8_BYTES_MAX:
+        return text
+    data = text.encode(errors="replace")
+    if len(data) <= bytes_max:
+        return text
+    told = f"... ({len(data)} bytes)"
+    return data[: bytes_max - len(told)].decode(errors="ignore") + told
 
 
 def refusal(reason: Reason, message: str, metadata: dict[str, str] | None = None) -> Failed:
@@ -67,15 +88,15 @@ async def abort(context: grpc.aio.ServicerContext, failed: Failed | Moved) -> No
     # UNAVAILABLE with our ErrorInfo means "not applied" (rulings.md 11): what was stored after all is ABORTED.
     stored = failed.metadata.get("outcome") == "stored"
     status = grpc.StatusCode.ABORTED if stored else status_for(failed.reason)
-    await context.abort(status, failed.message, ((DETAILS_KEY, status_details(error)),))
+    await context.abort(status, error.message, ((DETAILS_KEY, status_details(error)),))
     raise AssertionError("abort raises")
 
 
 def level_of(copies: int, *, volatile: bool) -> Level:
     """Where an operation is, from the number of members that hold it."""
     if copies < 2:
-        return Level.LEVEL_LOCAL
-    return Level.LEVEL_PAIR_RECV if volatile else Level.LEVEL_PAIR_SYNC
+        return LEVEL_LOCAL
+    return LEVEL_PAIR_RECV if volatile else LEVEL_PAIR_SYNC
 
 
 def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> ResponseHeader:
@@ -94,10 +115,10 @@ def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> Re
     )
 
 
-def entry_error(reason: int) -> Error:
+def entry_error(reason: int, queue: str) -> Error:
     """The refusal of one entry of a batch."""
-    text = _TEXT.get(reason, "the entry was refused")  # type: ignore[call-overload]  # enum number
-    return Error(reason=reason, message=text)  # type: ignore[arg-type]  # enum number
+    text = _TEXT.get(reason, "the entry was refused by queue {}")  # type: ignore[call-overload]  # enum number
+    return Error(reason=reason, message=text.format(queue))  # type: ignore[arg-type]  # enum number
 
 
 def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
@@ -112,6 +133,8 @@ def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
         copies=done.copies,
         level=level_of(done.copies, volatile=done.volatile),
         duplicate=done.duplicate,
-        errors=[EntryError(ordinal=ordinal, error=entry_error(reason)) for ordinal, reason in done.refusals],
+        errors=[EntryError(ordinal=ordinal, error=entry_error(reason, queue)) for ordinal, reason in done.refusals],
+        duplicates=[EntryDuplicate(ordinal=ordinal, index=index) for ordinal, index in done.doubles],
         warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
+        handle_prefix=done.handles,
     )

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from replica.machine.columns import DURATION_MS_MAX, TIMESTAMP_MS_MAX
 from storage.records import FLAG_VOLATILE_BODY, split
 from tandemq.peer.v1.record_pb2 import RecordHeader
 from tandemq.v1.message_pb2 import DeliveredMessage, Message, MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Protocol
+
+    class Rows(Protocol):
+        """A field of messages."""
+
+        def add(self) -> DeliveredMessage: ...
 
     from replica.machine import SegmentSlice
     from replica.shared import Shared
@@ -22,6 +29,8 @@ if TYPE_CHECKING:
     from tandemq.v1.queue_service_pb2 import Deliveries
 
 PERSISTENT = 2
+PAGE_BYTES = 1 << 20
+"""Of one page of a browse: clients in other languages take 4 MiB by themselves."""
 
 
 class Stored(NamedTuple):
@@ -49,7 +58,14 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
             return None
         body = found
     op = header.enqueue
-    return Stored(prefix.epoch, header.time_ms, op.count, op.count - len(op.refusals), body)
+    return Stored(prefix.epoch, header.time_ms, op.count, op.count - len(op.refusals) - len(op.duplicates), body)
+
+
+def read_answer(store: Store, shared: Shared, log_index: int) -> Message | None:
+    """The answer that a record holds; None: it is gone."""
+    entry = shared.log.get(log_index)
+    record = entry.record if entry is not None else store.read(shared.domain, log_index)
+    return Message.FromString(bytes(split(record)[2])) if record is not None else None
 
 
 def message_id(domain: int, epoch: int, log_index: int, ordinal: int) -> bytes:
@@ -86,32 +102,63 @@ def fill_segments(store: Store, shared: Shared, slices: Sequence[SegmentSlice], 
     return size
 
 
-def rows(
-    store: Store, shared: Shared, queue: str, lease_id: int, slices: Sequence[SegmentSlice], *, browsing: bool = False
-) -> list[DeliveredMessage]:
-    """One message each, for every language."""
+def fill_rows(
+    store: Store, shared: Shared, queue: str, lease_id: int, slices: Sequence[SegmentSlice], into: Rows
+) -> Iterator[int]:
+    """One message each, for every language, filled in place; tells the properties of each. What is leased waits: others
+    may be served between two of them.
+    """
+    for row in _rows(store, shared, queue, lease_id, slices, 1, into.add):
+        yield len(row.message.properties)
+
+
+def page(
+    store: Store, shared: Shared, queue: str, slices: Sequence[SegmentSlice], following: int
+) -> tuple[list[DeliveredMessage], int]:
+    """What is looked at and not delivered, as far as PAGE_BYTES go, one message whatever its size; and the index of the
+    next page: `following`, if all of them are in this one.
+    """
     out: list[DeliveredMessage] = []
+    size = 0
+    for row in _rows(store, shared, queue, 0, slices, 0, DeliveredMessage):
+        size += row.ByteSize()
+        if out and size > PAGE_BYTES:
+            return out, row.index
+        out.append(row)
+    return out, following
+
+
+def _rows(
+    store: Store,
+    shared: Shared,
+    queue: str,
+    lease_id: int,
+    slices: Sequence[SegmentSlice],
+    delivery_count: int,
+    add: Callable[[], DeliveredMessage],
+) -> Iterator[DeliveredMessage]:
+    """`delivery_count`: of a slice that tells none. Neighbouring slices of one record read it once."""
+    stored, batch, at = None, MessageBatch(), 0
+    time = Timestamp()
     for part in slices:
-        stored = read_stored(store, shared, part.log_index)
+        if part.log_index != at:
+            stored, at = read_stored(store, shared, part.log_index), part.log_index
+            if stored is not None:
+                batch = EnqueueBatch.FromString(stored.body).messages
+                time.FromMilliseconds(stored.time_ms)
         if stored is None:
             continue
-        batch = EnqueueBatch.FromString(stored.body).messages
-        time = Timestamp()
-        time.FromMilliseconds(stored.time_ms)
         counts = part.delivery_counts
         for place, ordinal in enumerate(_ordinals(part)):
-            out.append(
-                DeliveredMessage(
-                    queue=queue,
-                    index=part.first_index + place,
-                    id=message_id(shared.domain, stored.epoch, part.log_index, ordinal),
-                    message=row_of(batch, ordinal),
-                    delivery_count=counts[place] if counts else (0 if browsing else 1),
-                    enqueue_time=time,
-                    lease_id=lease_id,
-                )
-            )
-    return out
+            row = add()
+            row.queue = queue
+            row.index = part.first_index + place
+            row.id = message_id(shared.domain, stored.epoch, part.log_index, ordinal)
+            _fill(row.message, batch, ordinal)
+            row.delivery_count = counts[place] if counts else delivery_count
+            row.enqueue_time.CopyFrom(time)
+            row.lease_id = lease_id
+            yield row
 
 
 def _ordinals(part: SegmentSlice) -> Sequence[int]:
@@ -120,13 +167,25 @@ def _ordinals(part: SegmentSlice) -> Sequence[int]:
 
 def row_of(batch: MessageBatch, ordinal: int) -> Message:
     """One row of a batch of columns."""
-    message = Message(payload=batch.payloads[ordinal])
+    message = Message()
+    _fill(message, batch, ordinal)
+    return message
+
+
+def _fill(message: Message, batch: MessageBatch, ordinal: int) -> None:
+    message.payload = batch.payloads[ordinal]
     if batch.priorities:
         message.priority = _at(batch.priorities, ordinal)
     if batch.persistence and _at(batch.persistence, ordinal):
         message.persistent = _at(batch.persistence, ordinal) == PERSISTENT
     if batch.ttls_ms and _at(batch.ttls_ms, ordinal):
-        message.ttl.FromMilliseconds(_at(batch.ttls_ms, ordinal))
+        message.ttl.FromMilliseconds(min(_at(batch.ttls_ms, ordinal), DURATION_MS_MAX))
+    if batch.delays_ms and _at(batch.delays_ms, ordinal):
+        message.delay.FromMilliseconds(min(_at(batch.delays_ms, ordinal), DURATION_MS_MAX))
+    if batch.deliver_at_ms and _at(batch.deliver_at_ms, ordinal):
+        message.deliver_at.FromMilliseconds(min(_at(batch.deliver_at_ms, ordinal), TIMESTAMP_MS_MAX))
+    if batch.dedup_ids:
+        message.dedup_id = _at(batch.dedup_ids, ordinal)
     if batch.content_types:
         message.content_type = _at(batch.content_types, ordinal)
     if batch.correlation_ids:
@@ -136,9 +195,7 @@ def row_of(batch: MessageBatch, ordinal: int) -> Message:
     if batch.group_ids:
         message.group_id = _at(batch.group_ids, ordinal)
     if batch.properties:
-        for name, value in _at(batch.properties, ordinal).entries.items():
-            message.properties[name].CopyFrom(value)
-    return message
+        message.properties.MergeFrom(_at(batch.properties, ordinal).entries)
 
 
 def _at(column: Sequence[Any], ordinal: int) -> Any:
@@ -154,6 +211,9 @@ def _cut(body: bytes, ordinals: Sequence[int]) -> bytes:
         "priorities",
         "persistence",
         "ttls_ms",
+        "delays_ms",
+        "deliver_at_ms",
+        "dedup_ids",
         "content_types",
         "correlation_ids",
         "reply_tos",
@@ -170,6 +230,20 @@ def _cut(body: bytes, ordinals: Sequence[int]) -> bytes:
 
 def batch_of(messages: Sequence[Message]) -> MessageBatch:
     """Rows as columns; a column that nobody uses stays empty."""
+    batch = columns_without_properties(messages)
+    if any(message.properties for message in messages):
+        add_properties(batch, messages)
+    return batch
+
+
+def add_properties(batch: MessageBatch, messages: Iterable[Message]) -> None:
+    """The column of properties, or a part of it: the costly one, which may be made piece by piece."""
+    for message in messages:
+        batch.properties.add().entries.MergeFrom(message.properties)
+
+
+def columns_without_properties(messages: Sequence[Message]) -> MessageBatch:
+    """All other columns."""
     batch = MessageBatch(payloads=[message.payload for message in messages])
     if any(message.HasField("priority") for message in messages):
         batch.priorities.extend(message.priority if message.HasField("priority") else 4 for message in messages)
@@ -179,17 +253,17 @@ def batch_of(messages: Sequence[Message]) -> MessageBatch:
         )
     if any(message.HasField("ttl") for message in messages):
         batch.ttls_ms.extend(max(0, message.ttl.ToMilliseconds()) for message in messages)
+    if any(message.HasField("delay") for message in messages):
+        batch.delays_ms.extend(max(0, message.delay.ToMilliseconds()) for message in messages)
+    if any(message.HasField("deliver_at") for message in messages):
+        batch.deliver_at_ms.extend(max(0, message.deliver_at.ToMilliseconds()) for message in messages)
     for column, name in (
         (batch.content_types, "content_type"),
         (batch.correlation_ids, "correlation_id"),
         (batch.reply_tos, "reply_to"),
         (batch.group_ids, "group_id"),
+        (batch.dedup_ids, "dedup_id"),
     ):
         if any(getattr(message, name) for message in messages):
             column.extend(getattr(message, name) for message in messages)
-    if any(message.properties for message in messages):
-        for message in messages:
-            entries = batch.properties.add().entries
-            for key in message.properties:
-                entries[key].CopyFrom(message.properties[key])
     return batch

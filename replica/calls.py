@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from replica.effects import Answer, LeaseDone
-    from replica.machine import Columns
-    from tandemq.peer.v1.record_pb2 import QueueAction
+    from replica.machine import Columns, Machine
+    from replica.selecting import Matcher
+    from tandemq.peer.v1.record_pb2 import QueueAction, RecordHeader
     from tandemq.v1.queue_admin_service_pb2 import QueueConfig
     from tandemq.v1.queue_service_pb2 import Settlement
 
@@ -50,6 +51,16 @@ class EnqueueCall:
     """Member that the client is attached to."""
     deadline_ms: int = 0
     """Monotonic; 0 = none. A parked call is answered NO_MASTER when it passes."""
+    park_ms: int = 0
+    """How long it is parked at a time, at most, before it is answered so; 0: as long as it takes."""
+    parked_until_ms: int = 0
+    full_until_ms: int = 0
+    """By this member's clock (`Orders.now_ms`): until then it may wait for room in a full queue; 0: not at all."""
+    left_out: Collection[int] | None = None
+    """Not None: an administrator puts messages back, also into a closed queue; these ordinals are there already. Never
+    parked or held: whoever made it begins again at the next master."""
+    named: bool = False
+    """Held at the replica, and named by the master's record: that record was made from this call and no other one."""
 
     @property
     def key(self) -> tuple[bytes, str, int]:
@@ -70,6 +81,23 @@ class SettleCall:
 
 
 @dataclass(slots=True, eq=False)
+class ReplyCall:
+    """An answer to one request."""
+
+    waiter: Waiter
+    queue: str
+    lease_id: int
+    index: int
+    body: bytes
+    """Serialized tandemq.v1.Message."""
+    payload_bytes: int
+    request_hash: int
+    """Of the answer: the same one again is a repetition, another one comes too late."""
+    request_id: bytes = b""
+    deadline_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class QueueCall:
     """An administrator's action on a queue."""
 
@@ -83,6 +111,20 @@ class QueueCall:
     members: Sequence[str] = ()
     open_members: Sequence[str] | None = None
     if_empty: bool = False
+    configuring: bool = False
+    request_id: bytes = b""
+    request_hash: int = 0
+    deadline_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class NamesCall:
+    """An administrator's action that is one record of its own kind: an alias, the defaults."""
+
+    waiter: Waiter
+    queue: str
+    plan: Callable[[Machine, int], RecordHeader]
+    """Makes the record, from the state and the domain's time."""
     request_id: bytes = b""
     request_hash: int = 0
     deadline_ms: int = 0
@@ -97,7 +139,8 @@ class Consumer:
     client_id: bytes
     duration_ms: int
     """Lease duration; 0: the queue's."""
-    immediate: bool = False
+    immediate: bool | None = False
+    """None: as the queue's default_settle says; settled when it attaches."""
     credit_messages: int = 0
     credit_bytes: int = 0
     one_shot: bool = False
@@ -106,7 +149,11 @@ class Consumer:
     request_hash: int = 0
     member: str = ""
     queue_id: int = 0
+    number: int = 0
+    """In the order of arrival."""
     attached: bool = field(default=False)
+    wanted: Matcher | None = None
+    """Only what it finds; None: everything."""
 
 
-Call = EnqueueCall | SettleCall | QueueCall
+Call = EnqueueCall | SettleCall | ReplyCall | QueueCall | NamesCall

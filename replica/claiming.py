@@ -11,13 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
-from failover.promotion import next_epoch, unrecorded_epoch
+from failover.promotion import next_epoch, told_few, told_spent, unrecorded_epoch
 from failover.register import Register, RegisterState, claim, commit
 from failover.steps import Found, Step, follow
 from replica.claims import ClaimUnderWay, nonce_of, pause_after
 from replica.commit import Commit
-from replica.effects import SetRegister
+from replica.effects import Note, SetRegister
+from replica.recall import Recall
 from replica.verdicts import Verdicts
+from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from replica.claims import Mastership
@@ -37,6 +39,7 @@ class Claiming(Commit):
         self.target = target
         self.bias_ms = bias_ms
         self.verdicts = Verdicts(shared)
+        self.recall = Recall(shared)
         self.claim: ClaimUnderWay | None = None
         self.connected = False
         self.hello: DomainHello | None = None
@@ -53,6 +56,7 @@ class Claiming(Commit):
         self.rejoin_at_ms = 0
         """A peer that was left behind because it was slow is taken back from then on."""
         self.sync_when_read = False
+        self._spent = ""
         self.may_claim = True
         """False until the shell knows that the directory is not an older copy of itself."""
 
@@ -63,6 +67,16 @@ class Claiming(Commit):
         peer_epoch = max(hello.epoch, hello.promised_epoch) if hello is not None else 0
         return next_epoch(self.register, state.epoch, state.promised_epoch, peer_epoch)  # P4
 
+    def is_spent(self, epoch: int = 0) -> str:
+        """Why there is no such epoch any more (0: the next one); empty: there is. An event, once."""
+        why = told_spent(epoch or self._epoch_above_all())
+        if why:
+            self.shared.last_change = why
+            if why != self._spent:
+                self.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, why))
+        self._spent = why
+        return why
+
     def begin_claim(
         self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False, ceded: bool = False
     ) -> None:
@@ -70,6 +84,12 @@ class Claiming(Commit):
         register = self.register
         assert register is not None
         epoch = epoch or self._epoch_above_all()
+        if register.vouches_for_nobody and self.shared.state.epoch and not forced:
+            # It has lost what the peer may just have claimed in it, and not said yet.
+            epoch = unrecorded_epoch(epoch, self.shared.member, self.shared.peer)
+        if self.is_spent(epoch):
+            self.claim = None
+            return
         nonce = nonce_of(self.shared, epoch)
         if forced:
             state = RegisterState.CLAIMED
@@ -84,6 +104,9 @@ class Claiming(Commit):
     def begin_unrecorded(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
         """Take an epoch without the register; what allows that is for the caller to know."""
         epoch = epoch or unrecorded_epoch(self._epoch_above_all(), self.shared.member, self.shared.peer)
+        if self.is_spent(epoch):
+            self.claim = None
+            return
         self.claim = ClaimUnderWay(Step.STORING, members, epoch, None, reason, forced=forced)
         self._stop_serving()
         self._store_epoch(self.claim)
@@ -95,14 +118,16 @@ class Claiming(Commit):
 
     def on_set_result(self, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
         """A compare-and-set ended: "done", "refused" or "unknown"."""
+        under_way = self.claim
+        adds = self.publishing and purpose == self.add_purpose
+        if not adds and (under_way is None or purpose != f"{under_way.step}:{under_way.epoch}"):
+            # Of what was given up; if it landed, P7 finds it. What it says is older than what is known by now.
+            return
         if register is not None:
             self.register = register
-        if purpose == "add":
+        if adds or under_way is None:
             self._on_add_result(outcome, now_ms)
             return
-        under_way = self.claim
-        if under_way is None or purpose != f"{under_way.step}:{under_way.epoch}":
-            return  # of a claim that was given up; if it landed, P7 finds it
         found = Found.UNKNOWN_CEDED if outcome == "unknown" and under_way.ceded else Found(outcome)
         step = follow(under_way.step, found)
         if step is Step.PROBE:
@@ -138,6 +163,8 @@ class Claiming(Commit):
         shared.state.in_sync_set = sorted(members)
         shared.apply_up_to(shared.log.last_index, tell=False)
         self.epoch_first = self.mastership.on_epoch_begin(under_way)
+        if few := told_few(under_way.epoch):
+            shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, few, {"epoch": str(under_way.epoch)}))
 
     def on_epoch_durable(self, epoch: int) -> None:
         """The first record of the epoch is durable here."""
@@ -189,7 +216,14 @@ class Claiming(Commit):
         if register.epoch >= shared.state.epoch:
             self.to_probe("the register holds another record than ours")
             return
+        if why := self.is_spent():
+            self.to_probe(why)
+            return
         blank = register.vouches_for_nobody
+        if blank and not self.forced and shared.peer in members and not self._is_synced():
+            # What it has lost may be that the peer went on alone meanwhile: as with any empty register, both must meet.
+            self.to_probe("the register is empty, and only the peer can say whether it has gone on")
+            return
         if shared.member not in register.eligible_set and not blank and not self.forced:
             self.to_probe("the register has let the other member go on meanwhile")  # its history and ours meet later
             return

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
-from failover.register import add_member
+from failover.register import RegisterState, add_member
 from replica.claims import nonce_of
 from replica.effects import GetRegister, SetRegister
 from replica.sync_source import Phase, SyncSource
@@ -84,10 +84,12 @@ class Commit:
 
     def _publish(self, register: Register) -> None:
         # P3: the peer's durable index must reach everything released so far before it may be named.
+        # P7: on our own committed record only; what is known of the register may be older than our epoch by now.
         # And it is on disk here that nothing is alone any more: else a later cut of what nobody was told of looked like
         # the loss of an answer.
         if (
             self.publishing
+            or not self.owns(register)
             or self.recording
             or self.shared.state.solo_since
             or self.source.peer_durable < self.shared.commit_index
@@ -97,11 +99,19 @@ class Commit:
         self.publishing = True
         nonce = nonce_of(self.shared, register.version + 1)
         desired = add_member(register, member_added=self.shared.peer, nonce=nonce)
-        self.shared.effects.append(SetRegister(register, desired, "add"))
+        self.shared.effects.append(SetRegister(register, desired, self.add_purpose))
+
+    @property
+    def add_purpose(self) -> str:
+        """Names the addition in this epoch: an answer to one of an earlier epoch may come as late as it likes."""
+        return f"add:{self.shared.state.epoch}"
+
+    def owns(self, register: Register) -> bool:
+        """Whether it is our own committed record of the epoch in force here (P7)."""
+        own = register.holder == self.shared.member and register.epoch == self.shared.state.epoch
+        return own and register.state is RegisterState.COMMITTED
 
     def _on_add_result(self, outcome: str, now_ms: int) -> None:
-        if not self.publishing:
-            return
         self.publishing = False
         if outcome == "done":
             self._paired()
@@ -124,7 +134,9 @@ class Commit:
     @property
     def copies(self) -> int:
         """Members that hold what is committed now."""
-        return 1 if self.alone_up_to else len(self.required)
+        if self.alone_up_to or self.source.phase is Phase.FULL:
+            return 1  # a full transfer begins by taking away what the peer held
+        return len(self.required)
 
     @property
     def can_commit(self) -> bool:
@@ -132,6 +144,13 @@ class Commit:
         if not self.serving or self.shared.draining:
             return False
         return self.shared.peer not in self.required or (self._is_synced() and not self.shared.suspect)
+
+    @property
+    def can_read(self) -> bool:
+        """Whether all that was acknowledged before our epoch can be seen: it is committed with our first record (P10),
+        and a question that is answered before would find queues empty that are not.
+        """
+        return self.can_commit and self.shared.commit_index >= self.epoch_first
 
     def _record_solo(self, solo_since: int) -> None:
         """Write from where on this member answers alone (0: nothing is alone any more)."""

@@ -12,9 +12,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from replica.effects import Deliver, Failed, LeaseDone, Moved
-from replica.machine import Refused, lease_id_of
+from replica.machine import Refused, disabled, immediate_problem, lease_id_of
+from replica.selecting import Exact
+from replica.sole import Sole
 from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.queue_service_pb2 import Outcome, Settlement
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
+from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,8 +45,12 @@ class Consumers:
         self.orders = orders
         self.replication = replication
         self.turns: dict[int, deque[Consumer]] = {}
-        self.count = 0
+        self.exact: dict[int, Exact] = {}
+        """By queue, once somebody has asked for a correlation or group id; made anew by each master."""
+        self.count = self._arrivals = 0
+        self.sole = Sole()
         orders.on_change = self.pump
+        orders.on_queue = self.on_queue
 
     def attach(self, consumer: Consumer) -> None:
         """A consumer arrives. Refusals: no such queue, not open here, receiving disabled, too many."""
@@ -56,17 +63,46 @@ class Consumers:
     def _attach(self, consumer: Consumer) -> None:
         machine = self.orders.machine
         if self.count >= WAITERS_MAX:
-            raise Refused(Reason.REASON_TOO_MANY_WAITERS, f"{WAITERS_MAX} consumers are attached already", {}, 1000)
+            raise Refused(
+                Reason.REASON_TOO_MANY_WAITERS,
+                f"{WAITERS_MAX} consumers are attached already; repeat it later",
+                {},
+                1000,
+            )
         consumer.queue_id = self._check_queue(consumer)
         if consumer.request_id:
             found = machine.find_request(consumer.request_id, consumer.request_hash)
             if found is not None:
                 self._repeat(consumer, found)
                 return
+        config = machine.queue(consumer.queue_id).config
+        turn = self.turns.get(consumer.queue_id) or deque()
+        if config.max_consumers:
+            self._check_number(consumer, turn, config.max_consumers)
+            turn = self.turns.get(consumer.queue_id) or deque()
+        self.turns[consumer.queue_id] = turn
+        self._arrivals += 1
+        consumer.number = self._arrivals
+        if consumer.immediate is None:
+            consumer.immediate = machine.queue(consumer.queue_id).config.default_settle == SETTLE_MODE_IMMEDIATE
         consumer.attached = True
         self.count += 1
-        self.turns.setdefault(consumer.queue_id, deque()).append(consumer)
+        if config.single_active:
+            self.sole.place(turn, consumer)
+        else:
+            turn.append(consumer)
         self.pump([consumer.queue_id])
+
+    def _check_number(self, consumer: Consumer, turn: deque[Consumer], most: int) -> None:
+        """A consumer that opens its stream again is no further one, though its old one may not have ended yet."""
+        for other in [other for other in turn if other.waiter.cancelled]:
+            self._remove(other)
+        if len({other.client_id for other in turn} - {consumer.client_id}) >= most:
+            raise Refused(
+                Reason.REASON_QUOTA_EXCEEDED,
+                f"queue {consumer.queue} has {most} consumers, which is its max_consumers; wait until one leaves",
+                {"max_consumers": str(most)},
+            )
 
     def _check_queue(self, consumer: Consumer) -> int:
         machine = self.orders.machine
@@ -79,13 +115,21 @@ class Consumers:
             raise Refused(
                 Reason.REASON_INVALID_STATE, f"queue {consumer.queue} is not open at {member}; open it there first"
             )
+        # An alias may go while it consumes, and what it holds must still be settled.
+        consumer.queue = queue.name
         if not queue.config.dequeue_enabled:
-            raise Refused(Reason.REASON_DEQUEUE_DISABLED, f"receiving from queue {consumer.queue} is disabled")
+            raise disabled(consumer.queue, queue.config, receiving=True)
+        if consumer.immediate and queue.config.queue_type == QUEUE_TYPE_TWO_WAY:
+            raise Refused(Reason.REASON_REPLY_REQUIRED, immediate_problem(consumer.queue))
         return queue_id
 
     def _repeat(self, consumer: Consumer, found: RequestAnswer) -> None:
         """A Dequeue call came again: the same messages, as far as they are still there."""
-        slices = self.orders.machine.segments_of(found.queue_id, found.ranges)
+        machine = self.orders.machine
+        # Nobody else can have had what was removed at delivery; what a lease held may be settled since, by whoever came
+        # after it, and must not be delivered again.
+        ranges = machine.left_of(found.queue_id, found.ranges) if found.lease_id else found.ranges
+        slices = machine.segments_of(found.queue_id, ranges)
         done = LeaseDone(found.queue_id, consumer.queue, found.lease_id, slices, duplicate=True)
         self.orders.when_committed(
             self.shared.log.last_index,
@@ -107,12 +151,33 @@ class Consumers:
             for lease_id, ranges in machine.leases_above(queue_id, client_id, last_lease_id)
         ]
         if settlements:
-            plan = machine.plan_settle(now_ms=self.orders.now_ms, queue=queue, settlements=settlements)
+            plan = machine.plan_settle(now_ms=self.orders.time_ms, queue=queue, settlements=settlements)
             if plan.header is not None:
                 self.orders.order(plan.header)
 
+    def exact_of(self, queue: str) -> Exact:
+        """The index of a queue's correlation and group ids; of a queue that is gone it is forgotten."""
+        machine = self.orders.machine
+        for queue_id in [known for known in self.exact if not machine.has_queue(known)]:
+            del self.exact[queue_id]
+        return self.exact.setdefault(machine.queue_id(queue) or 0, Exact())
+
+    def on_queue(self, queue_id: int) -> None:
+        """It was closed, disabled or deleted, perhaps: whoever could not attach now is sent away (R042, R163)."""
+        for consumer in tuple(self.turns.get(queue_id, ())):
+            try:
+                self._check_queue(consumer)
+            except Refused as refused:
+                self.detach(consumer)
+                self.orders.reply(consumer.waiter, Failed(refused.reason, refused.message, dict(refused.metadata)))
+
     def detach(self, consumer: Consumer) -> None:
         """A consumer leaves; its leases run on until they are settled or end."""
+        self._remove(consumer)
+        if consumer.queue_id in self.sole.active:
+            self.pump([consumer.queue_id])
+
+    def _remove(self, consumer: Consumer) -> None:
         turn = self.turns.get(consumer.queue_id)
         if consumer.attached and turn is not None:
             consumer.attached = False
@@ -120,6 +185,7 @@ class Consumers:
             turn.remove(consumer)
             if not turn:
                 del self.turns[consumer.queue_id]
+                self.sole.forget(consumer.queue_id)
 
     def on_credit(self, consumer: Consumer) -> None:
         """A consumer can take more."""
@@ -138,8 +204,57 @@ class Consumers:
         """After a pause of any kind."""
         self.pump(list(self.turns))
 
+    def _pump_sole(self, queue_id: int) -> None:
+        machine = self.orders.machine
+        while machine.has_ready(queue_id) and (turn := self.turns.get(queue_id)):
+            consumer = self.sole.served(machine, queue_id, turn)
+            if consumer is None:
+                return
+            if consumer.waiter.cancelled:
+                self._remove(consumer)
+                continue
+            if consumer.request_id and self._is_spent(consumer):
+                continue
+            header = self._plan(consumer) if consumer.credit_messages > 0 and consumer.credit_bytes > 0 else None
+            if header is None:
+                return
+            self._lease(consumer, header)
+
+    def _is_spent(self, consumer: Consumer) -> bool:
+        """Its request id was used by another call while it waited: answered as if it had come after that one."""
+        try:
+            found = self.orders.machine.find_request(consumer.request_id, consumer.request_hash)
+        except Refused as refused:
+            self._remove(consumer)
+            failed = Failed(refused.reason, refused.message, dict(refused.metadata), refused.retry_after_ms)
+            self.orders.reply(consumer.waiter, failed)
+            return True
+        if found is None:
+            return False
+        self._remove(consumer)
+        self._repeat(consumer, found)
+        return True
+
+    def _plan(self, consumer: Consumer) -> RecordHeader | None:
+        return self.orders.machine.plan_lease(
+            now_ms=self.orders.time_ms,
+            queue_id=consumer.queue_id,
+            max_messages=min(consumer.credit_messages, DELIVERY_MESSAGES_MAX),
+            max_bytes=min(consumer.credit_bytes, DELIVERY_BYTES_MAX),
+            client_id=consumer.client_id,
+            duration_ms=consumer.duration_ms,
+            immediate=bool(consumer.immediate),
+            request_id=consumer.request_id,
+            request_hash=consumer.request_hash,
+            wanted=consumer.wanted,
+        )
+
     def _pump_queue(self, queue_id: int) -> None:
         machine = self.orders.machine
+        if machine.is_single_active(queue_id):
+            self._pump_sole(queue_id)
+            return
+        self.sole.forget(queue_id)
         idle = 0
         while True:
             turn = self.turns.get(queue_id)
@@ -148,22 +263,17 @@ class Consumers:
             consumer = turn[0]
             turn.rotate(-1)
             if consumer.waiter.cancelled:
-                self.detach(consumer)
+                self._remove(consumer)
+                continue
+            if consumer.request_id and self._is_spent(consumer):
                 continue
             if consumer.credit_messages <= 0 or consumer.credit_bytes <= 0:
                 idle += 1
                 continue
-            header = machine.plan_lease(
-                now_ms=self.orders.now_ms,
-                queue_id=queue_id,
-                max_messages=min(consumer.credit_messages, DELIVERY_MESSAGES_MAX),
-                max_bytes=min(consumer.credit_bytes, DELIVERY_BYTES_MAX),
-                client_id=consumer.client_id,
-                duration_ms=consumer.duration_ms,
-                immediate=consumer.immediate,
-                request_id=consumer.request_id,
-                request_hash=consumer.request_hash,
-            )
+            header = self._plan(consumer)
+            if header is None and consumer.wanted is not None:
+                idle += 1  # nothing that fits it; the others may want what is there
+                continue
             if header is None:
                 return
             idle = 0
@@ -184,13 +294,15 @@ class Consumers:
         done = LeaseDone(op.queue_id, consumer.queue, lease_id, slices, duplicate=False)
         consumer.credit_messages -= sum(part.count for part in op.ranges)
         if consumer.one_shot:
-            self.detach(consumer)
+            self._remove(consumer)
             self.orders.when_committed(
                 log_index,
                 lambda: self.orders.reply(consumer.waiter, done),
                 lambda: self.orders.reply(consumer.waiter, Moved("the mastership moved; repeat the call")),
             )
-        elif consumer.immediate:
+        elif consumer.immediate or machine.is_ordered(op.queue_id):
+            # Else a new master that never heard of the lease would give the message, and the next of its group, to
+            # others while this consumer is at work on it.
             self.orders.when_committed(
                 log_index, lambda: self.shared.effects.append(Deliver(consumer, done)), lambda: None
             )
@@ -200,6 +312,8 @@ class Consumers:
     def on_following(self) -> None:
         """Another member is master: send everybody there."""
         turns, self.turns = self.turns, {}
+        self.exact.clear()
+        self.sole.active.clear()
         self.count = 0
         for turn in turns.values():
             for consumer in turn:

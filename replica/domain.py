@@ -2,9 +2,8 @@
 thread or disk in here.
 
 The same class runs in production, in recovery and in tests. A call is ordered here while this member serves as master,
-held at the
-replica while it follows one, and parked while there is none; it is answered when every record that the answer rests on
-is committed.
+held at the replica while it follows one, and parked while there is none; it is answered when every record that the
+answer rests on is committed.
 """
 
 from __future__ import annotations
@@ -12,19 +11,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
+from replica.completing import Completing
 from replica.consumers import Consumers
+from replica.dying import Dying
 from replica.effects import Failed, Moved, Persist
 from replica.handoff import Handoff
+from replica.hold_frames import take_hold
 from replica.holding import Holding
-from replica.machine import Refused
 from replica.orders import Orders
+from replica.recall import answer_recall
 from replica.replication import Replication
 from replica.state import state_key
 from replica.sync_source import SyncSource
 from replica.sync_target import SyncTarget
-from tandemq.peer.v1.peer_service_pb2 import DigestReply, DomainHello, EpochBoundary, Hello, HoldReject
+from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
-from tandemq.v1.common_pb2 import Error, Reason
+from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,12 +34,12 @@ if TYPE_CHECKING:
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
     from failover.register import Register
-    from replica.calls import Call, Consumer
+    from replica.calls import Call, Consumer, EnqueueCall
     from replica.claims import ClaimUnderWay
     from replica.effects import Effect
     from replica.machine import Machine
     from replica.shared import Shared
-    from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeldKey, PeerFrame
+    from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame
 
 
 class Domain:
@@ -46,20 +48,22 @@ class Domain:
     def __init__(self, shared: Shared, *, bias_ms: int) -> None:
         self.shared = shared
         self.source = SyncSource(shared)
-        self.target = SyncTarget(shared, self._held_body)
+        self.target = SyncTarget(shared, lambda key: self.holding.held_body(key))  # noqa: PLW0108 - it is made below
         self.replication = Replication(shared, self.source, self.target, self, bias_ms)
         self.orders = Orders(shared, self.replication)
         self.holding = Holding(shared, self.orders, self.target)
         self.consumers = Consumers(shared, self.orders, self.replication)
+        self.completing = Completing(shared, self.orders)
         self.handoff = Handoff(shared, self.orders, self.replication, self.target, self._resume)
-        self.held_call: Callable[[PeerFrame], Call] | None = None
-
-    def _held_body(self, key: HeldKey) -> bytes | None:
-        return self.holding.held_body(key)
+        self.dying = Dying(shared, self.orders)
+        self.held_call: Callable[[PeerFrame], EnqueueCall] | None = None
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
-        self.handoff.observe()
+        if self.orders.room.woken and self.replication.serving and not self.shared.draining:
+            self.orders.room.serve()
+        if self.handoff.open is not None:
+            self.handoff.observe()
         return self.shared.take()
 
     # -- clients ---------------------------------------------------------------------------------------------------
@@ -73,6 +77,12 @@ class Domain:
             self.orders.execute(call)
         else:
             self.holding.submit(call)
+
+    def withdraw(self, call: EnqueueCall, domain_ms: int) -> None:
+        """The caller of an unanswered call has gone: it waits for room no longer. What is ordered stays ordered."""
+        self.orders.now_ms = domain_ms
+        if not self.orders.room.leave(call):
+            self.holding.withdraw(call)
 
     def attach(self, consumer: Consumer, domain_ms: int, last_lease_id: int | None = None) -> None:
         """A consumer, perhaps one that was here before; only while serving (the shell sends others to the master)."""
@@ -98,8 +108,9 @@ class Domain:
         shared = self.shared
         machine = shared.machine
         assert machine is not None
+        self.orders.set_time()
         header = RecordHeader(
-            time_ms=max(self.orders.now_ms, machine.time_ms),
+            time_ms=self.orders.time_ms,
             role=RoleOp(
                 owner=shared.member,
                 in_sync_set=sorted(under_way.members),
@@ -120,7 +131,7 @@ class Domain:
         """The gate is open, or a second member has joined."""
         if self.shared.draining:
             return
-        lost = self.orders.machine.plan_volatile_lost(self.orders.now_ms, self.shared.has_body)
+        lost = self.orders.machine.plan_volatile_lost(self.orders.time_ms, self.shared.has_body)
         if lost is not None:
             self.orders.order(lost)
         self.holding.on_serving()
@@ -128,6 +139,8 @@ class Domain:
 
     def on_not_serving(self) -> None:
         """Nothing is ordered now; answers wait until it is known who is master."""
+        self.completing.on_following()
+        self.holding.park_first([call for call in self.orders.room.take_all() if call.waiter is not None])
         self.holding.forget_peers()
 
     def _resume(self) -> None:
@@ -179,7 +192,9 @@ class Domain:
         shared.machine = machine
         shared.apply_up_to(shared.commit_index)
         machine.commit(min(machine.applied_index, max(shared.commit_index, shared.log.base_index)))
+        self.replication.recall.after_rebuild()
         self.target.maybe_open()
+        self.holding.answer_repetitions()
         self.replication.on_tick(now_ms)
 
     def on_register(self, register: Register | None, now_ms: int) -> None:
@@ -194,11 +209,18 @@ class Domain:
         """Time passes."""
         self.orders.now_ms = domain_ms
         self.replication.on_tick(now_ms)
-        self.handoff.on_tick()
-        self.holding.expire(now_ms)
+        if self.handoff.open is not None:
+            self.handoff.on_tick()
+        if self.holding.parked:
+            self.holding.expire(now_ms)
+        if self.orders.room.lines and self.replication.serving and not self.shared.draining:
+            self.orders.room.expire()
         if self.replication.can_commit:
             self.orders.expire()
-            self.consumers.pump_all()
+            self.dying.look(now_ms)
+            self.orders.replying.look(now_ms)
+            if self.consumers.turns:
+                self.consumers.pump_all()
 
     # -- the peer --------------------------------------------------------------------------------------------------
 
@@ -238,6 +260,7 @@ class Domain:
     def on_disconnected(self, now_ms: int) -> None:
         """The connection is gone."""
         self.replication.on_disconnected(now_ms)
+        self.orders.room.forget_peers()
 
     def on_lost(self, now_ms: int, *, refused: bool, cause: str = "") -> None:
         """The peer counts as lost."""
@@ -266,13 +289,13 @@ class Domain:
         self.orders.now_ms = domain_ms
         kind = frame.WhichOneof("frame")
         if kind == "digest_query":
-            found = shared.log.digest_at(frame.digest_query.index)
-            epoch, digest = found if found is not None else (0, b"")
-            shared.send(
-                digest_reply=DigestReply(
-                    index=frame.digest_query.index, epoch=max(epoch, 1) if found else 0, digest=digest
-                )
-            )
+            self.target.on_digest_query(frame.digest_query.index)
+            return True
+        if kind == "volatile_bodies":
+            self.replication.recall.on_answer(frame.volatile_bodies)
+            return True
+        if kind == "fetch_body" and not self.replication.serving:
+            answer_recall(shared, frame.fetch_body.indexes)  # of any epoch: a body is known by its CRC
             return True
         if kind == "digest_reply":
             if self.replication.serving:
@@ -301,6 +324,7 @@ class Domain:
         self.target.begin(frame.epoch, begin)
         self.orders.on_following()
         self.consumers.on_following()
+        self.completing.on_following()
         self.holding.on_following()
         return True
 
@@ -311,7 +335,7 @@ class Domain:
         elif kind == "op_ack":
             self.replication.on_op_ack(frame.op_ack)
         elif kind == "hold":
-            self._on_hold(frame)
+            take_hold(self, frame)
         elif kind == "hold_reject":
             self.holding.on_hold_reject(frame.hold_reject)
         elif kind == "open_ack":
@@ -322,21 +346,3 @@ class Domain:
             self.source.on_fetch(list(frame.fetch_body.indexes))
         else:
             self.handoff.on_frame(kind, frame)
-
-    def _on_hold(self, frame: PeerFrame) -> None:
-        if not self.replication.serving or self.held_call is None:
-            return
-        try:
-            call = self.held_call(frame)
-        except Refused as refused:
-            self.shared.send(hold_reject=_reject(frame, refused))
-            return
-        if self.shared.draining:
-            self.holding.park(call)
-        else:
-            self.orders.execute(call)
-
-
-def _reject(frame: PeerFrame, refused: Refused) -> HoldReject:
-    error = Error(reason=refused.reason, message=refused.message, metadata=refused.metadata)
-    return HoldReject(key=frame.hold.key, error=error)

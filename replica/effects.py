@@ -4,7 +4,7 @@ out in order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,20 +14,22 @@ if TYPE_CHECKING:
     from failover.register import Register
     from replica.calls import Consumer, Waiter
     from replica.log import Entry
-    from replica.machine import SegmentSlice
+    from replica.machine import Progress, SegmentSlice
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
     from tandemq.v1.common_pb2 import Reason
+    from tandemq.v1.queue_admin_service_pb2 import LeftBehind
     from tandemq.v1.queue_service_pb2 import SettleResult
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
-    """Write in one transaction, in this order: wipe, cut, appends, meta. The next group commit takes it along."""
+class Persist(NamedTuple):
+    """Write in one transaction, in this order: wipe, cut, appends, bodies, meta. The next group commit takes it."""
 
     appends: Sequence[Entry] = ()
+    bodies: Sequence[tuple[int, bytes]] = ()
+    """By log index, of records that were stored without."""
     cut: int | None = None
     wipe: bool = False
-    meta: dict[str, bytes | None] = field(default_factory=dict)
+    meta: Mapping[str, bytes | None] = MappingProxyType({})
     token: object | None = None
     """Handed back by `on_persisted` when it is durable."""
 
@@ -98,6 +100,11 @@ class EnqueueDone(NamedTuple):
     """(ordinal, reason)."""
     downgraded: bool
     volatile: bool
+    queue_id: int = 0
+    handles: bytes = b""
+    """First half of the messages' handles, where the queue's type completes later than STORED."""
+    doubles: Sequence[tuple[int, int]] = ()
+    """(ordinal, index of the message that had its dedup id first)."""
 
 
 class LeaseDone(NamedTuple):
@@ -117,12 +124,38 @@ class SettleDone(NamedTuple):
     duplicate: bool
 
 
+class ReplyDone(NamedTuple):
+    """An answer was taken, now or earlier."""
+
+    duplicate: bool
+
+
+class ProgressDone(NamedTuple):
+    """How far messages have come; the shell reads the answers to requests."""
+
+    handles: Sequence[bytes]
+    progress: Sequence[Progress]
+    """One a handle."""
+
+
 class QueueDone(NamedTuple):
     """A queue was created, changed or removed."""
 
     queue: str
     removed: int
     duplicate: bool
+
+
+class SweepDone(NamedTuple):
+    """What a sweep has done up to here is committed."""
+
+    over: bool
+    """It is the answer to the call; else one turn is done."""
+    done: int = 0
+    """Messages moved or removed."""
+    leased: int = 0
+    behind: Sequence[LeftBehind] = ()
+    duplicate: bool = False
 
 
 class Failed(NamedTuple):
@@ -140,7 +173,7 @@ class Moved(NamedTuple):
     message: str
 
 
-Answer = EnqueueDone | LeaseDone | SettleDone | QueueDone | Failed | Moved
+Answer = EnqueueDone | LeaseDone | SettleDone | ReplyDone | ProgressDone | QueueDone | SweepDone | Failed | Moved
 
 
 class Reply(NamedTuple):

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from storage.directory import sync_directory
+from tandemq.ambient import wall_ms
 from tandemq.v1.common_pb2 import Role
 from tandemq.v1.pair_service_pb2 import PairEvent, PairEventKind
 
@@ -72,6 +74,8 @@ class EventLog:
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-events")
         self._file: BinaryIO | None = None
+        self._named = False
+        """The open file's name is on disk."""
         self._lines = 0
         self._unsynced_since: float | None = None
         self._next = 1
@@ -101,7 +105,7 @@ class EventLog:
             text=text[:TEXT_CHARS_MAX],
             facts={str(name)[:64]: str(value)[:TEXT_CHARS_MAX] for name, value in few.items()},
         )
-        event.time.FromMilliseconds(time.time_ns() // 1_000_000)
+        event.time.FromMilliseconds(wall_ms())
         self._next += 1
         self._pending.append(event)
         self._wake.set()
@@ -220,6 +224,7 @@ class EventLog:
     def _open(self) -> BinaryIO:
         if self._file is None:
             self._file = (self._directory / FILE).open("ab")
+            self._named = False
         return self._file
 
     def _sync(self) -> None:
@@ -228,6 +233,9 @@ class EventLog:
         self._unsynced_since = None
         try:
             os.fsync(self._file.fileno())
+            if not self._named:
+                sync_directory(self._directory)  # a file's own sync does not keep its name
+                self._named = True
         except OSError as error:
             self._fail(0, error)
 

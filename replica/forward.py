@@ -34,6 +34,8 @@ LOOK_S = 0.25
 """Between two looks at whether a call is parked again."""
 SUSPENDED_LOOK_S = 0.02
 """Between two looks at whether a suspended master may go on."""
+BEGINNING_LOOK_S = 0.002
+"""Between two looks at whether a new master's first record is committed."""
 
 
 def time_left_s(context: Context, otherwise_ms: int) -> float:
@@ -61,6 +63,7 @@ async def wait_for_master(members: Members, domain_of: Callable[[], Domain], con
     """The domain once it serves here, or None once its master is the peer; refuses when the caller's time is over.
 
     A master that could not commit now, or has just slept, may have been replaced: it does not even answer a question.
+    One that has not committed its first record yet does not know what was acknowledged before it.
     """
     loop = asyncio.get_running_loop()
     hop = came_over_a_hop(context)
@@ -68,7 +71,7 @@ async def wait_for_master(members: Members, domain_of: Callable[[], Domain], con
     while True:
         domain = domain_of()
         serving = domain.replication.serving
-        if serving and domain.replication.can_commit and not members.is_late():
+        if serving and domain.replication.can_read and not members.is_late():
             return domain
         if not serving and members.master_endpoint(domain) and not hop:
             return None
@@ -78,8 +81,10 @@ async def wait_for_master(members: Members, domain_of: Callable[[], Domain], con
         if left <= 0.01:
             await abort(context, _suspended(members, domain) if serving else Failed(*domain.no_master()))
         changed = members.changed
+        look_s = BEGINNING_LOOK_S if domain.replication.can_commit else SUSPENDED_LOOK_S
         try:
-            await asyncio.wait_for(changed.wait(), min(left, SUSPENDED_LOOK_S) if serving else left)
+            async with asyncio.timeout(min(left, look_s) if serving else left):
+                await changed.wait()
         except TimeoutError:
             continue
 
@@ -99,6 +104,8 @@ async def unary(
     context: Context,
     domain_of: Callable[[], Domain],
     local: Callable[[Domain], Awaitable[bytes | Failed | Moved]],
+    *,
+    otherwise_ms: int = 30_000,
 ) -> bytes:
     """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries
     its identity.
@@ -115,7 +122,9 @@ async def unary(
             continue
         call: Any = members.channel().unary_unary(QUERY + method)
         try:
-            reply: bytes = await call(request, timeout=time_left_s(context, 30_000), metadata=((HOP, members.member),))
+            reply: bytes = await call(
+                request, timeout=time_left_s(context, otherwise_ms), metadata=((HOP, members.member),)
+            )
             return reply
         except grpc.aio.AioRpcError as error:
             if not await _may_retry(members, context, error):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
+from failover.promotion import told_spent
+from replica.ceding import ceded_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +34,13 @@ def barred_here(
             reasons.append("NOT_IN_SYNC")
         elif shared.log.last_index - replication.source.peer_durable > LAG_RECORDS_MAX:
             reasons.append("LAG")
+        if told_spent(ceded_epoch(replication)):
+            reasons.append("NO_EPOCH")
         return tuple(reasons)
     if shared.role is not Role.REPLICA or not copy_is_whole(shared, target):
         reasons.append("NOT_IN_SYNC")
-    if orders.room_bytes <= 0:
+    if orders.room_bytes <= orders.again_bytes:
+        # As full as the other one, perhaps: the role would come back at once, and each time let a few messages in.
         reasons.append("DISK")
     return tuple(reasons)
 

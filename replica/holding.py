@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from replica.calls import EnqueueCall
 from replica.effects import Failed, Moved
+from replica.enqueued import enqueue_done, held_key, repeated
 from replica.machine import Fresh, Refused
-from replica.orders import enqueue_done, held_key, repeated
+from replica.room import WAITING_BYTES_MAX
 from tandemq.peer.v1.peer_service_pb2 import Hold
 from tandemq.v1.common_pb2 import Reason
 
@@ -30,7 +31,8 @@ PARKED_MAX = 10_000
 JOINED_MAX = 64
 """Repetitions that wait with one held request."""
 HELD_BYTES_MAX = 64 << 20
-"""Bodies held for the master's ordering; beyond it calls are parked."""
+"""Bodies held for the master's ordering; beyond it calls are parked. Those that may wait for room have a limit of their
+own (`WAITING_BYTES_MAX`), as they stay for longer."""
 
 Key = tuple[bytes, str, int]
 
@@ -45,6 +47,8 @@ class Holding:
         self.parked: deque[Call] = deque()
         self.held: OrderedDict[Key, EnqueueCall] = OrderedDict()
         self.held_bytes = 0
+        self.waiting_bytes = 0
+        """Of those, of calls that may wait for room."""
         self.joined: dict[Key, list[EnqueueCall]] = {}
         """Repetitions of a held request that came while it is under way: answered with it."""
         self.repetitions: dict[Key, int] = {}
@@ -61,7 +65,15 @@ class Holding:
             message = f"{PARKED_MAX} calls wait for a master already; repeat it later"
             self.orders.reply(call.waiter, Failed(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000))
         else:
+            if isinstance(call, EnqueueCall):
+                call.parked_until_ms = 0
             self.parked.append(call)
+
+    def park_first(self, calls: list[EnqueueCall]) -> None:
+        """Keep calls that waited here for room: they came before all that is parked, and the order begins anew."""
+        for call in calls:
+            call.parked_until_ms = 0
+        self.parked.extendleft(reversed(calls))
 
     def repark(self, call: EnqueueCall) -> None:
         """Keep a call that was ordered here and not committed: ahead of everything that came after it."""
@@ -73,10 +85,32 @@ class Holding:
             self.park(call)
         elif call.waiter is None:
             return  # it came over the link, whose holder sends it again to its new master
-        elif self._is_following() and self.held_bytes < HELD_BYTES_MAX:
-            self._hold(call)
+        elif self._is_following():
+            self._unpark()
+            if self.parked or self._is_over(call):
+                self.park(call)
+            else:
+                self._hold(call)
         else:
             self.park(call)
+
+    def _is_over(self, call: EnqueueCall) -> bool:
+        """No more of its kind is held. Those that may wait for room are counted apart: they hold nobody else up."""
+        if call.full_until_ms:
+            return self.waiting_bytes >= WAITING_BYTES_MAX
+        return self.held_bytes - self.waiting_bytes >= HELD_BYTES_MAX
+
+    def _unpark(self) -> None:
+        """Send the master what is parked, oldest first, as far as it may be held."""
+        while self.parked:
+            call = self.parked[0]
+            if isinstance(call, EnqueueCall) and self._is_over(call):
+                return
+            self.parked.popleft()
+            if not isinstance(call, EnqueueCall):
+                self.orders.reply(call.waiter, Moved("the master is the other member; repeat the call"))
+            elif call.waiter is not None and not call.waiter.cancelled:
+                self._hold(call)
 
     def _is_following(self) -> bool:
         return self.shared.role is Role.REPLICA and self.target.active and not self.target.full
@@ -94,25 +128,51 @@ class Holding:
                 # The oldest caller has most likely gone; it is told to ask again, and loses nothing by it.
                 self.orders.reply(joined.pop(0).waiter, Moved("the same request came again and again; repeat it"))
             joined.append(call)
+            if call.full_until_ms > previous.full_until_ms:
+                self.waiting_bytes += 0 if previous.full_until_ms else len(call.batch)
+                previous.full_until_ms = call.full_until_ms
+                self._send(previous)  # the master lets it wait for longer, in the same place
             return
         self.held[call.key] = call
         self.held_bytes += len(call.batch)
+        if call.full_until_ms:
+            self.waiting_bytes += len(call.batch)
         self._send(call)
 
     def _send(self, call: EnqueueCall) -> None:
-        hold = Hold(key=held_key(call), batch=call.batch, request_id=call.request_id, min_copies=call.min_copies)
+        wait_ms = max(0, call.full_until_ms - self.orders.now_ms) if call.full_until_ms else 0
+        hold = Hold(
+            key=held_key(call),
+            batch=call.batch,
+            request_id=call.request_id,
+            min_copies=call.min_copies,
+            full_wait_ms=wait_ms,
+        )
         self.shared.send(hold=hold)
+
+    def withdraw(self, call: EnqueueCall) -> None:
+        """The caller has gone: the master need not keep its place, if it has one. It stays held until that is said."""
+        alone = not any(not other.waiter.cancelled for other in self.joined.get(call.key, ()) if other.waiter)
+        if alone and self.held.get(call.key) is call and self._is_following():
+            self.shared.send(hold=Hold(key=held_key(call), request_id=call.request_id))
 
     def held_body(self, key: HeldKey) -> bytes | None:
         """The body that a record without one needs."""
         call = self.held.get((key.client_id, key.queue, key.first_sequence))
-        return call.batch if call is not None else None
+        if call is None:
+            return None
+        call.named = True
+        return call.batch
 
     def _release(self, key: Key) -> EnqueueCall | None:
         call = self.held.pop(key, None)
         self.repetitions.pop(key, None)
         if call is not None:
             self.held_bytes -= len(call.batch)
+            if call.full_until_ms:
+                self.waiting_bytes -= len(call.batch)
+            if self.parked and self._is_following():
+                self._unpark()
             for repetition in self.joined.pop(key, []):
                 self.submit(repetition)  # the master knows it by now and says what became of it
         return call
@@ -130,12 +190,7 @@ class Holding:
         self.repetitions.clear()
         for call in self.held.values():
             self._send(call)
-        parked, self.parked = self.parked, deque()
-        for waiting in parked:
-            if isinstance(waiting, EnqueueCall):
-                self.submit(waiting)
-            else:
-                self.orders.reply(waiting.waiter, Moved("the master is the other member; repeat the call"))
+        self._unpark()
 
     def on_serving(self) -> None:
         """This member is master: order everything that waits, held requests first (they came earlier)."""
@@ -143,7 +198,7 @@ class Holding:
         calls: list[Call] = [*self.held.values(), *joined, *self.parked]
         self.held.clear()
         self.joined.clear()
-        self.held_bytes = 0
+        self.held_bytes = self.waiting_bytes = 0
         self.repetitions.clear()
         self.parked.clear()
         for call in calls:
@@ -182,7 +237,7 @@ class Holding:
     def _answer_repetition(self, call: EnqueueCall) -> None:
         try:
             plan = self.orders.machine.plan_enqueue(
-                now_ms=self.orders.now_ms,
+                now_ms=self.orders.time_ms,
                 queue=call.queue,
                 client_id=call.client_id,
                 first_sequence=call.first_sequence,
@@ -194,10 +249,15 @@ class Holding:
         except Refused as refused:
             self.orders.refuse(call, refused)
             return
-        assert not isinstance(plan, Fresh), "the master knew this request at an index that is applied here"
-        for run in plan.runs:
-            done = repeated(run, self._copies_of(run.log_index))
-            self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
+        if isinstance(plan, Fresh):
+            # No master of ours says so: it knew the request at an index that is applied here. Nothing is claimed of it.
+            self.orders.reply(call.waiter, Moved("what the master said of this request does not fit; repeat it"))
+            return
+        machine = self.orders.machine
+        queue_id = machine.queue_id(call.queue) or 0
+        copies = self._copies_of(plan.run.log_index)
+        done = repeated(plan.run, copies, queue_id, machine.handle_prefix(queue_id))
+        self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
 
     def _copies_of(self, log_index: int) -> int:
         # What a master acknowledged alone is committed before it is durable here.
@@ -211,11 +271,21 @@ class Holding:
             return
         op = record.header.enqueue
         machine = self.orders.machine
-        key = (record.header.request_id or op.client_id, machine.queue(op.queue_id).name, op.first_sequence)
-        call = self._release(key)
-        if call is not None:
-            done = enqueue_done(call, op, record.log_index, record.epoch, self._copies_of(record.log_index))
-            self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
+        queue, caller = machine.queue(op.queue_id), record.header.request_id or op.client_id
+        key = (caller, queue.name, op.first_sequence)
+        if queue.aliases and key not in self.held:  # a batch is held under the name that its producer uses
+            keys = ((caller, alias, op.first_sequence) for alias in queue.aliases)
+            key = next((other for other in keys if other in self.held), key)
+        call = self.held.get(key)
+        if call is None or record.header.request_hash not in (0, call.request_hash):
+            # Not made from it: another producer's batch under the same identity came to the master itself, and this
+            # one's would be acknowledged without being stored. The master refuses it when it comes to it.
+            return
+        self._release(key)
+        copies = self._copies_of(record.log_index)
+        handles = machine.handle_prefix(op.queue_id)
+        done = enqueue_done(call, op, record.log_index, record.epoch, copies, duplicate=not call.named, handles=handles)
+        self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
 
     def expire(self, now_ms: int) -> None:
         """Answer NO_MASTER to parked calls whose time is over, and forget those whose caller left."""
@@ -225,7 +295,12 @@ class Holding:
         for call in self.parked:
             if call.waiter is not None and call.waiter.cancelled:
                 continue
-            if call.deadline_ms and call.deadline_ms <= now_ms:
+            if isinstance(call, EnqueueCall) and call.park_ms and not call.parked_until_ms:
+                call.parked_until_ms = now_ms + call.park_ms
+            until_ms = call.deadline_ms
+            if isinstance(call, EnqueueCall) and call.parked_until_ms:
+                until_ms = min(until_ms or call.parked_until_ms, call.parked_until_ms)
+            if until_ms and until_ms <= now_ms:
                 message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
                 self.orders.reply(call.waiter, Failed(Reason.REASON_NO_MASTER, message, {}, 500))
             else:

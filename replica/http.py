@@ -1,5 +1,5 @@
-"""Serves /livez, /readyz and /metrics over HTTP from a thread of its own, so that a scrape never waits for the loop nor
-stalls it.
+"""Serves /livez, /readyz, /role/... and /metrics over HTTP from a thread of its own, so that a scrape never waits for
+the loop nor stalls it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
 
     from prometheus_client.registry import Collector
+
+ROLES = {"/role/master": "MASTER", "/role/replica": "REPLICA"}
+"""For load balancers and operators that ask for one role: 200 where the member is ready in it."""
+PATHS = ("/livez", "/readyz", *ROLES, "/metrics")
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -69,12 +73,13 @@ class HttpServer:
             return page
         if path == "/livez":
             return self._json(start_response, "200 OK", {"live": True})
-        if path == "/readyz":
+        if path in ("/readyz", *ROLES):
             ready, facts = self._ready()
+            fits = ready and (path == "/readyz" or facts["role"] == ROLES[path])
             return self._json(
-                start_response, "200 OK" if ready else "503 Service Unavailable", {"ready": ready, **facts}
+                start_response, "200 OK" if fits else "503 Service Unavailable", {"ready": ready, **facts}
             )
-        return self._json(start_response, "404 Not Found", {"error": "try /livez, /readyz or /metrics"})
+        return self._json(start_response, "404 Not Found", {"error": f"try {', '.join(PATHS)}"})
 
     @staticmethod
     def _json(start_response: StartResponse, status: str, body: dict[str, Any]) -> list[bytes]:

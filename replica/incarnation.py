@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING
 from failover.authority import CasDone
 from failover.marks import DataMark
 from failover.register import STARTS, Register, RegisterState, claim, commit
+from storage.seal import seal, unseal
+from tandemq.ambient import random_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from failover.authority import Authority
     from replica.node import Node
 
@@ -32,22 +36,29 @@ def register_name(member: str) -> str:
 
 
 async def begin(node: Node) -> int:
-    """Count this start on disk."""
+    """Count this start on disk. Raises CorruptRecord when the last one's number is damaged."""
     stored = node.store.get_meta(INCARNATION)
-    return await _write(node, int.from_bytes(stored or b"", "big") + 1)
+    last = unseal(stored, "number of the last start") if stored is not None else b""
+    return await _write(node, int.from_bytes(last, "big") + 1)
 
 
 async def _write(node: Node, incarnation: int) -> int:
-    await node.write(lambda batch: batch.meta.__setitem__(INCARNATION, incarnation.to_bytes(8, "big")))
+    sealed = seal(incarnation.to_bytes(8, "big"))
+    await node.write(lambda batch: batch.meta.__setitem__(INCARNATION, sealed))
     return incarnation
 
 
-async def prove(node: Node, authority: Authority, member: str, incarnation: int) -> int:
-    """Count this start at the witness too, however long that takes; marks an old copy. Returns the start's number."""
+async def prove(node: Node, authority: Authority, member: str, incarnation: int, on_old: Callable[[str], None]) -> int:
+    """Count this start at the witness too, however long that takes; marks an old copy. Returns the start's number.
+
+    `on_old`: told in a sentence once the copy is marked; the connection must begin anew, so that the peer hears of it.
+    """
+    # Nobody else's, not even that of the same start of a copy: by it a claim is known again whose answer was lost.
+    nonce = f"{member}/{incarnation}/".encode() + random_bytes(8)
     while True:
         found = await authority.get(register_name(member))
         if isinstance(found, Register):
-            if found.epoch >= incarnation and not _is_own(found, member, incarnation):
+            if found.epoch >= incarnation and found.nonce != nonce:
                 log.error(
                     "this data directory says start %d, the witness has seen start %d: an older copy was put back; "
                     "nothing in it counts as current until the other member has transferred what is missing",
@@ -56,28 +67,19 @@ async def prove(node: Node, authority: Authority, member: str, incarnation: int)
                 )
                 _mark_stale(node)
                 incarnation = await _write(node, found.epoch + 1)
-            if await _count(authority, member, incarnation, found):
+                on_old("this member's copy is an older one: what is missing comes anew")
+            if await _count(authority, member, incarnation, found, nonce):
                 return incarnation
         await asyncio.sleep(RETRY_S)
 
 
-def _is_own(found: Register, member: str, incarnation: int) -> bool:
-    """Our own claim, whose answer was lost."""
-    return (
-        found.epoch == incarnation
-        and found.state is RegisterState.CLAIMED
-        and found.nonce == _nonce(member, incarnation)
-    )
-
-
-def _nonce(member: str, incarnation: int) -> bytes:
-    return f"{member}/{incarnation}".encode()
-
-
-async def _count(authority: Authority, member: str, incarnation: int, found: Register) -> bool:
-    name, nonce = register_name(member), _nonce(member, incarnation)
+async def _count(authority: Authority, member: str, incarnation: int, found: Register, nonce: bytes) -> bool:
+    name = register_name(member)
     claimed = found
-    if not _is_own(found, member, incarnation):
+    if found.nonce == nonce:
+        if found.state is RegisterState.COMMITTED:
+            return True  # it was, and the answer was lost
+    else:
         desired = claim(found, member=member, epoch=incarnation, members=frozenset({member}), nonce=nonce)
         result = await authority.compare_and_set(name, found, desired)
         if not isinstance(result, CasDone):

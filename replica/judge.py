@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from failover import shipped
 from failover.classifier import Answer, AuthorityClassifier, Event, EventKind, Evidence, Outcome, SafetyClass, Verdict
 from failover.crash_loop import failures_lately
 from failover.gate import MASTERS, Effect
 from failover.marks import Role
 from failover.runner import Runner
-from replica.node import monotonic_ms
 from replica.verdicts import Policy
+from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from failover.classifier import Classifier
     from failover.gate import Ruling
     from failover.journal import Journal
     from replica.domain import Domain
@@ -61,13 +61,14 @@ class Judge:
         journal: Journal | None,
         about: Callable[[], dict[str, object]],
         incarnation: int,
+        make: Callable[[ManagerConfig], Classifier],
     ) -> None:
         self.node, self.config, self.incarnation = node, config, incarnation
         self.about = about
         """Fields of Event that the manager knows: how long ago the peer was heard, the authority."""
         failover = config.failover
         limits = (failover.call_ms, failover.attempts, failover.total_ms)
-        self.runners = {was_master: Runner(shipped.make(config), journal, *limits) for was_master in (True, False)}
+        self.runners = {was_master: Runner(make(config), journal, *limits) for was_master in (True, False)}
         """By whether this member was master."""
         self.failures = failures_lately(Path(config.data_dir), dt.datetime.now(dt.UTC))
         """How often this member was the failed instance lately, over its starts."""

@@ -8,6 +8,7 @@ the connection is over for all three, and nothing of it crosses into the next on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,8 +17,8 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
-from replica.node import monotonic_ms
 from replica.session import PeerRefused, Session, check_hello
+from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer, PeerServiceStub
 from tandemq.v1.common_pb2 import Reason
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.node import Node
+    from replica.outside import Outside
 
 log = logging.getLogger("tandemq.link")
 
 REDIAL_S = 0.1
 HELLO_TIMEOUT_S = 2.0
-PROBE_TIMEOUT_S = 0.3
 TWIN_ALIVE_MS = 500
 """Heard within this time a session is not one that a dead process left behind."""
 FRAME_BYTES_MAX = 32 << 20
@@ -74,9 +75,17 @@ class Link:
     """Keeps one session with the peer alive, and says when there is none."""
 
     def __init__(
-        self, node: Node, member: str, peer: PeerInfo, hello: Callable[[], Hello], *, heartbeat_s: float = 0.2
+        self,
+        node: Node,
+        member: str,
+        peer: PeerInfo,
+        hello: Callable[[], Hello],
+        outside: Outside,
+        *,
+        heartbeat_s: float = 0.2,
     ) -> None:
         self.node = node
+        self.outside = outside
         self.member = member
         self.peer = peer
         self.hello = hello
@@ -109,29 +118,13 @@ class Link:
         while True:
             self._over.clear()
             if self.session is None:
-                self.refused = await self._is_refused()
+                self.refused = await self.outside.is_refused(self.peer.address)
                 if not self.refused and self.dials and not self.shut:
                     await self._dial()
-            try:
-                # A connection that breaks is looked into at once: a refused redial may end in a takeover (rulings.md
-                # 9).
-                await asyncio.wait_for(self._over.wait(), REDIAL_S)
-            except TimeoutError:
-                continue
-
-    async def _is_refused(self) -> bool:
-        """Whether the peer's port refuses: its process is gone, or its host answers for it. A frozen process still
-        accepts.
-        """
-        host, _, port = self.peer.address.rpartition(":")
-        try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), PROBE_TIMEOUT_S)
-        except ConnectionRefusedError:
-            return True
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        return False
+            # A connection that breaks is looked into at once: a refused redial may end in a takeover (rulings.md 9).
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REDIAL_S if self.session is None else None):
+                    await self._over.wait()
 
     def close(self, why: str) -> None:
         """End the connection and let none come up; with an empty reason: let them come up again."""
@@ -142,7 +135,7 @@ class Link:
     # -- dialling --------------------------------------------------------------------------------------------------
 
     async def _dial(self) -> None:
-        channel = grpc.aio.insecure_channel(self.peer.address, options=CHANNEL_OPTIONS)
+        channel = self.outside.channel(self.peer.address, CHANNEL_OPTIONS)
         try:
             stub = PeerServiceStub(channel)
             data = stub.Data()
@@ -275,7 +268,9 @@ class PeerServicer(PeerServiceServicer):
         except DecodeError:
             text = f"the first frame of {name} is not a frame of that stream"
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
-        if getattr(first, "member", "") != self.link.peer.member:
+        if not isinstance(first, (HeartbeatFrame, TransferFrame)):
+            return  # closed before it had said anything
+        if first.member != self.link.peer.member:
             text = f"only {self.link.peer.member} may open {name}, the caller names itself {first.member!r}"
             await abort(context, refusal(Reason.REASON_WRONG_PAIR, text))
         await self.link.lend(kind, context)

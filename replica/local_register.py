@@ -9,6 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from failover.wire import BadRegisterError
+from storage.seal import seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,8 +26,12 @@ def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[],
     """Store it with the domains' facts, say it in every HELLO, take over the peer's when that is further."""
     by_name = {domain.shared.name: domain for domain in node.paired()}
 
+    def read(key: str) -> bytes | None:
+        stored = node.store.get_meta(key)
+        return unseal(stored, f"{key} of this member") if stored is not None else None
+
     async def write(key: str, data: bytes) -> None:
-        await node.write(lambda batch: batch.meta.__setitem__(key, data))
+        await node.write(lambda batch: batch.meta.__setitem__(key, seal(data)))
 
     def on_change(name: str, register: bytes) -> None:
         if name in by_name:
@@ -44,7 +49,7 @@ def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[],
         if adopting is not None:
             node.spawn(_wait(adopting))
 
-    authority.attach(node.store.get_meta, write)
+    authority.attach(read, write)
     authority.on_change = on_change
     node.on_peer_hello = on_hello
     for name, domain in by_name.items():

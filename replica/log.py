@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from replica.state import HISTORY_MAX, Boundary
 from storage.errors import CorruptRecord
-from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, build_head, verify
+from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, build_head, is_body, read_prefix, verify
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 RING_BYTES_MAX = 64 << 20
@@ -55,6 +55,10 @@ class LogReader(Protocol):
 
     def header_at(self, log_index: int) -> RecordHeader | None:
         """Header of the record, or None when it is not held or cannot be read."""
+        ...
+
+    def has_body(self, log_index: int) -> bool:
+        """Whether the record is held with its body."""
         ...
 
 
@@ -171,6 +175,26 @@ class DomainLog:
         if entry is not None:
             return RecordHeader.FromString(entry.record[PREFIX_SIZE : entry.head_len])
         return self._reader.header_at(log_index)
+
+    def is_body_of(self, log_index: int, body: bytes) -> bool:
+        """Whether it is the body of that record, as its prefix says; empty where the record is stored with its body."""
+        prefix = self._prefix_at(log_index)
+        if prefix is None:
+            return False
+        if not body and not self.is_volatile(log_index):
+            return True
+        return bool(prefix.flags & FLAG_VOLATILE_BODY) and is_body(prefix, body)
+
+    def is_volatile(self, log_index: int) -> bool:
+        """Whether the body of that record is not on this member's disk."""
+        entry = self.get(log_index)
+        if entry is not None and not entry.flags & FLAG_VOLATILE_BODY:
+            return False
+        return not self._reader.has_body(log_index)  # it may have been written since (SAVE)
+
+    def _prefix_at(self, log_index: int) -> Prefix | None:
+        entry = self.get(log_index)
+        return read_prefix(entry.record) if entry is not None else self._reader.prefix_at(log_index)
 
     def end_of_epoch(self, epoch: int) -> int | None:
         """Last index of an epoch in this log, or None when it has none here."""

@@ -12,9 +12,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark
-from replica.node import monotonic_ms
-from replica.state import checkpoint_key, state_key
+from replica.state import checkpoint_key, encode_checkpoint, state_key
 from replica.sync_source import Phase
+from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from replica.domain import Domain
@@ -90,7 +90,7 @@ class Maintenance:
 
         def fill(batch: WriteBatch) -> None:
             shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
-            batch.meta[checkpoint_key(shared.domain)] = index.to_bytes(8, "big") + data
+            batch.meta[checkpoint_key(shared.domain)] = encode_checkpoint(index, data)
             batch.meta[state_key(shared.domain)] = shared.state.encode()
 
         await self.node.write(fill)

@@ -5,65 +5,69 @@ together.
 from __future__ import annotations
 
 import asyncio
-import errno
+import functools
 import logging
-import os
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import google_crc32c
-import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
-from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
 
-from failover import authorities
 from failover.detector import Detector
-from failover.journal import Journal
 from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica import incarnation
+from replica.bodies import read_stored
 from replica.calls import EnqueueCall
+from replica.direct import PEER
 from replica.domain import Domain
-from replica.events import EventLog
-from replica.http import HttpServer
 from replica.judge import Judge
 from replica.link import Link, PeerInfo, PeerServicer
 from replica.local_register import keep_register
 from replica.machine import Limits, columns_of
+from replica.machine.profiles import limits_of
 from replica.maintenance import Maintenance
-from replica.members import LOCAL, MAIN, MESSAGE_BYTES_MAX, Members, domain_number
+from replica.members import LOCAL, MAIN, Members, domain_number
 from replica.metrics import Metrics
 from replica.metrics_operator import OperatorMetrics
-from replica.node import Node, monotonic_ms
+from replica.node import Node
 from replica.operator import Operator
 from replica.orders import ENQUEUE_STORE_SHARE
+from replica.outside import Outside
+from replica.ports import Served
 from replica.recovery import open_shared, recover
-from replica.salvage import SalvageFiles
 from replica.service_admin import AdminHandlers
+from replica.service_backup import BackupHandlers
+from replica.service_calls import fingerprint
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
 from replica.service_handoff import HandoffHandlers, hand_over_all
+from replica.service_names import NamesHandlers
 from replica.service_orders import OrderHandlers, journalled
 from replica.service_pair import pair_handler
-from replica.service_queue import QueueHandlers, fingerprint
+from replica.service_queue import QueueHandlers
+from replica.service_restore import RestoreHandlers
 from replica.service_status import StatusHandlers
+from replica.service_sweeps import SweepHandlers
 from replica.session import PROTOCOL_MAX, PROTOCOL_MIN
 from replica.verify import Verifier
-from replica.watch import WATCH_S, Watch
-from storage.disk import open_disk
+from replica.watch import Watch
 from storage.errors import StorageError
+from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.errors import error_of
 from tandemq.peer.v1.peer_service_pb2 import Hello
-from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2
-from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
     from failover.authority import Authority
+    from failover.journal import Journal
+    from replica.direct import DirectChannel
     from replica.effects import RoleChanged
+    from replica.salvage import SalvageFiles
     from storage.store import Store
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
@@ -75,23 +79,12 @@ HAND_OVER_S = 3.0
 """How long an orderly stop waits for its handoffs."""
 ROOM_AGAIN_SHARE = 0.05
 """Of the store: free again below the limit before sending is allowed again, so that it does not flicker."""
-SERVER_OPTIONS = [
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.so_reuseport", 0),  # a second process on the port is an error, not a second half of the clients
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.max_metadata_size", 8 << 10),
-    ("grpc.max_concurrent_streams", 1_000),
-]
 _STORAGE_REASONS = {
     "NewerFormat": "NEWER_FORMAT",
     "DirectoryInUse": "DIRECTORY_IN_USE",
     "WrongPair": "WRONG_PAIR",
     "StoreFull": "STORAGE_FULL",
+    "RestoreUnfinished": "INVALID_STATE",
 }
 
 
@@ -100,9 +93,10 @@ class Manager:
     ports.
     """
 
-    def __init__(self, config: ManagerConfig) -> None:
+    def __init__(self, config: ManagerConfig, outside: Outside | None = None) -> None:
         self.config = config
-        self.ports: dict[str, int] = {}
+        self.outside = outside if outside is not None else Outside()
+        self._open_ports = self.outside.ports(config)
         self._store: Store | None = None
         self._node: Node | None = None
         self._members: Members | None = None
@@ -111,16 +105,29 @@ class Manager:
         self._operator: Operator | None = None
         self._watch: Watch | None = None
         self._journal: Journal | None = None
-        self._servers: list[grpc.aio.Server] = []
-        self._http: HttpServer | None = None
-        self._health: health.aio.HealthServicer | None = None
         self._salvage: SalvageFiles | None = None
         self._verifier: Verifier | None = None
+        self.backups: BackupHandlers | None = None
         self._closed = asyncio.Event()
+        self._told_ready: bool | None = None
         self._incarnation = 0
         self._instance = ""
-        self._process_id = os.urandom(16)
+        self._process_id = random_bytes(16)
         self.detector = Detector(config.timers.suspect_ms, config.timers.lost_ms)
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Port numbers by name, once they are open."""
+        return self._open_ports.bound
+
+    def channel(self, peer: str = PEER) -> DirectChannel:
+        """A client's way in without a network; for the event loop in which the manager was started. See
+        DirectServer.channel.
+        """
+        direct = self._open_ports.direct
+        if direct is None:
+            raise RuntimeError("start the manager first")
+        return direct.channel(peer)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -139,15 +146,14 @@ class Manager:
 
     async def _start(self) -> None:
         config = self.config
-        directory = Path(config.data_dir)
-        store = open_disk(directory, pair=config.pair, member=config.member, map_bytes=config.limits.map_bytes)
+        store = self.outside.store(config)
         self._store = store
         store.reader_check()
         if config.pair:
-            self._authority = authorities.make(config)
+            self._authority = self.outside.authority(config)
         node = Node(store, self._authority, self._limits(MAIN))
         self._node = node
-        salvage = SalvageFiles(directory, pair=config.pair, member=config.member)
+        salvage = self.outside.salvage(config)
         node.on_salvage = lambda domain, cut: salvage.keep(store, domain.shared.domain, domain.shared.name, cut)
         self._salvage = salvage
         node.start()
@@ -155,6 +161,7 @@ class Manager:
         self._incarnation = await incarnation.begin(node)
         members = Members(
             node,
+            self.outside,
             pair=config.pair,
             member=config.member,
             endpoint=config.endpoint,
@@ -166,10 +173,10 @@ class Manager:
             members.is_late = lambda: self.detector.is_late(monotonic_ms())
         self._members = members
         await self._open_domains(node, members)
-        self._operator = operator = Operator(EventLog(directory, config.member), members, config)
+        self._operator = operator = Operator(self.outside.events(config), members, config)
         operator.authority_reachable = lambda: self._authority is not None and self._authority.connected
         node.spawn(operator.events.run())
-        node.spawn(operator.run())
+        node.on_tick.append(operator.look)
         node.on_role = self._on_role
         node.on_note = operator.on_note
         node.on_fault = operator.on_fault
@@ -178,7 +185,8 @@ class Manager:
         node.spawn(verifier.run(config.failover.verify_hours))
         if config.pair:
             peer = PeerInfo(config.peer_member, config.peer_address)
-            self._link = Link(node, config.member, peer, self._hello, heartbeat_s=config.timers.heartbeat_ms / 1000)
+            beat_s = config.timers.heartbeat_ms / 1000
+            self._link = Link(node, config.member, peer, self._hello, self.outside, heartbeat_s=beat_s)
             node.on_stale = lambda _domain: self._send_hello()
             self._link.on_change = operator.on_link
             self._watch_with(node, self._link)
@@ -191,14 +199,15 @@ class Manager:
             node.spawn(self._prove_start(node, self._authority))
             node.spawn(self._link.run())
             assert self._watch is not None
-            node.spawn(self._watch.run())
+            node.on_tick.append(self._watch.look)
         node.spawn(self._watch_room(node))
-        node.spawn(self._watch_health())
+        node.on_tick.append(self._watch_health)
         node.spawn(self._watch_failure(node))
 
     def _limits(self, domain: str) -> Limits:
         unreplicated = domain == LOCAL or not self.config.pair
-        return Limits(
+        return limits_of(
+            self.config.profile,
             replication=admin_pb2.REPLICATION_NONE if unreplicated else admin_pb2.REPLICATION_FULL,
             domain_name=domain,
             batch_bytes_max=self.config.limits.max_batch_bytes,
@@ -208,8 +217,8 @@ class Manager:
         """Who watches the peer, and who is asked about it."""
         config = self.config
         self._watch = watch = Watch(node, link, config, self.detector)
-        self._journal = Journal(Path(config.data_dir))
-        watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation)
+        self._journal = self.outside.journal(config)
+        watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation, self.outside.classifier)
         node.spawn(watch.judge.preflight())
         node.on_beat = watch.on_beat
         node.on_ask = watch.judge.on_ask
@@ -226,8 +235,11 @@ class Manager:
         incarnation).
         """
         if not isinstance(authority, LocalAuthority):  # without a third voice nobody else knows how often we started
-            self._incarnation = await incarnation.prove(node, authority, self.config.member, self._incarnation)
+            member, start = self.config.member, self._incarnation
+            self._incarnation = await incarnation.prove(node, authority, member, start, self._reconnect)
         for domain in node.paired():
+            # What is named by this start (nonces, handoffs) must not be named as by an earlier one.
+            domain.shared.incarnation = self._incarnation
             domain.replication.may_claim = True
         self._send_hello()
 
@@ -240,6 +252,8 @@ class Manager:
             domain = Domain(shared, bias_ms=config.timers.replica_bias_ms)
             domain.orders.volatile_bytes_max = config.limits.volatile_bytes
             domain.held_call = self._held_call
+            read = functools.partial(read_stored, node.store, shared)
+            domain.dying.read = domain.orders.saving.read = domain.orders.replying.read = read
             domain.handoff.hold_ms = config.failover.hold_ms
             domain.handoff.cooldown_ms = config.failover.cooldown_ms
             domain.replication.may_claim = not peer  # until the witness has seen this start
@@ -283,10 +297,7 @@ class Manager:
         await self._release()
 
     async def _release(self) -> None:
-        for server in self._servers:
-            await server.stop(0.2)
-        if self._http is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._http.stop)
+        await self._open_ports.close()
         if self._watch is not None and self._watch.judge is not None:
             await self._watch.judge.close()
         if self._node is not None:
@@ -301,7 +312,7 @@ class Manager:
             await self._authority.close()
         if self._store is not None:
             self._store.close()
-        self._servers, self._http, self._node, self._store, self._operator = [], None, None, None, None
+        self._node, self._store, self._operator = None, None, None
 
     async def wait_closed(self) -> None:
         """Until `stop` is called, or the manager cannot go on: then the reason is raised."""
@@ -322,7 +333,6 @@ class Manager:
     # -- ports -----------------------------------------------------------------------------------------------------
 
     async def _serve(self, members: Members) -> None:
-        config = self.config
         assert self._operator is not None
         assert self._salvage is not None
         assert self._verifier is not None
@@ -333,7 +343,6 @@ class Manager:
             incarnation=self._incarnation,
             facts=self._facts,
         )
-        clients = grpc.aio.server(options=SERVER_OPTIONS)
         pair = pair_handler(
             status.methods(),
             EventHandlers(self._operator.events, members.by_name).methods(),
@@ -344,74 +353,56 @@ class Manager:
                 DivergenceHandlers(members, self._salvage, self._verifier, self._reconnect).methods(),
             ),
         )
-        handlers = [QueueHandlers(members).handler(), AdminHandlers(members).handler(), status.manager_handler(), pair]
-        clients.add_generic_rpc_handlers(handlers)
-        self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
-        names = [
-            f"tandemq.v1.{name}" for name in ("QueueService", "QueueAdminService", "ManagerAdminService", "PairService")
-        ]
-        names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
-        reflection.enable_server_reflection(names, clients)
-        self.ports["client"] = self._bind(clients, config.listen_client)
-        self._servers.append(clients)
-        if self._link is not None:
-            peers = grpc.aio.server(options=[("grpc.max_receive_message_length", 32 << 20), *SERVER_OPTIONS[2:]])
-            add_PeerServiceServicer_to_server(PeerServicer(self._link), peers)
-            self.ports["peer"] = self._bind(peers, config.listen_peer)
-            self._servers.append(peers)
-        host, _, port = config.listen_http.rpartition(":")
-        try:
-            judge = self._watch.judge if self._watch is not None else None
-            metrics = (Metrics(members, judge, self._verifier), OperatorMetrics(self._operator))
-            self._http = HttpServer(host.strip("[]"), int(port), self._ready, *metrics)
-        except OSError as error:
-            raise _port_error(config.listen_http, error) from error
-        self.ports["http"] = self._http.port
-        self._http.start()
-        for server in self._servers:
-            await server.start()
+        self.backups = BackupHandlers(members)
+        backup_dir = Path(self.config.backup_dir or Path(self.config.data_dir) / "backups")
+        queues = AdminHandlers(members)
+        restoring, names = RestoreHandlers(members, backup_dir), NamesHandlers(queues, self.config.profile)
+        admin = queues.handler(restoring.methods(), names.methods(), SweepHandlers(members).methods())
+        manager = status.manager_handler(self.backups.methods())
+        handlers = [QueueHandlers(members).handler(), admin, manager, pair]
+        peer = PeerServicer(self._link) if self._link is not None else None
+        await self._open_ports.open(Served(handlers, peer, self._ready, self._collectors))
         await self._tell_health()
+
+    def _collectors(self) -> list[Collector]:
+        assert self._members is not None
+        assert self._operator is not None
+        assert self._verifier is not None
+        judge = self._watch.judge if self._watch is not None else None
+        return [Metrics(self._members, judge, self._verifier), OperatorMetrics(self._operator)]
 
     def _reconnect(self, why: str) -> None:
         if self._link is not None and self._link.session is not None:
             self._link.session.close(why)
-
-    def _bind(self, server: grpc.aio.Server, address: str) -> int:
-        try:
-            port = server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise _port_error(address, error) from error
-        if not port:
-            raise _port_error(address, OSError(errno.EADDRINUSE, "address in use"))
-        return port
 
     def _ready(self) -> tuple[bool, dict[str, Any]]:
         members = self._members
         if members is None:
             return False, {}
         main = members.by_name[MAIN]
-        ready = main.replication.serving or main.target.opened
-        return ready, {"member": members.member, "role": main.shared.role.name, "epoch": main.shared.state.epoch}
+        return self._is_ready(), {
+            "member": members.member,
+            "role": main.shared.role.name,
+            "epoch": main.shared.state.epoch,
+        }
 
-    async def _watch_health(self) -> None:
+    def _is_ready(self) -> bool:
+        assert self._members is not None
+        main = self._members.by_name[MAIN]
+        return main.replication.serving or main.target.opened
+
+    def _watch_health(self, _now_ms: int) -> None:
         """A replica becomes readable when its copy is synchronised, which is no change of role."""
-        told: bool | None = None
-        while True:
-            ready, _ = self._ready()
-            if ready is not told:
-                told = ready
-                await self._tell_health()
-            await asyncio.sleep(WATCH_S)
+        ready = self._is_ready()
+        if ready is not self._told_ready:
+            self._told_ready = ready
+            assert self._node is not None
+            self._node.spawn(self._tell_health())
 
     async def _tell_health(self) -> None:
-        assert self._health is not None
         assert self._members is not None
-        serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
         master = self._members.by_name[MAIN].replication.serving
-        await self._health.set("", serving)
-        await self._health.set("tandemq.v1.QueueService", serving if master else not_serving)
-        await self._health.set("tandemq.v1.readable", serving if self._ready()[0] else not_serving)
+        await self._open_ports.tell_health(master=master, readable=self._ready()[0])
 
     # -- the peer --------------------------------------------------------------------------------------------------
 
@@ -452,7 +443,7 @@ class Manager:
             self._members.peer_endpoint = self._link.peer.endpoint
         self._members.on_change()
         self._send_hello()
-        if self._health is not None and domain.shared.name == MAIN:
+        if domain.shared.name == MAIN:
             self._node.spawn(self._tell_health())
 
     async def _watch_room(self, node: Node) -> None:
@@ -463,7 +454,8 @@ class Manager:
             room = int(ENQUEUE_STORE_SHARE * usage.map_bytes) - usage.used_bytes - node.unwritten_bytes
             for domain in node.domains.values():
                 domain.orders.room_bytes = room
-                if room > ROOM_AGAIN_SHARE * usage.map_bytes:
+                domain.orders.again_bytes = int(ROOM_AGAIN_SHARE * usage.map_bytes)
+                if room > domain.orders.again_bytes:
                     domain.orders.is_full = False
             await asyncio.sleep(ROOM_S)
 
@@ -483,11 +475,6 @@ class Manager:
             min_copies=hold.min_copies,
             member=self.config.peer_member,
         )
-
-
-def _port_error(address: str, error: Exception) -> Exception:
-    name = Reason.Name(Reason.REASON_PORT_IN_USE).removeprefix("REASON_")
-    return error_of(name, f"cannot listen on {address}: {error}; stop whoever uses it, or choose another port")
 
 
 __all__ = ["Manager", "Role"]

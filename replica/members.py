@@ -6,17 +6,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING
 
-import grpc
-
 from failover.marks import Role
+from replica.attached import Attached
+from replica.pacing import Pace
+from tandemq.ambient import monotonic_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import grpc
+
     from replica.domain import Domain
     from replica.node import Node
+    from replica.outside import Outside
 
 MAIN = "main"
 LOCAL = "local"
@@ -46,8 +51,11 @@ def domain_number(name: str) -> int:
 class Members:
     """The member's own name and addresses, its peer's, and the domains between them."""
 
-    def __init__(self, node: Node, *, pair: str, member: str, endpoint: str, peer: str, peer_endpoint: str) -> None:
+    def __init__(
+        self, node: Node, outside: Outside, *, pair: str, member: str, endpoint: str, peer: str, peer_endpoint: str
+    ) -> None:
         self.node = node
+        self.outside = outside
         self.pair = pair
         self.member = member
         self.endpoint = endpoint
@@ -57,10 +65,17 @@ class Members:
         self.changed = asyncio.Event()
         """Set and replaced at each change of a role."""
         self.park_ms = 5000
+        self.refused_later: Counter[str] = Counter()
+        """By queue: messages that were accepted here for a ONE_WAY queue, and refused afterwards."""
         self.is_late: Callable[[], bool] = lambda: False
         """Whether this process has slept for so long that others may have decided without it."""
         self._channel: grpc.aio.Channel | None = None
         self._channel_to = ""
+        self.attached = Attached()
+        self.pace = Pace(monotonic_s)
+        """Of all who look through messages at this member."""
+        self.looking = asyncio.Lock()
+        """Held by the one who looks for all whose filter found nothing yet."""
 
     def on_change(self) -> None:
         """A role has changed: whoever waits for a master looks again."""
@@ -91,7 +106,7 @@ class Members:
     def channel(self) -> grpc.aio.Channel:
         """To the peer's client port, for calls that are proxied."""
         if self._channel is None or self._channel_to != self.peer_endpoint:
-            self._channel = grpc.aio.insecure_channel(self.peer_endpoint, options=_PROXY_OPTIONS)
+            self._channel = self.outside.channel(self.peer_endpoint, _PROXY_OPTIONS)
             self._channel_to = self.peer_endpoint
         return self._channel
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from failover.marks import Role
-from replica.node import monotonic_ms
+from replica.metrics_queues import queue_metrics
+from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +32,7 @@ class Metrics:
     def collect(self) -> Iterable[Metric]:
         """Called at each scrape."""
         yield from self._domains()
-        yield from self._queues()
+        yield from queue_metrics(self.members)
         if self.judge is not None:
             yield from _classifier(self.judge)
         if self.verifier is not None:
@@ -64,22 +65,6 @@ class Metrics:
             copies.add_metric([name], domain.replication.copies)
             parked.add_metric([name], len(domain.holding))
         return [epoch, role, last, commit, copies, parked]
-
-    def _queues(self) -> Iterable[Metric]:
-        labels = ["domain", "queue"]
-        ready = GaugeMetricFamily("tandemq_queue_messages", "Messages, ready and leased.", labels=labels)
-        enqueued = CounterMetricFamily("tandemq_enqueued", "Messages accepted.", labels=labels)
-        acked = CounterMetricFamily("tandemq_settled", "Messages settled by ack.", labels=labels)
-        for name, domain in self.members.by_name.items():
-            machine = domain.shared.machine
-            if machine is None:
-                continue
-            for queue in machine.names()[:1000]:
-                info = machine.queue_info(queue, self.members.member)
-                ready.add_metric([name, queue], info.length)
-                enqueued.add_metric([name, queue], info.enqueued_total)
-                acked.add_metric([name, queue], info.acked_total)
-        return [ready, enqueued, acked]
 
 
 def _classifier(judge: Judge) -> list[Metric]:

@@ -38,6 +38,7 @@ from replica.effects import (
 from replica.recovery import rebuild
 from storage.errors import CorruptRecord, StorageError, StoreFull
 from storage.store import Append, WriteBatch
+from tandemq.ambient import monotonic_ms, wall_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -58,20 +59,19 @@ FULL_RETRY_S = 0.5
 STOP_AGAIN_S = 0.2
 
 
-def monotonic_ms() -> int:
-    """Boot-time clock: goes on while the machine sleeps."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-
-
 class DomainClock:
     """A domain's time: wall time at the start plus what the boot-time clock says has passed (rulings.md 14)."""
 
     def __init__(self) -> None:
-        self._offset_ms = int(time.time() * 1000) - monotonic_ms()
+        self._offset_ms = wall_ms() - monotonic_ms()
 
     def now_ms(self) -> int:
         """Milliseconds since 1970; the core never lets a domain's time fall below its last record."""
         return monotonic_ms() + self._offset_ms
+
+    def at_ms(self, monotonic: int) -> int:
+        """What `now_ms` says at that boot-time (`monotonic_ms`)."""
+        return monotonic + self._offset_ms
 
 
 class FailedInstanceError(RuntimeError):
@@ -102,14 +102,18 @@ class Group:
             batch.cut.pop(number, None)
             batch.appends = [a for a in batch.appends if a.domain != number]
             batch.inserts = [a for a in batch.inserts if a.domain != number]
+            batch.bodies = [a for a in batch.bodies if a.domain != number]
         if effect.cut is not None:
             cut = effect.cut
             batch.cut[number] = min(cut, batch.cut.get(number, cut))
             batch.appends = [a for a in batch.appends if a.domain != number or a.log_index <= cut]
+            batch.bodies = [a for a in batch.bodies if a.domain != number or a.log_index <= cut]
         for entry in effect.appends:
             batch.appends.append(Append(number, entry.log_index, entry.stored))
             self.bytes += len(entry.record)
             self.last[number] = (domain.shared.generation, entry.log_index)
+        for log_index, body in effect.bodies:
+            batch.bodies.append(Append(number, log_index, body))  # counted when it came
         batch.meta.update(effect.meta)
         if effect.token is not None:
             self.tokens.append((number, effect.token))
@@ -126,6 +130,8 @@ class Node:
         self.unreadable: set[str] = set()
         """Domains whose register could not be read when it was last asked for."""
         self.clock = DomainClock()
+        self._paired: list[Domain] = []
+        self._paired_of = 0
         self.group = Group()
         self.group_wake = asyncio.Event()
         self.send_wake = asyncio.Event()
@@ -151,34 +157,43 @@ class Node:
         self.appended_bytes = 0
         self.unwritten_bytes = 0
         self.mark_bytes = self.next_mark_bytes = 1 << 20
+        self.on_tick: list[Callable[[int], None]] = []
+        """Told the time (monotonic_ms) after the domains have been: whoever watches does so here, on one timer."""
         self.on_mark: Callable[[], None] = lambda: None
         """Called after each `mark_bytes` of log: upkeep notes where the log stood."""
         self._writer_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-writer")
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """In the order in which they began: an orderly stop ends them in that order."""
+        self._ticker: asyncio.TimerHandle | None = None
+        self._write_error: Exception | None = None
+        """Why nothing is written any more."""
 
     # -- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Run the writer and the clock."""
         self.spawn(self._write())
-        self.spawn(self._tick())
+        self._ticker = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """A task whose failure stops the process: a silent background task serves nobody (performance.md C8.3)."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_task_done)
         return task
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None and not self.failed.done():
-            self.failed.set_result(task.exception())  # type: ignore[arg-type]  # not None, asked above
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.failed.done():
+            self.failed.set_result(error)
 
     async def stop(self) -> None:
         """Write what is pending, then stop."""
         if not self.group.empty and not self.failed.done():
             await self.flush()
+        if self._ticker is not None:
+            self._ticker.cancel()
         while self._tasks:  # more than once: asyncio.wait_for swallows a cancellation that meets the end of its wait
             for task in list(self._tasks):
                 task.cancel()
@@ -188,16 +203,28 @@ class Node:
 
     def paired(self) -> list[Domain]:
         """The domains that the peer has too."""
-        return [domain for domain in self.domains.values() if domain.shared.peer]
+        if self._paired_of != len(self.domains):  # domains come while a member starts, and none ever goes
+            self._paired_of = len(self.domains)
+            self._paired = [domain for domain in self.domains.values() if domain.shared.peer]
+        return self._paired
 
     # -- effects ---------------------------------------------------------------------------------------------------
 
     def dispatch(self, domain: Domain) -> None:
         """Carry out what a core asked for; called after every event."""
-        while effects := domain.take():
+        self._carry_out_all(domain)
+        if self.outbox or domain.source.has_more():
+            self.send_wake.set()
+
+    def _carry_out_all(self, domain: Domain) -> bool:
+        """Whether there was anything."""
+        effects = domain.take()
+        found = bool(effects)
+        while effects:
             for effect in effects:
                 self._carry_out(domain, effect)
-        self.send_wake.set()
+            effects = [] if _is_quiet(domain) else domain.take()
+        return found
 
     def _carry_out(self, domain: Domain, effect: Effect) -> None:
         match effect:
@@ -206,6 +233,8 @@ class Node:
                 size = sum(len(entry.record) for entry in effect.appends)
                 self.appended_bytes += size
                 self.unwritten_bytes += size
+                if not domain.replication.serving:
+                    domain.orders.room_bytes -= size  # a master counts what it takes itself
                 if self.appended_bytes >= self.next_mark_bytes:
                     self.next_mark_bytes = self.appended_bytes + self.mark_bytes
                     self.on_mark()
@@ -222,7 +251,7 @@ class Node:
             case SetRegister(purpose=purpose):
                 self.spawn(self._set_register(domain, effect, purpose))
             case Rebuild(up_to):
-                self.spawn(self._rebuild(domain, up_to))
+                self.spawn(self._rebuild(domain, up_to, domain.shared.generation))
             case StartTransfer():
                 domain.shared.tell_transfer(f"sends everything up to log index {effect.log_index}", full="true")
                 self.on_transfer(domain, effect)
@@ -285,9 +314,8 @@ class Node:
         desired = effect.desired
         return await self.authority.force(domain, effect.expected.version, desired.epoch, desired.holder, effect.forced)
 
-    async def _rebuild(self, domain: Domain, up_to: int) -> None:
+    async def _rebuild(self, domain: Domain, up_to: int, generation: int) -> None:
         await self.flush()  # the cut or the snapshot that this reads must be on disk
-        generation = domain.shared.generation
         try:
             machine = await rebuild(self.store, domain.shared, up_to)
         except CorruptRecord:
@@ -301,7 +329,9 @@ class Node:
     # -- the writer ------------------------------------------------------------------------------------------------
 
     async def flush(self) -> None:
-        """Wait until everything persisted so far is durable."""
+        """Wait until everything persisted so far is durable. Raises what stopped the writer: it never will be."""
+        if self._write_error is not None:
+            raise self._write_error
         done = asyncio.get_running_loop().create_future()
         self.group.done.append(done)
         self.group.empty = False
@@ -323,7 +353,14 @@ class Node:
                 continue
             began = time.perf_counter()
             self.write_began_ms = monotonic_ms()
-            await self._commit(loop, group)
+            try:
+                await self._commit(loop, group)
+            except Exception as error:
+                self._write_error = error
+                for done in (*group.done, *self.group.done):
+                    if not done.done():
+                        done.set_exception(error)
+                raise
             self.write_began_ms = 0
             self.commits += 1
             self.commit_seconds += time.perf_counter() - began
@@ -363,13 +400,30 @@ class Node:
 
     # -- time ------------------------------------------------------------------------------------------------------
 
-    async def _tick(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_S)
-            now, domain_now = monotonic_ms(), self.clock.now_ms()
-            for domain in self.domains.values():
-                domain.on_tick(now, domain_now)
+    def _tick(self) -> None:
+        """A timer and no task: most ticks find nothing to do, and an idle member should cost next to nothing."""
+        try:
+            self._pass_time()
+        except Exception as error:  # as of any task: a member whose time stands still serves nobody
+            if not self.failed.done():
+                self.failed.set_result(error)
+            return
+        self._ticker = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+
+    def _pass_time(self) -> None:
+        now = monotonic_ms()
+        domain_now = self.clock.at_ms(now)
+        for domain in self.domains.values():
+            domain.on_tick(now, domain_now)
+            if not _is_quiet(domain):
                 self.dispatch(domain)
+        for look in self.on_tick:
+            look(now)
+
+
+def _is_quiet(domain: Domain) -> bool:
+    """Whether its `take` would give nothing."""
+    return not domain.shared.effects and domain.handoff.open is None
 
 
 def register_of(found: object) -> Register | None:
@@ -395,4 +449,4 @@ def outcome_of(result: object) -> tuple[str, Register | None]:
     return "unknown", None
 
 
-__all__ = ["DomainClock", "Node", "StorageError", "monotonic_ms", "outcome_of", "register_of"]
+__all__ = ["DomainClock", "Node", "StorageError", "outcome_of", "register_of"]

@@ -18,8 +18,8 @@ from failover.marks import Role
 from failover.promotion import Why
 from replica import forecast
 from replica.lag import Behind, Lag
-from replica.node import monotonic_ms
 from replica.service_handoff import hand_over
+from tandemq.ambient import monotonic_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _RULES = re.compile(r" \((?:see )?[PR]\d+(?:, [PR]\d+)*\)")
 """Numbers of rules help whoever reads the code, not whoever was woken up."""
-SAMPLE_S = 0.05
+SAMPLE_MS = 50
 LEAVE_S = 0.1
 """Between the HELLO that says that this member goes away and the end of the connection: the peer need not wait then."""
 log = logging.getLogger("tandemq.operator")
@@ -87,6 +87,7 @@ class Operator:
         self._roles: dict[str, Role] = {}
         self._lag: dict[str, Lag] = {}
         self._was_reachable: bool | None = None
+        self._sampled_ms = monotonic_ms()
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -217,16 +218,17 @@ class Operator:
 
     # -- samples ---------------------------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Sample how far the peer is behind, and whether the authority answers."""
-        while True:
-            await asyncio.sleep(SAMPLE_S)
-            now = monotonic_ms()
-            for domain in self.members.node.paired():
-                self._sample(domain, now)
-            self._watch_authority()
+    def look(self, now_ms: int) -> None:
+        """Called at each tick of the node: samples how far the peer is behind, and whether the authority answers."""
+        passed_ms = now_ms - self._sampled_ms
+        if passed_ms < SAMPLE_MS:
+            return
+        self._sampled_ms = now_ms
+        for domain in self.members.node.paired():
+            self._sample(domain, now_ms, passed_ms)
+        self._watch_authority()
 
-    def _sample(self, domain: Domain, now_ms: int) -> None:
+    def _sample(self, domain: Domain, now_ms: int, passed_ms: int) -> None:
         shared, replication = domain.shared, domain.replication
         lag = self._lag.setdefault(shared.name, Lag())
         peer_index = self.peer_index(domain)
@@ -236,7 +238,7 @@ class Operator:
             return
         lag.sample(shared.log.last_index, shared.log.appended_bytes, peer_index, now_ms)
         if shared.peer not in replication.required:
-            self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + SAMPLE_S
+            self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + passed_ms / 1000
 
     def _watch_authority(self) -> None:
         name = self.config.authority

@@ -7,22 +7,28 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.calls import EnqueueCall, SettleCall
-from replica.effects import EnqueueDone, Failed, Moved, Persist, QueueDone, Reply, SettleDone
+from replica.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall
+from replica.effects import EnqueueDone, Failed, Moved, Persist, Reply, SettleDone
+from replica.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
 from replica.log import HeldRef
 from replica.machine import Fresh, Refused
-from tandemq.peer.v1.peer_service_pb2 import HeldKey, HoldReject
+from replica.ordering_names import order_names
+from replica.ordering_queues import order_queue
+from replica.replying import Replying
+from replica.room import Admission, Room
+from replica.saving import Saving
+from tandemq.peer.v1.peer_service_pb2 import HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.calls import Call, QueueCall, Waiter
-    from replica.effects import LeaseDone
-    from replica.machine import DuplicateRun, Machine
+    from replica.calls import Call, Waiter
+    from replica.effects import Answer
+    from replica.machine import DuplicateRun, EnqueuePlan, Machine
     from replica.replication import Replication
     from replica.shared import Shared
-    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
+    from tandemq.peer.v1.record_pb2 import RecordHeader
 
 ENQUEUE_STORE_SHARE = 0.8
 """Share of the store above which enqueues are refused: settling needs pages too (reliability.md 6, rule 2)."""
@@ -44,14 +50,21 @@ class Orders:
         self.shared = shared
         self.replication = replication
         self.waiting: deque[Waiting] = deque()
-        self.now_ms = 0
+        self.room, self.replying = Room(self), Replying(self)
+        self.saving = Saving(self)
+        self.now_ms, self._behind_ms = 0, 0  # by this member's clock; what that is behind the domain's time
         self.room_bytes = 1 << 62
         """What enqueues may still take of the store: set by the shell now and then, counted down here."""
         self.is_full = False
+        self.again_bytes = 0
+        """With no more room than this, sending would not be allowed again; set by the shell."""
         self.volatile_bytes_max = 256 << 20
         self.freed_later: list[int] = []
-        self.on_change: Callable[[Sequence[int]], None] = lambda _queue_ids: None
-        """Told which queues may have something new for consumers."""
+        self.touched: Sequence[int] = ()
+        """Queues that the last record was about."""
+        self.on_queue: Callable[[int], None] = lambda _queue_id: None  # its attributes or its state have changed
+        self.on_change: Callable[[Sequence[int]], None] = lambda _queue_ids: None  # may have something for consumers
+        self.on_applied: Callable[[Sequence[int]], None] | None = None  # set while somebody waits for ends
         self.repark: Callable[[EnqueueCall], None] = lambda _call: None
 
     @property
@@ -60,6 +73,15 @@ class Orders:
         machine = self.shared.machine
         assert machine is not None, "no call is executed while the queues' state is being rebuilt"
         return machine
+
+    @property
+    def time_ms(self) -> int:
+        """The domain's time: goes on from the last record's where the clock of its writer was ahead (rulings.md 14)."""
+        return self.now_ms + self._behind_ms
+
+    def set_time(self) -> None:
+        """A takeover: the domain's time meets this member's clock."""
+        self._behind_ms = max(0, self.machine.time_ms - self.now_ms)
 
     # -- records ---------------------------------------------------------------------------------------------------
 
@@ -71,17 +93,24 @@ class Orders:
         volatile_body: bool = False,
         held: HeldRef | None = None,
         keep_bodies: bool = False,
+        bodies: Sequence[tuple[int, bytes]] = (),
     ) -> int:
         """Append a record, apply it, have it written and sent; returns its log index.
 
         `keep_bodies`: volatile bodies that it frees are still wanted, by a delivery that waits for the commit.
+        `bodies`: of earlier records, written with this one.
         """
         shared = self.shared
         entry = shared.log.build(header, body, shared.state.epoch, volatile_body=volatile_body, held=held)
         if volatile_body:
             shared.keep_body(entry.log_index, body)
-        shared.effects.append(Persist(appends=(entry,)))
-        freed = self.machine.apply(entry.log_index, entry.epoch, header).freed
+        shared.effects.append(Persist(appends=(entry,), bodies=bodies))
+        queue_ids, freed, _ = self.machine.apply(entry.log_index, entry.epoch, header)
+        self.touched = queue_ids
+        if self.room.lines:
+            self.room.on_applied(queue_ids, changed=header.WhichOneof("op") == "queue")
+        if self.on_applied is not None:
+            self.on_applied(queue_ids)
         if keep_bodies:
             self.when_committed(entry.log_index, lambda: self.freed_later.extend(freed), lambda: None)
         else:
@@ -107,6 +136,8 @@ class Orders:
 
     def on_following(self) -> None:
         """Another member orders now: what is unanswered goes to it, or back to the caller."""
+        self.saving.on_following()
+        self.replying.on_following()
         waiting, self.waiting = self.waiting, deque()
         for item in reversed(waiting):  # each goes to the front of what is parked, so the oldest ends up first
             item.on_lost()
@@ -120,14 +151,21 @@ class Orders:
                 self._enqueue(call)
             elif isinstance(call, SettleCall):
                 self._settle(call)
+            elif isinstance(call, ReplyCall):
+                self.replying.order(call)
+            elif isinstance(call, NamesCall):
+                order_names(self, call)
             else:
-                self._queue_action(call)
+                order_queue(self, call)
         except Refused as refused:
             self.refuse(call, refused)
 
     def refuse(self, call: Call, refused: Refused) -> None:
         """Answer a refusal, to the client or to the peer that holds the request."""
         metadata = dict(refused.metadata)
+        if isinstance(call, EnqueueCall) and call.first_sequence:
+            # A producer numbers what follows from here: with nothing it would begin anew among its own.
+            metadata.setdefault("last_sequence", str(self.machine.last_sequence(call.queue, call.client_id)))
         if call.waiter is None and isinstance(call, EnqueueCall):
             error = Error(reason=refused.reason, message=refused.message, metadata=metadata)
             if refused.retry_after_ms is not None:
@@ -137,9 +175,7 @@ class Orders:
         else:
             self.reply(call.waiter, Failed(refused.reason, refused.message, metadata, refused.retry_after_ms))
 
-    def reply(
-        self, waiter: Waiter | None, result: EnqueueDone | LeaseDone | SettleDone | QueueDone | Failed | Moved
-    ) -> None:
+    def reply(self, waiter: Waiter | None, result: Answer) -> None:
         """Answer whoever waits."""
         if waiter is not None:
             self.shared.effects.append(Reply(waiter, result))
@@ -152,16 +188,27 @@ class Orders:
         reason, message, metadata, retry_after_ms = not_enough(done.copies, wanted)
         # It is ordered: the refusal speaks of copies, and must not be taken for "not applied" (rulings.md 11).
         metadata = {**metadata, "outcome": "stored"}
+        if done.first_sequence:
+            metadata["last_sequence"] = str(done.first_sequence + done.count - 1)
         self.reply(waiter, Failed(reason, f"stored, but {message}", metadata, retry_after_ms))
 
-    def _moved(self, waiter: Waiter | None) -> Callable[[], None]:
+    def moved(self, waiter: Waiter | None) -> Callable[[], None]:
         return lambda: self.reply(waiter, Moved("the mastership moved while the call was under way; repeat it"))
 
-    def _enqueue(self, call: EnqueueCall) -> None:
-        machine = self.machine
-        wanted = self.wanted_copies(call)
-        plan = machine.plan_enqueue(
-            now_ms=self.now_ms,
+    def _again(self, call: EnqueueCall) -> Callable[[], None]:
+        """When another member orders: the call goes to it, unless only its maker can make it anew."""
+        return self.moved(call.waiter) if call.left_out is not None else lambda: self.repark(call)
+
+    def execute_now(self, call: EnqueueCall, *, full: bool) -> None:
+        """Order a call that has waited for room, or refuse it. `full`: it finds none, whatever there is."""
+        try:
+            self._enqueue(call, waits=False, full=full)
+        except Refused as refused:
+            self.refuse(call, refused)
+
+    def _plan(self, call: EnqueueCall, *, full: bool = False) -> EnqueuePlan:
+        return self.machine.plan_enqueue(
+            now_ms=self.time_ms,
             queue=call.queue,
             client_id=call.client_id,
             first_sequence=call.first_sequence,
@@ -169,14 +216,29 @@ class Orders:
             request_hash=call.request_hash,
             columns=call.columns,
             member=call.member or self.shared.member,
+            full=full,
+            left_out=call.left_out,
         )
+
+    def _enqueue(self, call: EnqueueCall, *, waits: bool = True, full: bool = False) -> None:
+        if waits and self.room.lines and self.room.join(call):
+            return
+        wanted = self.wanted_copies(call)
+        plan = self._plan(call, full=full)
         if not isinstance(plan, Fresh):
-            self._answer_repetition(call, plan.runs, wanted)
+            self._answer_repetition(call, plan.run, wanted)
             return
         op = plan.header.enqueue
         all_volatile = is_all_volatile(op)
         # Only now: these refusals say "certainly not applied", which a repetition may not be told.
         self._check_means(call, wanted, all_volatile=all_volatile)
+        if waits and (op.refusals or self.room.lines):
+            admission = self.room.admit(call, op)
+            if admission is Admission.WAITS:
+                return
+            if admission is Admission.FULL:
+                self._enqueue(call, waits=False, full=True)
+                return
         self.room_bytes -= len(call.batch)
         held = None
         if call.waiter is None:
@@ -185,23 +247,28 @@ class Orders:
         if call.waiter is None:
             return
         epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it
+        handles = self.machine.handle_prefix(op.queue_id)
 
         def answer() -> None:
-            done = enqueue_done(call, op, log_index, epoch, self.replication.copies)
+            done = enqueue_done(call, op, log_index, epoch, self.replication.copies, handles=handles)
             self.reply_enqueued(call.waiter, done, wanted)
 
-        self.when_committed(log_index, answer, lambda: self.repark(call))
+        self.when_committed(log_index, answer, self._again(call))
 
     def _check_means(self, call: EnqueueCall, wanted: int, *, all_volatile: bool) -> None:
         """Refuse what cannot be held as it was asked for; nothing of it is ordered yet."""
         copies = self.replication.copies
         if copies < wanted:
             raise Refused(*not_enough(copies, wanted))
-        if self.is_full or self.room_bytes < len(call.batch):
+        self.check_space(len(call.batch), all_volatile=all_volatile)
+
+    def check_space(self, size: int, *, all_volatile: bool) -> None:
+        """Refuse what the store, or the memory of volatile messages, has no place for."""
+        if self.is_full or self.room_bytes < size:
             self.is_full = True  # for small ones too, until the shell has seen room again: no size slips past
             message = "the store has reached its enqueue limit; consume, or start the manager with a larger map_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
-        if all_volatile and self.shared.volatile_bytes + len(call.batch) > self.volatile_bytes_max:
+        if all_volatile and self.shared.volatile_bytes + size > self.volatile_bytes_max:
             limit = self.volatile_bytes_max
             message = f"{limit} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
@@ -213,18 +280,20 @@ class Orders:
         require_two = queue_id is not None and machine.queue(queue_id).config.require_two
         return max(call.min_copies, 2 if require_two else 1)
 
-    def _answer_repetition(self, call: EnqueueCall, runs: Sequence[DuplicateRun], wanted: int) -> None:
+    def _answer_repetition(self, call: EnqueueCall, run: DuplicateRun, wanted: int) -> None:
         if call.waiter is None:
-            last = max(run.log_index for run in runs)
-            self.shared.send(hold_reject=HoldReject(key=held_key(call), duplicate_of=last))
+            self.shared.send(hold_reject=HoldReject(key=held_key(call), duplicate_of=run.log_index))
             return
 
+        queue_id = self.machine.queue_id(call.queue) or 0
+        handles = self.machine.handle_prefix(queue_id)
+
         def answer() -> None:
-            for run in runs:
-                self.reply_enqueued(call.waiter, repeated(run, self.replication.copies), wanted)
+            done = repeated(run, self.replication.copies, queue_id, handles)
+            self.reply_enqueued(call.waiter, done, wanted)
 
         # Everything ordered so far is waited for, so that answers leave in log order.
-        self.when_committed(self.shared.log.last_index, answer, lambda: self.repark(call))
+        self.when_committed(self.shared.log.last_index, answer, self._again(call))
 
     def _settle(self, call: SettleCall) -> None:
         machine = self.machine
@@ -233,7 +302,7 @@ class Orders:
             results, duplicate = list(found.results), True
         else:
             plan = machine.plan_settle(
-                now_ms=self.now_ms,
+                now_ms=self.time_ms,
                 queue=call.queue,
                 settlements=call.settlements,
                 request_id=call.request_id,
@@ -245,94 +314,17 @@ class Orders:
                 self.on_change([plan.header.settle.queue_id])
         # Waited for even when nothing changes: a result may rest on a settle that is ordered and not committed yet.
         done = SettleDone(results, duplicate)
-        self.when_committed(self.shared.log.last_index, lambda: self.reply(call.waiter, done), self._moved(call.waiter))
-
-    def _queue_action(self, call: QueueCall) -> None:
-        machine = self.machine
-        found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
-        if found is not None:
-            done = QueueDone(call.queue, found.removed, duplicate=True)
-        else:
-            header = machine.plan_queue(
-                now_ms=self.now_ms,
-                action=call.action,
-                name=call.queue,
-                config=call.config,
-                mask=call.mask,
-                expected_version=call.expected_version,
-                member=call.member,
-                members=call.members,
-                open_members=call.open_members,
-                if_empty=call.if_empty,
-                request_id=call.request_id,
-                request_hash=call.request_hash,
-            )
-            self.order(header)
-            done = QueueDone(call.queue, header.queue.removed, duplicate=False)
-            self.on_change([header.queue.queue_id])
-        self.when_committed(self.shared.log.last_index, lambda: self.reply(call.waiter, done), self._moved(call.waiter))
+        self.when_committed(self.shared.log.last_index, lambda: self.reply(call.waiter, done), self.moved(call.waiter))
 
     def expire(self) -> None:
-        """Order what has ended by time: leases and messages."""
-        if self.freed_later:
-            freed, self.freed_later = self.freed_later, []
-            self.shared.forget_bodies(freed)
+        """Order what time brings: leases and messages that end, messages that become persistent."""
+        self.saving.look()
+        freed, self.freed_later = self.freed_later, []
+        self.shared.forget_bodies(freed)
         due = self.machine.next_due_ms()
-        if due is None or due > self.now_ms:
+        if due is None or due > self.time_ms:
             return
-        header = self.machine.plan_expire(self.now_ms)
+        header = self.machine.plan_expire(self.time_ms)
         if header is not None:
             self.order(header)
-            self.on_change([self.machine.queue_id(name) or 0 for name in self.machine.names()])
-
-
-def held_key(call: EnqueueCall) -> HeldKey:
-    """Names a held request on the wire."""
-    return HeldKey(client_id=call.request_id or call.client_id, queue=call.queue, first_sequence=call.first_sequence)
-
-
-def is_all_volatile(op: EnqueueOp) -> bool:
-    """Whether no message of the record is persistent: its body stays in memory."""
-    return len(op.volatiles) > 0 and min(op.volatiles) == 1
-
-
-def enqueue_done(call: EnqueueCall, op: EnqueueOp, log_index: int, epoch: int, copies: int) -> EnqueueDone:
-    """The answer to a batch that was executed now."""
-    return EnqueueDone(
-        call.first_sequence,
-        op.count,
-        op.first_index,
-        log_index,
-        epoch,
-        copies,
-        duplicate=False,
-        refusals=[(refusal.ordinal, refusal.reason) for refusal in op.refusals],
-        downgraded=op.downgraded,
-        volatile=is_all_volatile(op),
-    )
-
-
-def repeated(run: DuplicateRun, copies: int) -> EnqueueDone:
-    """The first answer again."""
-    return EnqueueDone(
-        run.first_sequence,
-        run.count,
-        run.first_index,
-        run.log_index,
-        run.epoch,
-        copies,
-        duplicate=True,
-        refusals=[(refusal[0], refusal[1]) for refusal in run.refusals],
-        downgraded=run.downgraded,
-        volatile=run.downgraded,
-    )
-
-
-def not_enough(copies: int, wanted: int) -> tuple[Reason, str, dict[str, str], int]:
-    """The refusal when fewer members hold an operation than asked for (rulings.md 1)."""
-    return (
-        Reason.REASON_NOT_ENOUGH_COPIES,
-        f"{copies} member(s) hold what is acknowledged, {wanted} are asked for; wait for the peer, or ask for fewer",
-        {"copies": str(copies), "min_copies": str(wanted)},
-        1000,
-    )
+            self.on_change(self.touched)

@@ -15,9 +15,9 @@ from failover.marks import DataMark
 from replica.log import DomainLog
 from replica.machine import Machine, Refused
 from replica.shared import Shared
-from replica.state import Boundary, DomainState, checkpoint_key, decode_state, state_key
+from replica.state import Boundary, DomainState, checkpoint_key, decode_checkpoint, decode_state, state_key
 from storage.errors import CorruptRecord, NewerFormat
-from storage.records import ZERO_DIGEST, read_stored_prefix, split, verify_stored
+from storage.records import ZERO_DIGEST, is_bare, read_stored_prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
@@ -45,6 +45,14 @@ class StoreReader:
             return read_stored_prefix(record) if record is not None else None
         except CorruptRecord:
             return None
+
+    def has_body(self, log_index: int) -> bool:
+        """Whether a record is stored with its body."""
+        record = self._store.read(self._domain, log_index)
+        try:
+            return record is not None and not is_bare(record)
+        except CorruptRecord:
+            return False
 
     def header_at(self, log_index: int) -> RecordHeader | None:
         """Header of a stored record, or None; also when its checksum fails."""
@@ -81,8 +89,11 @@ def open_shared(
     else:
         domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
     shared = Shared(domain, member, peer, incarnation, state, domain_log, limits)
-    checkpoint = store.get_meta(checkpoint_key(domain))
-    shared.checkpoint_index = int.from_bytes(checkpoint[:8], "big") if checkpoint is not None else 0
+    try:
+        checkpoint = store.get_meta(checkpoint_key(domain))
+        shared.checkpoint_index = decode_checkpoint(checkpoint)[0] if checkpoint is not None else 0
+    except CorruptRecord:
+        shared.checkpoint_index = 0  # `recover` says so
     return shared
 
 
@@ -137,9 +148,9 @@ def _from_checkpoint(store: Store, shared: Shared, up_to: int) -> tuple[Machine,
     domain = shared.domain
     stored = store.get_meta(checkpoint_key(domain))
     if stored is not None:
-        index = int.from_bytes(stored[:8], "big")
+        index, snapshot = decode_checkpoint(stored)
         if index <= up_to:
-            machine = _restore(stored[8:], shared)
+            machine = _restore(snapshot, shared)
             found = shared.log.digest_at(index)
             return machine, index, found[1] if found is not None else None
     if shared.log.base_index or shared.state.kept_from > 1:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from failover.classifier import EventKind
 from failover.gate import Effect, Ruling
 from failover.marks import DataMark, Link, Role
-from failover.promotion import Claim, Follow, Why, decide, next_epoch
+from failover.promotion import Claim, Follow, Why, decide, next_epoch, unrecorded_epoch
 from failover.register import RegisterState
 from failover.steps import Step
 from replica import ceding
@@ -73,6 +73,9 @@ class Replication(Following):
             return
         # A restarted master never resumes its epoch: records it shipped or lost must not share a number with new ones.
         epoch = next_epoch(None, shared.state.epoch, shared.state.promised_epoch, 0)
+        if why := self.is_spent(epoch):
+            shared.effects.append(Fail(f"domain {shared.name}: {why}"))
+            return
         alone = frozenset({shared.member})
         self._store_epoch(ClaimUnderWay(Step.STORING, alone, epoch, None, "unpaired manager starts"))
         self._serve(alone, "unpaired")
@@ -107,8 +110,7 @@ class Replication(Following):
         # paired.
         if register is None or self.publishing:
             return
-        own = register.holder == self.shared.member and register.epoch == self.shared.state.epoch
-        if not (own and register.state is RegisterState.COMMITTED):
+        if not self.owns(register):
             if self.unrecorded:
                 self._record(register)
             else:
@@ -148,6 +150,9 @@ class Replication(Following):
             return
         if alone:
             self._tell(ruling)
+        elif not self.recall.is_done(now_ms):
+            shared.last_change = "asks the peer for volatile messages that a restart has lost here"
+            return
         self.begin_claim(decision.members, str(decision.reason))
 
     def held_everything(self) -> bool:
@@ -203,6 +208,9 @@ class Replication(Following):
             return f"{shared.peer} is connected and master: hand off, or stop it first"
         if self.claim is not None:
             return "a claim is under way: look again in a second"
+        above = self._epoch_above_all()
+        if why := self.is_spent(above if self.readable else unrecorded_epoch(above, shared.member, shared.peer)):
+            return why
         alone = frozenset({shared.member})
         if self.readable:
             self.begin_claim(alone, f"forced: {reason}", forced=True)
@@ -231,6 +239,8 @@ class Replication(Following):
             return
         if self.claim is not None or self.publishing or not self.readable or self.shared.peer not in self.required:
             return
+        if self.is_spent():
+            return
         self._tell(ruling)
         if now_ms - self.rejoin_at_ms > REJOIN_FORGET_MS:
             self.rejoin_ms = REJOIN_MS
@@ -245,6 +255,7 @@ class Replication(Following):
         """The Data stream is open; HELLOs cross."""
         self.connected = True
         self.hello = None
+        self.recall.reset()
         self.lost_at_ms = None
         self.refused = False
         self.verdicts.on_connected()

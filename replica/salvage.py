@@ -18,7 +18,6 @@ import errno
 import logging
 import os
 import re
-import time
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,23 +27,23 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from replica.divergence import NOBODY_WAS_TOLD
-from storage.directory import make_directory, sync_directory
 from storage.errors import CorruptRecord, StoreFull
 from storage.records import ZERO_DIGEST, Prefix, split, verify_stored
+from tandemq.ambient import wall_ms
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import BinaryIO
 
     from replica.effects import Salvage
+    from storage.files import Files
     from storage.store import Store
 
 log = logging.getLogger("tandemq.salvage")
 
 MAGIC = b"TQSALV\x00\x01"
-FOLDER = "salvage"
+FOLDER, ENDING = "salvage", ".salvage"
 FILES_MAX = 256
 BYTES_MAX = 1 << 30
 """All files together: beyond either the oldest go that hold nothing acknowledged. The others only an operator removes.
@@ -109,8 +108,8 @@ class SalvagedRecord(NamedTuple):
 class SalvageFiles:
     """The salvage of one member."""
 
-    def __init__(self, data_dir: Path, *, pair: str, member: str) -> None:
-        self.directory = data_dir / FOLDER
+    def __init__(self, files: Files, *, pair: str, member: str) -> None:
+        self.files = files
         self.pair = pair
         self.member = member
 
@@ -120,51 +119,49 @@ class SalvageFiles:
         """As `write`, for the loop."""
         self.write(store, number, domain, salvage)
 
-    def write(self, store: Store, number: int, domain: str, salvage: Salvage) -> Path | None:
-        """Copy the records; None when there is no operation among those that are on disk.
+    def write(self, store: Store, number: int, domain: str, salvage: Salvage) -> str | None:
+        """Copy the records; the file's name, None when there is no operation among those that are on disk.
 
         Raises StoreFull without room: nothing may be cut then. OSError otherwise: stop the process.
         """
-        make_directory(self.directory)
-        partial = self.directory / f".{domain}-{salvage.first}.partial"
+        files, partial = self.files, f".{domain}-{salvage.first}.partial"
         head = SalvageHead(
             self.pair, self.member, number, domain,
-            salvage.first, salvage.last, salvage.acknowledged_up_to, salvage.why, int(time.time() * 1000),
+            salvage.first, salvage.last, salvage.acknowledged_up_to, salvage.why, wall_ms(),
         )  # fmt: skip
         try:
-            with open(partial, "wb", opener=_private) as file:
+            with files.create(partial) as file:
                 foot, epoch, last = _fill(file, store, head)
-                file.flush()
-                os.fsync(file.fileno())
+                files.sync(file)
             if not foot.operations:
-                partial.unlink()
+                files.remove(partial)
                 return None
-            path = self._place(partial, f"{domain}-{epoch}-{salvage.first}-{last}", foot)
+            name = self._place(partial, f"{domain}-{epoch}-{salvage.first}-{last}", foot)
         except OSError as error:
             if error.errno in _NO_SPACE:
                 with contextlib.suppress(OSError):
-                    partial.unlink()
-                raise StoreFull("No room to copy what a cut would take away", str(self.directory)) from error
+                    files.remove(partial)
+                raise StoreFull("No room to copy what a cut would take away", files.where) from error
             raise
         log.warning(
             "domain %s: %d operations of %d to %d, %d of them acknowledged, are in %s: %s",
-            domain, foot.operations, salvage.first, last, foot.acknowledged, path, salvage.why,
+            domain, foot.operations, salvage.first, last, foot.acknowledged, f"{files.where}/{name}", salvage.why,
         )  # fmt: skip
         self._prune()
-        return path
+        return name
 
-    def _place(self, partial: Path, stem: str, foot: SalvageFoot) -> Path:
+    def _place(self, partial: str, stem: str, foot: SalvageFoot) -> str:
         """Under its name; one that is there already with the same end is the same cut, and was copied first."""
+        there = set(self.files.names())
         for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
-            path = self.directory / f"{stem}{suffix}.salvage"
-            if not path.exists():
-                partial.rename(path)
-                sync_directory(self.directory)
-                return path
-            known = self._info(path)
+            name = f"{stem}{suffix}{ENDING}"
+            if name not in there:
+                self.files.rename(partial, name)
+                return name
+            known = self._info(name)
             if known is not None and known.foot.digest == foot.digest and known.foot.records >= foot.records:
-                partial.unlink()
-                return path
+                self.files.remove(partial)
+                return name
         raise OSError(errno.EEXIST, "too many salvage files of one name; move some away", stem)
 
     def _prune(self) -> None:
@@ -176,7 +173,7 @@ class SalvageFiles:
                 return
             if not info.foot.acknowledged:
                 log.warning("%s goes: too many salvage files, and nothing in it was acknowledged", info.name)
-                (self.directory / info.name).unlink(missing_ok=True)
+                self.files.remove(info.name)
                 left -= 1
                 total -= info.bytes
 
@@ -184,35 +181,35 @@ class SalvageFiles:
 
     def infos(self) -> list[SalvageInfo]:
         """Oldest first; a file that cannot be read is left out, and the log says so."""
-        if not self.directory.is_dir():
-            return []
-        found = [self._info(path) for path in self.directory.glob("*.salvage")]
+        found = [self._info(name) for name in self._names()]
         return sorted((info for info in found if info is not None), key=lambda info: (info.head.time_ms, info.name))
 
     def unreadable(self) -> list[str]:
         """Names of the files that `infos` leaves out. Never removed: a part of one may still be read."""
-        return sorted(path.name for path in self.directory.glob("*.salvage") if self._info(path) is None)
+        return [name for name in self._names() if self._info(name) is None]
 
-    def _info(self, path: Path) -> SalvageInfo | None:
+    def _names(self) -> list[str]:
+        return [name for name in self.files.names() if name.endswith(ENDING)]
+
+    def _info(self, name: str) -> SalvageInfo | None:
         try:
-            with path.open("rb") as file:
+            with self.files.read(name) as file:
                 head = _head_of(file)
                 _, foot = _foot_of(file)
-                return SalvageInfo(path.name, os.fstat(file.fileno()).st_size, head, foot)
+                return SalvageInfo(name, file.seek(0, os.SEEK_END), head, foot)
         except (OSError, CorruptRecord) as error:
-            log.error("salvage file %s cannot be read: %s", path, error)
+            log.error("salvage file %s/%s cannot be read: %s", self.files.where, name, error)
             return None
 
     def info(self, name: str) -> SalvageInfo | None:
         """One file; None when there is none of that name."""
-        path = self.directory / name
-        return self._info(path) if _NAME.fullmatch(name) and path.is_file() else None
+        return self._info(name) if _NAME.fullmatch(name) and name in self._names() else None
 
     def records(self, name: str) -> Iterator[SalvagedRecord]:
         """Its records in order. Raises CorruptRecord where the file is damaged; what came before is good."""
         if not _NAME.fullmatch(name):
             return
-        with (self.directory / name).open("rb") as file:
+        with self.files.read(name) as file:
             head = _head_of(file)
             end, foot = _foot_of(file)
             damaged = dict(foot.damaged)
@@ -238,10 +235,6 @@ class SalvageFiles:
 def is_operation(header: RecordHeader) -> bool:
     """Whether a client may have been told of it."""
     return header.WhichOneof("op") not in NOBODY_WAS_TOLD
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _fill(file: BinaryIO, store: Store, head: SalvageHead) -> tuple[SalvageFoot, int, int]:
@@ -304,7 +297,7 @@ def _read_frame(file: BinaryIO) -> bytes:
 
 def _foot_of(file: BinaryIO) -> tuple[int, SalvageFoot]:
     """Where it begins, and the foot. Raises CorruptRecord."""
-    size = os.fstat(file.fileno()).st_size
+    size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - _OFFSET.size))
     raw = file.read(_OFFSET.size)
     at = _OFFSET.unpack(raw)[0] if len(raw) == _OFFSET.size else size

@@ -1,7 +1,7 @@
 """Shows a salvage file as operations, and says which messages of it are done with; reads, and changes nothing.
 
-Done: refused when it was ordered, or settled, delivered at most once, or expired later in the same file. To enqueue
-such a message again would hand a consumer what it has acknowledged.
+Done: refused when it was ordered, or settled, answered, delivered at most once, or ended by its time later in the same
+file. To enqueue such a message again would hand a consumer what it has acknowledged.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from replica.bodies import row_of
 from replica.salvage import is_operation
+from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.pair_service_pb2 import ReadSalvageResponse
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from replica.salvage import SalvagedRecord, SalvageFiles, SalvageInfo
     from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
-    from tandemq.v1.common_pb2 import IndexRange
 
 Spans = list[tuple[int, int]]
 """(first, one beyond the last), apart and rising once merged."""
@@ -77,7 +77,7 @@ class View:
         return answer
 
     def _done(self, op: EnqueueOp) -> Iterator[int]:
-        refused = {refusal.ordinal for refusal in op.refusals}
+        refused = {refusal.ordinal for refusal in op.refusals} | {double.ordinal for double in op.duplicates}
         spans = self.gone.get(op.queue_id, [])
         index = op.first_index
         for ordinal in range(op.count):
@@ -97,8 +97,10 @@ def _ended(header: RecordHeader) -> Iterator[tuple[int, Iterable[IndexRange]]]:
                 yield header.settle.queue_id, effect.ranges
     elif kind == "lease" and header.lease.immediate:
         yield header.lease.queue_id, header.lease.ranges
+    elif kind == "reply":
+        yield header.reply.queue_id, (IndexRange(first=header.reply.index, count=1),)
     elif kind == "expire":
-        for part in header.expire.messages:
+        for part in (*header.expire.messages, *header.expire.reply_timeouts):
             yield part.queue_id, part.ranges
 
 

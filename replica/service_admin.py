@@ -5,16 +5,21 @@ calls of its domain.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter, abort, header_of, refusal
-from replica.calls import QueueCall
+from replica.attached import Counts
+from replica.calls import NamesCall, QueueCall
+from replica.counting import until_committed
 from replica.effects import Failed, Moved, QueueDone
+from replica.machine import Refused
 from replica.members import LOCAL, MAIN
-from replica.service_queue import check_request_id, fingerprint, parse
+from replica.peer_clients import asks_for_own, peer_counts
+from replica.service_calls import check_request_id, fingerprint, parse
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.members import Members
+    from replica.service_pair import Method
 
 SERVICE = "tandemq.v1.QueueAdminService"
 LIST_PAGE_MAX = 1_000
@@ -40,8 +46,8 @@ class AdminHandlers:
     def __init__(self, members: Members) -> None:
         self.members = members
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """For the server; requests and replies are bytes."""
+    def handler(self, *others: dict[str, Method]) -> grpc.GenericRpcHandler:
+        """For the server, with the methods that other handlers have of the service; requests and replies are bytes."""
         unary = grpc.unary_unary_rpc_method_handler
         methods = {
             "CreateQueue": self.create,
@@ -55,7 +61,10 @@ class AdminHandlers:
             "DeleteQueue": self.delete,
             "PurgeQueue": self.purge,
         }
-        return grpc.method_handlers_generic_handler(SERVICE, {name: unary(call) for name, call in methods.items()})
+        handlers: dict[str, Method] = {name: unary(call) for name, call in methods.items()}
+        for each in others:
+            handlers |= each
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     # -- changing --------------------------------------------------------------------------------------------------
 
@@ -89,7 +98,8 @@ class AdminHandlers:
     async def create(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.CreateQueue."""
         parsed = await parse(pb.CreateQueueRequest, request, context)
-        return await self._create(parsed, pb.CreateQueueResponse, "CreateQueue", request, context, opened=True)
+        opened, kind = not parsed.configuring, pb.CreateQueueResponse
+        return await self._create(parsed, kind, "CreateQueue", request, context, opened=opened)
 
     async def create_replicated(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.CreateReplicatedQueue."""
@@ -107,6 +117,7 @@ class AdminHandlers:
     ) -> bytes:
         await check_request_id(parsed.request_id, context)
         existing = self.members.of_queue(parsed.name)
+        configuring = getattr(parsed, "configuring", False)  # CreateReplicatedQueue has no such phase
         found = self._domain_for(parsed.config)
         if isinstance(found, Failed):
             await abort(context, found)
@@ -130,13 +141,16 @@ class AdminHandlers:
                 config=config,
                 members=members,
                 open_members=members if opened else (),
+                configuring=configuring,
                 request_id=parsed.request_id,
                 request_hash=fingerprint(
-                    b"create", parsed.name.encode(), parsed.config.SerializeToString(deterministic=True)
+                    b"create" if not configuring else b"configuring",
+                    parsed.name.encode(),
+                    parsed.config.SerializeToString(deterministic=True),
                 ),
             )
-            return await self._run(
-                at, call, lambda done: reply(queue=self._info(at, parsed.name), duplicate=done.duplicate)
+            return await self.run(
+                at, call, lambda done: reply(queue=self.info(at, parsed.name), duplicate=done.duplicate)
             )
 
         return await forward.unary(self.members, f"QueueAdminService/{method}", request, context, lambda: domain, local)
@@ -144,12 +158,33 @@ class AdminHandlers:
     def _both(self) -> list[str]:
         return sorted({self.members.member, self.members.peer} - {""})
 
-    def _info(self, domain: Domain, name: str) -> pb.QueueInfo:
+    def info(self, domain: Domain, name: str) -> pb.QueueInfo:
         machine = domain.shared.machine
         assert machine is not None
-        return machine.queue_info(name, self.members.member)
+        info = machine.queue_info(name, self.members.member)
+        info.waiters = domain.orders.room.waiters(machine.queue_id(name) or 0)
+        counts = self.members.attached.counts(info.name, *info.aliases)
+        info.consumers, info.producers, info.remote_clients = counts
+        info.local_clients = counts.local
+        info.role = domain.shared.role.value  # type: ignore[assignment]  # the enums share their numbers
+        info.data_state = domain.shared.state.data.value  # type: ignore[assignment]  # the enums share their numbers
+        if info.state == pb.QUEUE_STATE_OPEN and domain.orders.is_full:
+            info.state = pb.QUEUE_STATE_FAILED  # R094: its store takes no more; it opens by itself when there is room
+        elif info.state == pb.QUEUE_STATE_OPEN and not domain.replication.serving and not domain.target.opened:
+            info.state = pb.QUEUE_STATE_OPENING
+        elif info.state == pb.QUEUE_STATE_CLOSED and counts.producers:
+            info.state = pb.QUEUE_STATE_CLOSING
+        return info
 
-    async def _run(self, domain: Domain, call: QueueCall, reply: Callable[[QueueDone], Any]) -> Answer:
+    async def _committed(self, domain: Domain, context: Any) -> None:
+        """Until what is ordered now counts, so that a message that is shown as ready can be received; where nothing can
+        be committed, as long as the call may be parked.
+        """
+        if domain.replication.serving:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(until_committed(domain), forward.park_s(context, self.members.park_ms))
+
+    async def run(self, domain: Domain, call: QueueCall | NamesCall, reply: Callable[[QueueDone], Any]) -> Answer:
         node = self.members.node
         domain.submit(call, node.clock.now_ms())
         node.dispatch(domain)
@@ -158,12 +193,15 @@ class AdminHandlers:
         if isinstance(result, (Failed, Moved)):
             return result
         assert isinstance(result, QueueDone)
-        response = reply(result)
+        try:
+            response = reply(result)
+        except Refused as refused:  # a repetition of what created a queue that has been deleted since
+            return Failed(refused.reason, refused.message, dict(refused.metadata))
         response.header.CopyFrom(header_of(self.members, domain))
         data: bytes = response.SerializeToString()
         return data
 
-    async def _change(
+    async def change(
         self,
         method: str,
         request: bytes,
@@ -176,7 +214,7 @@ class AdminHandlers:
         await check_request_id(parsed.request_id, context)
 
         async def local(domain: Domain) -> Answer:
-            return await self._run(domain, call_of(), lambda done: reply(domain, done))
+            return await self.run(domain, call_of(), lambda done: reply(domain, done))
 
         return await forward.unary(
             self.members,
@@ -191,7 +229,7 @@ class AdminHandlers:
         """See QueueAdminService.UpdateQueue."""
         parsed = await parse(pb.UpdateQueueRequest, request, context)
         mask = list(parsed.update_mask.paths)
-        return await self._change(
+        return await self.change(
             "UpdateQueue",
             request,
             context,
@@ -206,15 +244,15 @@ class AdminHandlers:
                 request_id=parsed.request_id,
                 request_hash=fingerprint(b"update", parsed.SerializeToString(deterministic=True)),
             ),
-            lambda domain, done: pb.UpdateQueueResponse(
-                queue=self._info(domain, parsed.name), duplicate=done.duplicate
-            ),
+            lambda domain, done: pb.UpdateQueueResponse(queue=self.info(domain, parsed.name), duplicate=done.duplicate),
         )
 
     async def delete(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.DeleteQueue."""
         parsed = await parse(pb.DeleteQueueRequest, request, context)
-        return await self._change(
+        if parsed.if_unused:
+            return await self._delete_unused(parsed, request, context)
+        return await self.change(
             "DeleteQueue",
             request,
             context,
@@ -230,10 +268,48 @@ class AdminHandlers:
             lambda _domain, done: pb.DeleteQueueResponse(removed=done.removed, duplicate=done.duplicate),
         )
 
+    async def _delete_unused(self, parsed: pb.DeleteQueueRequest, request: bytes, context: Context) -> bytes:
+        """The master knows the consumers of both members and its own producers; the peer is asked for its."""
+        await check_request_id(parsed.request_id, context)
+        members = self.members
+
+        async def local(domain: Domain) -> Answer:
+            machine = domain.shared.machine
+            assert machine is not None
+            queue_id = machine.queue_id(parsed.name)
+            digest = fingerprint(b"delete unused", parsed.name.encode(), bytes([parsed.if_empty]))
+            call = QueueCall(
+                FutureWaiter(),
+                QueueAction.QUEUE_ACTION_DELETE,
+                parsed.name,
+                if_empty=parsed.if_empty,
+                request_id=parsed.request_id,
+                request_hash=digest,
+            )
+            if queue_id is not None:
+                names = (machine.queue(queue_id).name, *machine.queue(queue_id).aliases)
+                theirs = await peer_counts(members, parsed.name) if domain.shared.name != LOCAL else Counts()
+                if isinstance(theirs, Failed):
+                    return theirs
+                mine = members.attached.counts(*names)
+                waiting = len(domain.consumers.turns.get(queue_id, ()))
+                consumers = max(mine.consumers + theirs.consumers, waiting)
+                producers = mine.producers + theirs.producers
+                if consumers or producers:
+                    text = f"queue {parsed.name} has {consumers} consumers and {producers} producers attached"
+                    return refusal(Reason.REASON_INVALID_STATE, text)
+            return await self.run(
+                domain, call, lambda done: pb.DeleteQueueResponse(removed=done.removed, duplicate=done.duplicate)
+            )
+
+        return await forward.unary(
+            members, "QueueAdminService/DeleteQueue", request, context, lambda: members.of_queue(parsed.name), local
+        )
+
     async def purge(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.PurgeQueue."""
         parsed = await parse(pb.PurgeQueueRequest, request, context)
-        return await self._change(
+        return await self.change(
             "PurgeQueue",
             request,
             context,
@@ -264,7 +340,8 @@ class AdminHandlers:
             request,
             context,
             parsed,
-            lambda domain, _done: pb.OpenReplicatedQueueResponse(queue=self._info(domain, parsed.name)),
+            lambda domain, _done: pb.OpenReplicatedQueueResponse(queue=self.info(domain, parsed.name)),
+            options=parsed.options if parsed.HasField("options") else None,
         )
 
     async def _require_mastership(self, name: str, context: Context) -> None:
@@ -302,7 +379,7 @@ class AdminHandlers:
             request,
             context,
             parsed,
-            lambda domain, _done: pb.CloseReplicatedQueueResponse(queue=self._info(domain, parsed.name)),
+            lambda domain, _done: pb.CloseReplicatedQueueResponse(queue=self.info(domain, parsed.name)),
         )
 
     async def destroy_replicated(self, request: bytes, context: Context) -> bytes:
@@ -325,9 +402,12 @@ class AdminHandlers:
         context: Context,
         parsed: Any,
         reply: Callable[[Domain, QueueDone], Any],
+        *,
+        options: pb.QueueConfig | None = None,
     ) -> bytes:
         member = forward.member_of(self.members, context)
-        return await self._change(
+        said = () if options is None else (options.SerializeToString(deterministic=True),)
+        return await self.change(
             method,
             request,
             context,
@@ -337,8 +417,9 @@ class AdminHandlers:
                 action,
                 parsed.name,
                 member=member,
+                config=options,
                 request_id=parsed.request_id,
-                request_hash=fingerprint(method.encode(), member.encode(), parsed.name.encode()),
+                request_hash=fingerprint(method.encode(), member.encode(), parsed.name.encode(), *said),
             ),
             reply,
         )
@@ -348,12 +429,17 @@ class AdminHandlers:
     async def get(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.GetQueue."""
         parsed = await parse(pb.GetQueueRequest, request, context)
+        if asks_for_own(context):
+            counts = self.members.attached.counts(parsed.name)
+            own = pb.QueueInfo(name=parsed.name, consumers=counts.consumers, producers=counts.producers)
+            return pb.GetQueueResponse(queue=own).SerializeToString()
 
         async def local(domain: Domain) -> Answer:
             machine = domain.shared.machine
             if machine is None or machine.queue_id(parsed.name) is None:
                 return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {parsed.name!r}; create it first")
-            info = self._info(domain, parsed.name)
+            info = self.info(domain, parsed.name)
+            await self._committed(domain, context)
             return pb.GetQueueResponse(header=header_of(self.members, domain), queue=info).SerializeToString()
 
         return await forward.unary(
@@ -383,7 +469,7 @@ class AdminHandlers:
             page = found[:size]
             return pb.ListQueuesResponse(
                 header=header_of(self.members, main),
-                queues=[self._info(domain, name) for name, domain in page],
+                queues=[self.info(domain, name) for name, domain in page],
                 next_page_token=page[-1][0] if len(found) > size else "",
             ).SerializeToString()
 

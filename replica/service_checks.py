@@ -8,15 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
+from replica import copies
 from replica.answers import refusal
 from replica.effects import Failed
-from replica.machine import milliseconds
-from replica.node import monotonic_ms
+from replica.machine import Refused, milliseconds
+from replica.machine.content import check_message
+from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import DeliveryFormat, SettleMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from google.protobuf.duration_pb2 import Duration
 
     from replica.domain import Domain
     from replica.members import Members
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, DequeueRequest
 
 TTL_S_MAX = 10 * 366 * 86_400
+NANOS = 1_000_000_000
+YEAR_9999_S = 253_402_300_799
 STALE_RETRY_MS = 100
 
 
@@ -38,6 +44,11 @@ def problem_of_receiving(request: DequeueRequest | ConsumeOpen, lease_ms_max: in
     return None
 
 
+def is_immediate(mode: int) -> bool | None:
+    """What a consumer asks for; None: whatever the queue says."""
+    return mode == SettleMode.SETTLE_MODE_IMMEDIATE if mode else None
+
+
 def problem_of_format(request: ConsumeOpen) -> Failed | None:
     """A format that a newer client may know."""
     if request.format in DeliveryFormat.values():
@@ -46,12 +57,55 @@ def problem_of_format(request: ConsumeOpen) -> Failed | None:
 
 
 def problem_of_ttl(messages: Iterable[Message]) -> Failed | None:
-    """A time to live that no clock can tell."""
+    """A time to live, or until delivery, that no clock can tell."""
     for place, message in enumerate(messages):
-        if message.HasField("ttl") and not 0 <= message.ttl.seconds <= TTL_S_MAX:
-            text = f"messages[{place}].ttl is {message.ttl.seconds} s; it must be from 0 (never) to ten years"
-            return refusal(Reason.REASON_BAD_ATTRIBUTE, text)
+        if text := _problem_of_times(message):
+            return refusal(Reason.REASON_BAD_ATTRIBUTE, f"messages[{place}].{text}")
     return None
+
+
+def _problem_of_times(message: Message) -> str:
+    if message.HasField("ttl") and not 0 <= message.ttl.seconds <= TTL_S_MAX:
+        return f"ttl is {message.ttl.seconds} s; it must be from 0 (never) to ten years"
+    if message.HasField("delay") and not 0 <= message.delay.seconds <= TTL_S_MAX:
+        return f"delay is {message.delay.seconds} s; it must be from 0 (none) to ten years"
+    if message.HasField("deliver_at"):
+        at = message.deliver_at
+        if not (0 <= at.seconds <= YEAR_9999_S and 0 <= at.nanos < NANOS):
+            return "deliver_at must be from 1970 to the end of 9999, with 0 to 999,999,999 nanos"
+    return ""
+
+
+def problem_of_answer(message: Message) -> Failed | None:
+    """What no client may send, and what no queue could hold, if the request wants its answer in one: nobody is left to
+    be told then.
+    """
+    if text := _problem_of_times(message):
+        return refusal(Reason.REASON_BAD_ATTRIBUTE, f"message.{text}")
+    try:
+        check_message(message)
+        copies.check(message)
+    except Refused as refused:
+        return refusal(refused.reason, f"the answer cannot be a message: {refused.message}")
+    return None
+
+
+def problem_of_wait(name: str, wait: Duration) -> Failed | None:
+    """A wait that no clock can tell."""
+    if 0 <= wait.seconds <= TTL_S_MAX and wait.nanos >= 0:
+        return None
+    text = f"{name} is {wait.seconds} s; it must be from 0 (not at all) to ten years"
+    return refusal(Reason.REASON_BAD_REQUEST, text)
+
+
+def wait_ms(wait: Duration) -> int:
+    """For timers that count milliseconds. Rounded up: a nanosecond is a wait, where 0 is none (R023)."""
+    return int(wait.seconds) * 1_000 - (-int(wait.nanos) // 1_000_000)
+
+
+def wait_s(wait: Duration) -> float:
+    """For the event loop's timers."""
+    return float(wait.seconds) + float(wait.nanos) / 1e9
 
 
 def stale_epoch(members: Members, domain: Domain, seen: int) -> Failed | None:

@@ -13,10 +13,14 @@ from google.protobuf.message import DecodeError
 from replica import bodies
 from replica.answers import abort, failure, header_of, refusal
 from replica.calls import Consumer, SettleCall
-from replica.effects import Failed, LeaseDone, Moved, SettleDone
+from replica.effects import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.forward import member_of, pipe, wait_for_master
 from replica.machine import milliseconds
-from replica.service_checks import problem_of_format, problem_of_receiving, stale_epoch
+from replica.peer_clients import client_of
+from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
+from replica.service_completion import reply_call
+from replica.service_filters import check, matcher_of
+from replica.whereabouts import problem_of_origin
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     ConsumeOpened,
@@ -26,7 +30,6 @@ from tandemq.v1.queue_service_pb2 import (
     ConsumeSettled,
     DeliveryFormat,
     Goaway,
-    SettleMode,
     SettleResult,
 )
 
@@ -35,8 +38,9 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.effects import Answer
+    from replica.filters import Filter
     from replica.members import Members
-    from tandemq.v1.queue_service_pb2 import ConsumeOpen, ConsumeSettle
+    from tandemq.v1.queue_service_pb2 import ConsumeOpen
 
 PROGRESS_S = 1.0
 CREDIT_MESSAGES_MAX = 1_000_000
@@ -51,10 +55,10 @@ class SettleWaiter:
 
     __slots__ = ("cancelled", "count", "settle_id", "stream")
 
-    def __init__(self, stream: ConsumeStream, settle: ConsumeSettle) -> None:
+    def __init__(self, stream: ConsumeStream, settle_id: int, count: int) -> None:
         self.stream = stream
-        self.settle_id = settle.settle_id
-        self.count = len(settle.settlements)
+        self.settle_id = settle_id
+        self.count = count
         self.cancelled = False
 
     def answer(self, result: Answer) -> None:
@@ -66,6 +70,8 @@ class SettleWaiter:
         settled = ConsumeSettled(header=header_of(stream.members, stream.domain), settle_id=self.settle_id)
         if isinstance(result, SettleDone):
             settled.results.extend(result.results)
+        elif isinstance(result, ReplyDone):
+            settled.results.append(SettleResult(settled=1))
         elif isinstance(result, Failed):
             settled.results.extend([SettleResult(error=failure(result))] * self.count)
         stream.push(ConsumeResponse(settled=settled))
@@ -74,7 +80,14 @@ class SettleWaiter:
 class ConsumeStream:
     """One consumer's stream at the master."""
 
-    def __init__(self, members: Members, context: grpc.aio.ServicerContext, domain: Domain, open_: ConsumeOpen) -> None:  # type: ignore[type-arg]  # serializers are bytes
+    def __init__(
+        self,
+        members: Members,
+        context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
+        domain: Domain,
+        open_: ConsumeOpen,
+        asked: Filter | None,
+    ) -> None:
         self.members = members
         self.context = context
         self.domain = domain
@@ -91,8 +104,9 @@ class ConsumeStream:
             queue=open_.queue,
             client_id=open_.client_id,
             duration_ms=milliseconds(open_.lease_duration) if open_.HasField("lease_duration") else 0,
-            immediate=open_.settle_mode == SettleMode.SETTLE_MODE_IMMEDIATE,
+            immediate=is_immediate(open_.settle_mode),
             member=member_of(members, context),
+            wanted=matcher_of(members, domain, open_.queue, asked),
         )
 
     # -- what the core says ----------------------------------------------------------------------------------------
@@ -133,7 +147,8 @@ class ConsumeStream:
         if self.segments:
             self.consumer.credit_bytes -= bodies.fill_segments(store, shared, done.slices, deliveries)
         else:
-            deliveries.messages.extend(bodies.rows(store, shared, done.queue, done.lease_id, done.slices))
+            for _ in bodies.fill_rows(store, shared, done.queue, done.lease_id, done.slices, deliveries.messages):
+                pass
             self.consumer.credit_bytes -= sum(len(row.message.payload) for row in deliveries.messages)
         self.push(response)
 
@@ -161,6 +176,7 @@ class ConsumeStream:
         try:
             await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and not reader.cancelled() and reader.exception() is None:
+                self.domain.consumers.detach(self.consumer)  # what was leased for it goes out; nothing more is leased
                 self.leaving = True
                 self.wake.set()
                 await writer
@@ -190,14 +206,26 @@ class ConsumeStream:
                 consumer.credit_bytes = min(consumer.credit_bytes + request.credit.bytes, CREDIT_BYTES_MAX)
                 self.domain.consumers.on_credit(consumer)
             elif kind == "settle":
-                waiter = SettleWaiter(self, request.settle)
+                waiter = SettleWaiter(self, request.settle.settle_id, len(request.settle.settlements))
                 call = SettleCall(waiter, self.consumer.queue, request.settle.settlements)
                 self.domain.submit(call, node.clock.now_ms())
+            elif kind == "reply":
+                reply = request.reply
+                answering = SettleWaiter(self, reply.settle_id, 1)
+                queue = self.consumer.queue
+                if (problem := problem_of_answer(reply.message)) is not None:
+                    answering.answer(problem)
+                else:
+                    self.domain.submit(
+                        reply_call(answering, queue, reply.lease_id, reply.index, reply.message), node.clock.now_ms()
+                    )
             elif kind == "ping":
                 header = header_of(self.members, self.domain)
                 self.push(ConsumeResponse(progress=ConsumeProgress(header=header, nonce=request.ping.nonce)))
             else:
-                await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "after open: credit, settle or ping"))
+                await abort(
+                    self.context, refusal(Reason.REASON_BAD_REQUEST, "after open: credit, settle, reply or ping")
+                )
             node.dispatch(self.domain)
             while self.unsent_bytes > UNSENT_BYTES_MAX or len(self.out) > UNSENT_FRAMES_MAX:
                 self.room.clear()
@@ -218,7 +246,8 @@ class ConsumeStream:
                     return
                 self.wake.clear()
                 try:
-                    await asyncio.wait_for(self.wake.wait(), PROGRESS_S)
+                    async with asyncio.timeout(PROGRESS_S):
+                        await self.wake.wait()
                 except TimeoutError:
                     if (gone := self._gone()) is not None:
                         self.answer(gone)
@@ -246,16 +275,29 @@ async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  #
     if not 1 <= len(open_.client_id) <= 64:
         await abort(context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
     problem = problem_of_receiving(open_, members.node.limits.lease_ms_max) or problem_of_format(open_)
+    problem = problem or problem_of_origin(members, open_.queue, context)
     if problem is not None:
         await abort(context, problem)
+    asked = await check(open_.filter, context)
+    with members.attached.client(client_of(open_.queue, context, producer=False)):
+        await _serve(members, open_, bytes(frame), asked, context)
+
+
+async def _serve(
+    members: Members,
+    open_: ConsumeOpen,
+    frame: bytes,
+    asked: Filter | None,
+    context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
+) -> None:
     domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context)
     if domain is None:
-        await pipe(members, "QueueService/Consume", bytes(frame), context)
+        await pipe(members, "QueueService/Consume", frame, context)
     else:
         if (stale := stale_epoch(members, domain, open_.epoch)) is not None:
             await abort(context, stale)
         await _check_queue(members, domain, open_, context)
-        await ConsumeStream(members, context, domain, open_).run()
+        await ConsumeStream(members, context, domain, open_, asked).run()
 
 
 async def _check_queue(members: Members, domain: Domain, open_: ConsumeOpen, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes

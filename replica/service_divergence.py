@@ -16,7 +16,7 @@ from replica import step_aside
 from replica.answers import abort, refusal
 from replica.members import MAIN
 from replica.salvage_view import View
-from replica.service_queue import parse
+from replica.service_calls import parse
 from replica.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb

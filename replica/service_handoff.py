@@ -14,7 +14,7 @@ from replica.attempt import Outcome
 from replica.forward import ANSWER_S, time_left_s
 from replica.handoff import HOLD_MS_MAX
 from replica.members import MAIN
-from replica.service_queue import parse
+from replica.service_calls import parse
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -37,6 +37,7 @@ _ADVICE = {
     "MAINTENANCE": "a member is in maintenance; end that first",
     "COOLDOWN": "the last handoff was a moment ago; ask again in a second, or ask at the master",
     "NOT_IN_SYNC": "the copies are not in step; wait for the state transfer",
+    "NO_EPOCH": "no epoch is left (docs/OPERATIONS.md, The last epoch); move the queues to a new pair",
     "DISK": "the replica's store is full; consume, or give it room",
     "NOT_CONNECTED": "the members are not connected; look at the link",
     "NOT_MASTER": "the member that was asked is not master; ask the other one",

@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from failover.classifier import Verdict
 from replica.answers import abort, refusal
 from replica.members import MAIN
-from replica.node import monotonic_ms
-from replica.service_queue import parse
+from replica.service_calls import parse
+from tandemq.ambient import monotonic_ms
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

@@ -16,10 +16,15 @@ from failover.marks import Role
 from replica import forward
 from replica.answers import abort, ack_of, failure, header_of, refusal
 from replica.calls import EnqueueCall
+from replica.counting import until_committed
 from replica.effects import EnqueueDone, Failed, Moved
 from replica.machine import Refused, columns_of
+from replica.machine.content import PROPERTIES_MAX, check_content
 from replica.members import HOP, MAIN
-from replica.service_checks import stale_epoch
+from replica.peer_clients import client_of
+from replica.service_checks import problem_of_wait, stale_epoch, wait_ms
+from replica.weighing import has_huge_column
+from replica.whereabouts import is_remote, problem_of_origin, problem_of_remote
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     EnqueueAck,
@@ -31,6 +36,7 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from replica.domain import Domain
     from replica.effects import Answer
     from replica.members import Members
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
@@ -47,7 +53,7 @@ about to take over itself, and needs the time between "connection lost" and "pee
 class BatchWaiter:
     """Waits for the answer to one batch of a stream."""
 
-    __slots__ = ("cancelled", "count", "first_sequence", "queue", "size", "stream")
+    __slots__ = ("call", "cancelled", "count", "first_sequence", "queue", "size", "stream")
 
     def __init__(self, stream: ProduceStream, batch: EnqueueBatch, size: int) -> None:
         self.stream = stream
@@ -56,14 +62,14 @@ class BatchWaiter:
         self.count = len(batch.messages.payloads)
         self.size = size
         self.cancelled = False
+        self.call: EnqueueCall | None = None
+        """What waits for room, perhaps."""
 
     def answer(self, result: Answer) -> None:
-        """A batch may be answered by several runs (a repetition over several records); the last one frees its place."""
+        """The answer is here; it frees the batch's place."""
         stream = self.stream
         if isinstance(result, EnqueueDone):
             stream.out.append(ack_of(self.queue, result))
-            if result.first_sequence + result.count < self.first_sequence + self.count:
-                return
         elif isinstance(result, Failed):
             last = int(result.metadata.get("last_sequence", "0"))
             stream.out.append(
@@ -100,10 +106,16 @@ class ProduceStream:
         self.unsent = 0
         self.waiters: set[BatchWaiter] = set()
         self.closing = False
+        self.full_wait_ms = 0
+        self.is_remote = is_remote(context)
 
     async def run(self) -> None:
         """Until the producer has closed its side and everything is answered."""
         open_ = await self._read_open()
+        with self.members.attached.client(client_of(open_.queue, self.context, producer=True)):
+            await self._serve(open_)
+
+    async def _serve(self, open_: ProduceOpen) -> None:
         last_sequence = await self._last_sequence(open_)
         await self.context.write(self._opened(open_, last_sequence).SerializeToString())
         writer = asyncio.create_task(self._write())
@@ -116,8 +128,21 @@ class ProduceStream:
         finally:
             writer.cancel()
             watch.cancel()
-            for waiter in list(self.waiters):
-                waiter.cancelled = True
+            self._leave()
+
+    def _leave(self) -> None:
+        """Nobody hears the answers any more: what still waits for room need not."""
+        node = self.members.node
+        for waiter in self.waiters:
+            waiter.cancelled = True
+        touched: dict[int, Domain] = {}
+        for waiter in sorted(self.waiters, key=lambda waiter: waiter.first_sequence):
+            if waiter.call is not None:
+                domain = self.members.of_queue(waiter.queue)
+                domain.withdraw(waiter.call, node.clock.now_ms())
+                touched[domain.shared.domain] = domain
+        for domain in touched.values():
+            node.dispatch(domain)
 
     async def _read_open(self) -> ProduceOpen:
         frame = await self.context.read()
@@ -129,22 +154,35 @@ class ProduceStream:
         domain = self.members.of_queue(request.open.queue)
         if (stale := stale_epoch(self.members, domain, request.open.epoch)) is not None:
             await abort(self.context, stale)
+        if (problem := problem_of_wait("full_wait", request.open.full_wait)) is not None:
+            await abort(self.context, problem)
+        if (problem := problem_of_origin(self.members, request.open.queue, self.context)) is not None:
+            await abort(self.context, problem)
+        self.full_wait_ms = wait_ms(request.open.full_wait)
         return request.open
 
     async def _parse(self, frame: bytes) -> ProduceRequest:
+        if has_huge_column(frame):
+            text = f"a message has more than {PROPERTIES_MAX} properties; it may have {PROPERTIES_MAX}"
+            await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, text))
         try:
             return ProduceRequest.FromString(frame)
         except DecodeError:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the frame is not a ProduceRequest"))
 
     async def _last_sequence(self, open_: ProduceOpen) -> int:
-        """From the master alone: a replica may lag, and a producer that numbers from its answer would lose messages."""
+        """From the master alone, and committed: a replica may lag, what is only ordered may be lost with its master.
+        A producer that numbers from such an answer would lose messages, or be refused.
+        """
         members = self.members
         while True:
             domain = await forward.wait_for_master(members, lambda: members.of_queue(open_.queue), self.context)
             if domain is not None:
                 machine = domain.shared.machine
-                return machine.last_sequence(open_.queue, open_.client_id) if machine is not None else 0
+                last = machine.last_sequence(open_.queue, open_.client_id) if machine is not None else 0
+                if not last or await until_committed(domain):
+                    return last
+                continue
             call: Any = members.channel().stream_stream(forward.QUERY + "QueueService/Produce")(
                 metadata=((HOP, members.member),)
             )
@@ -166,6 +204,7 @@ class ProduceStream:
             last_sequence=last,
             max_batches=UNANSWERED_BATCHES_MAX,
             max_batch_bytes=self.members.node.limits.batch_bytes_max,
+            max_batch_messages=_messages_max(domain, open_.queue),
         )
         return ProduceResponse(opened=opened)
 
@@ -200,8 +239,12 @@ class ProduceStream:
             message = f"a batch of {len(body)} bytes; the limit is {node.limits.batch_bytes_max}, see ProduceOpened"
             waiter.answer(refusal(Reason.REASON_MESSAGE_TOO_LARGE, message))
             return
+        if self.is_remote and (problem := problem_of_remote(self.members, batch.queue)) is not None:
+            waiter.answer(problem)
+            return
         try:
             columns = columns_of(batch)
+            check_content(batch.messages)
         except Refused as refused:
             waiter.answer(Failed(refused.reason, refused.message, refused.metadata, None))
             return
@@ -216,6 +259,9 @@ class ProduceStream:
             min_copies=open_.min_copies,
             member=self.members.member,
         )
+        if self.full_wait_ms:
+            waiter.call = call
+            call.full_until_ms = node.clock.now_ms() + self.full_wait_ms
         domain = self.members.of_queue(batch.queue)
         domain.submit(call, node.clock.now_ms())
         node.dispatch(domain)
@@ -279,6 +325,15 @@ def _pack(out: list[EnqueueAck | EnqueueReject | Goaway], at: int) -> tuple[Prod
         response.more_acks.append(out[at])  # type: ignore[arg-type]  # narrowed by the loop's condition
         at += 1
     return response, at
+
+
+def _messages_max(domain: Domain, name: str) -> int:
+    """What the queue can hold, as far as it is known here and worth telling."""
+    machine = domain.shared.machine
+    queue_id = machine.queue_id(name) if machine is not None else None
+    if machine is None or queue_id is None:
+        return 0
+    return min(machine.queue(queue_id).config.max_length, machine.limits.batch_messages_max)
 
 
 def _body(frame: bytes, batch: EnqueueBatch) -> bytes:

@@ -5,20 +5,31 @@ came.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import grpc
-from google.protobuf.message import DecodeError, Message
 
-from replica import bodies, forward, service_consume
+from replica import bodies, forward, service_consume, service_filters
 from replica.answers import FutureWaiter, abort, entry_error, header_of, level_of, refusal
 from replica.calls import Consumer, EnqueueCall, SettleCall
 from replica.effects import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
-from replica.machine import Refused, columns_of, milliseconds
-from replica.service_checks import problem_of_receiving, problem_of_ttl, stale_epoch
+from replica.machine import Refused, handle_of, handle_prefix, milliseconds
+from replica.one_way import OneWay
+from replica.service_calls import check_request_id, fingerprint, parse
+from replica.service_checks import (
+    is_immediate,
+    problem_of_receiving,
+    problem_of_ttl,
+    problem_of_wait,
+    stale_epoch,
+    wait_ms,
+    wait_s,
+)
+from replica.service_completion import CompletionHandlers
+from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
 from replica.service_produce import ProduceStream
-from tandemq.v1.common_pb2 import Completion, Reason
+from replica.whereabouts import check_origin
+from tandemq.v1.common_pb2 import COMPLETION_STORED, Level, Reason
 from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import (
     BrowsePageRequest,
@@ -27,57 +38,27 @@ from tandemq.v1.queue_service_pb2 import (
     BrowseResponse,
     DequeueRequest,
     DequeueResponse,
-    EnqueueBatch,
     EnqueueRequest,
     EnqueueResponse,
     EnqueueResult,
-    SettleMode,
     SettleRequest,
     SettleResponse,
 )
 
 if TYPE_CHECKING:
     from replica.domain import Domain
+    from replica.filters import Filter
+    from replica.machine import Columns
     from replica.members import Members
 
 SERVICE = "tandemq.v1.QueueService"
-REQUEST_ID_BYTES = 16
 DEQUEUE_BYTES = 4 << 20
 DEQUEUE_MESSAGES_MAX = 10_000
+WAIT_MS_MAX = 10 * 366 * 86_400_000
 BROWSE_PAGE = 100
 BROWSE_PAGE_MAX = 1_000
 
 Context = Any
-M = TypeVar("M", bound=Message)
-
-
-def fingerprint(*parts: bytes) -> int:
-    """Tells a repetition of a unary call from another call under the same id."""
-    chain = hashlib.blake2b(digest_size=8)
-    for part in parts:
-        chain.update(len(part).to_bytes(8, "big"))
-        chain.update(part)
-    return int.from_bytes(chain.digest(), "big")
-
-
-async def parse(kind: type[M], request: bytes, context: Context) -> M:
-    """The request, or BAD_REQUEST."""
-    try:
-        return kind.FromString(request)
-    except DecodeError:
-        await abort(context, refusal(Reason.REASON_BAD_REQUEST, f"the request is not a {kind.DESCRIPTOR.full_name}"))
-
-
-async def check_request_id(request_id: bytes, context: Context) -> None:
-    """Every mutating call carries an identity."""
-    if len(request_id) != REQUEST_ID_BYTES:
-        text = f"request_id must have {REQUEST_ID_BYTES} bytes, new for each call and the same when it is repeated"
-        await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
-
-
-def enqueue_batch(queue: str, request: EnqueueRequest) -> bytes:
-    """The body of a unary call's record: the same bytes whenever the same call is repeated, at either member."""
-    return EnqueueBatch(queue=queue, messages=bodies.batch_of(request.messages)).SerializeToString(deterministic=True)
 
 
 class QueueHandlers:
@@ -85,6 +66,8 @@ class QueueHandlers:
 
     def __init__(self, members: Members) -> None:
         self.members = members
+        self.completions = CompletionHandlers(members)
+        self.one_way = OneWay(members)
         self._waiting: dict[bytes, Consumer] = {}
         """Dequeue calls that wait at this master, by request id: at most one of an id is handed messages."""
 
@@ -102,6 +85,7 @@ class QueueHandlers:
                 "Settle": unary(self.settle),
                 "Browse": grpc.unary_stream_rpc_method_handler(self.browse),
                 "BrowsePage": unary(self.browse_page),
+                **self.completions.methods(),
             },
         )
 
@@ -113,88 +97,132 @@ class QueueHandlers:
 
     async def enqueue(self, request: bytes, context: Context) -> bytes:
         """See QueueService.Enqueue. At a replica it is held like a batch, so the body travels once."""
-        parsed = await parse(EnqueueRequest, request, context)
-        await check_request_id(parsed.request_id, context)
-        if (problem := problem_of_ttl(parsed.messages)) is not None:
+        node = self.members.node
+        if (problem := problem_of_size(request, node.limits)) is not None:
             await abort(context, problem)
-        batch = enqueue_batch(parsed.queue, parsed)
+        parsed = await parse(EnqueueRequest, request, context, len(request))
+        await check_request_id(parsed.request_id, context)
+        if (problem := problem_of_ttl(parsed.messages) or problem_of_wait("wait", parsed.wait)) is not None:
+            await abort(context, problem)
+        await check_origin(self.members, parsed.queue, context)
         try:
-            columns = columns_of(EnqueueBatch.FromString(batch))
+            columns, batch = await columns_and_body(parsed, node.limits)
         except Refused as refused:
             await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        left_ms = int(1000 * (forward.time_left_s(context, WAIT_MS_MAX) - forward.ANSWER_S))
+        room_ms = min(wait_ms(parsed.wait), left_ms)
+        full_until_ms = node.clock.now_ms() + room_ms if room_ms > 0 else 0
+        domain = self.members.of_queue(parsed.queue)
+        if self.one_way.takes(domain, parsed.queue):
+            return await self._accept(domain, parsed, columns, batch, context)
+        park_ms = max(1, int(1000 * forward.park_s(context, self.members.park_ms)))
+        result = await self._order(parsed, columns, batch, park_ms, full_until_ms)
+        if isinstance(result, Failed):
+            await abort(context, result)
+        response = self._enqueued(self.members.of_queue(parsed.queue), parsed, result)
+        if result.handles and full_until_ms:
+            await self._wait_for_ends(parsed.queue, response, (full_until_ms - node.clock.now_ms()) / 1_000)
+        return response.SerializeToString()
+
+    async def _order(
+        self, request: EnqueueRequest, columns: Columns, batch: bytes, park_ms: int, full_until_ms: int
+    ) -> EnqueueDone | Failed:
+        """Have it ordered, here or at the master."""
         node = self.members.node
-        if len(batch) > node.limits.batch_bytes_max:
-            text = f"a batch of {len(batch)} bytes; the limit is {node.limits.batch_bytes_max}"
-            await abort(context, refusal(Reason.REASON_MESSAGE_TOO_LARGE, text))
         while True:
             waiter = FutureWaiter()
             call = EnqueueCall(
                 waiter,
-                parsed.queue,
+                request.queue,
                 b"",
                 0,
                 columns,
                 batch,
-                request_id=parsed.request_id,
+                request_id=request.request_id,
                 request_hash=fingerprint(batch),
-                min_copies=parsed.min_copies,
+                min_copies=request.min_copies,
                 member=self.members.member,
+                park_ms=park_ms,
+                full_until_ms=full_until_ms,
             )
-            domain = self.members.of_queue(parsed.queue)
-            if (stale := stale_epoch(self.members, domain, parsed.epoch)) is not None:
-                await abort(context, stale)
+            domain = self.members.of_queue(request.queue)
+            if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
+                return stale
             domain.submit(call, node.clock.now_ms())
             node.dispatch(domain)
             try:
-                result = await self._unparked(domain, call, waiter, context)
+                result = await waiter.future
             finally:
                 waiter.cancelled = True
-            if isinstance(result, EnqueueDone):
-                return self._enqueued(domain, parsed, result)
-            if isinstance(result, Failed):
-                await abort(context, result)
-
-    async def _unparked(
-        self, domain: Domain, call: EnqueueCall, waiter: FutureWaiter, context: Context
-    ) -> EnqueueDone | Failed | Moved:
-        """The answer; NO_MASTER when the call was still parked after the park time, for then it had no effect.
-
-        One that is held or ordered may yet take effect: its caller's deadline ends the wait, in doubt (rulings.md 11).
-        """
-        wait_s = forward.park_s(context, self.members.park_ms)
-        while True:
-            try:
-                result = await asyncio.wait_for(asyncio.shield(waiter.future), wait_s)
-            except TimeoutError:
-                if call in domain.holding.parked:
-                    return Failed(*domain.no_master())
-                wait_s = forward.LOOK_S
-            else:
-                assert isinstance(result, (EnqueueDone, Failed, Moved))
+                if full_until_ms and waiter.future.cancelled():  # with this handler: its caller has gone
+                    domain.withdraw(call, node.clock.now_ms())
+                    node.dispatch(domain)
+            if isinstance(result, (EnqueueDone, Failed)):
                 return result
 
-    def _enqueued(self, domain: Domain, request: EnqueueRequest, done: EnqueueDone) -> bytes:
+    async def _accept(
+        self, domain: Domain, request: EnqueueRequest, columns: Columns, batch: bytes, context: Context
+    ) -> bytes:
+        """ONE_WAY: answered from memory, with index 0 (R015)."""
+        results = self.one_way.results(domain, request.queue, columns)
+        told = sum(result.HasField("error") for result in results)
+        work = self._order(request, columns, batch, self.members.park_ms, 0)
+        refused = await self.one_way.send(domain, request.queue, told, len(batch), work)
+        if refused is not None:
+            await abort(context, refused)
+        header = header_of(self.members, domain)
+        header.copies, header.level = 0, Level.LEVEL_UNSPECIFIED
+        return EnqueueResponse(header=header, results=results).SerializeToString()
+
+    async def _wait_for_ends(self, queue: str, response: EnqueueResponse, wait_s: float) -> None:
+        """The queue's type completes later than STORED: wait for that in what is left of the call's time."""
+        results = {result.handle: result for result in response.results if result.handle}
+        until = asyncio.get_running_loop().time() + wait_s
+        for status in await self.completions.ended(queue, list(results), until):
+            if not status.HasField("error"):
+                result = results[status.handle]
+                result.completion, result.final_state = status.completion, status.final_state
+                result.completed = status.completed
+                if status.HasField("reply"):
+                    result.reply.CopyFrom(status.reply)
+
+    def _enqueued(self, domain: Domain, request: EnqueueRequest, done: EnqueueDone) -> EnqueueResponse:
         header = header_of(self.members, domain, volatile=done.volatile)
         header.epoch, header.copies = done.epoch, done.copies
         header.level = level_of(done.copies, volatile=done.volatile)
         response = EnqueueResponse(header=header, duplicate=done.duplicate)
-        refused = dict(done.refusals)
+        prefix = done.handles or handle_prefix(domain.shared.domain, done.queue_id)
+        refused, doubles = dict(done.refusals), dict(done.doubles)
         index = done.first_index
         number = domain.shared.domain
         for ordinal in range(len(request.messages)):
             if ordinal in refused:
-                response.results.append(EnqueueResult(error=entry_error(refused[ordinal])))
+                response.results.append(EnqueueResult(error=entry_error(refused[ordinal], request.queue)))
+                continue
+            if ordinal in doubles:
+                first = doubles[ordinal]
+                response.results.append(
+                    EnqueueResult(
+                        index=first,
+                        completion=COMPLETION_STORED,
+                        duplicate=True,
+                        handle=handle_of(prefix, first),
+                        completed=not done.handles,
+                    )
+                )
                 continue
             result = EnqueueResult(
                 index=index,
                 id=bodies.message_id(number, done.epoch, done.log_index, ordinal),
-                completion=Completion.COMPLETION_STORED,
+                completion=COMPLETION_STORED,
+                handle=handle_of(prefix, index),
+                completed=not done.handles,
             )
             if done.downgraded and request.messages[ordinal].persistent:
                 result.warning = WarningKind.WARNING_PERSISTENCE_DOWNGRADED
             response.results.append(result)
             index += 1
-        return response.SerializeToString()
+        return response
 
     # -- consuming -------------------------------------------------------------------------------------------------
 
@@ -208,6 +236,8 @@ class QueueHandlers:
         await check_request_id(parsed.request_id, context)
         if (problem := problem_of_receiving(parsed, self.members.node.limits.lease_ms_max)) is not None:
             await abort(context, problem)
+        await check_origin(self.members, parsed.queue, context)
+        asked = await service_filters.check(parsed.filter, context)
         if not parsed.client_id:
             parsed.client_id = parsed.request_id
         return await forward.unary(
@@ -216,10 +246,12 @@ class QueueHandlers:
             request,
             context,
             lambda: self.members.of_queue(parsed.queue),
-            lambda domain: self._dequeue(domain, parsed, context),
+            lambda domain: self._dequeue(domain, parsed, asked, context),
         )
 
-    async def _dequeue(self, domain: Domain, request: DequeueRequest, context: Context) -> bytes | Failed | Moved:
+    async def _dequeue(
+        self, domain: Domain, request: DequeueRequest, asked: Filter | None, context: Context
+    ) -> bytes | Failed | Moved:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
         node = self.members.node
@@ -229,32 +261,30 @@ class QueueHandlers:
             queue=request.queue,
             client_id=request.client_id,
             duration_ms=milliseconds(request.lease_duration) if request.HasField("lease_duration") else 0,
-            immediate=request.settle_mode == SettleMode.SETTLE_MODE_IMMEDIATE,
+            immediate=is_immediate(request.settle_mode),
             credit_messages=min(request.max_messages or 1, DEQUEUE_MESSAGES_MAX),
             credit_bytes=min(request.max_bytes or DEQUEUE_BYTES, DEQUEUE_BYTES),
             one_shot=True,
             request_id=request.request_id,
             request_hash=fingerprint(request.queue.encode()),
+            wanted=service_filters.matcher_of(self.members, domain, request.queue, asked),
             member=forward.member_of(self.members, context),
         )
         self._take_the_place(domain, consumer)
         domain.attach(consumer, node.clock.now_ms())
         node.dispatch(domain)
-        wait_s = request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else 0.0
-        wait_s = min(wait_s, max(0.0, forward.time_left_s(context, 3_600_000) - 0.05))
+        left_s = min(wait_s(request.wait), max(0.0, forward.time_left_s(context, 3_600_000) - 0.05))
         try:
-            if consumer.attached and not waiter.future.done():
-                try:
-                    return self._dequeued(
-                        domain, request, await asyncio.wait_for(asyncio.shield(waiter.future), wait_s)
-                    )
-                except TimeoutError:
-                    pass
+            await service_filters.look_through(self.members, domain, consumer)
+            if consumer.attached and not waiter.future.done() and left_s > 0:
+                await asyncio.wait((waiter.future,), timeout=left_s)
+            if waiter.future.done():
+                return await self._dequeued(domain, request, waiter.future.result())
             if consumer.attached:
                 domain.consumers.detach(consumer)
                 return DequeueResponse(header=header_of(self.members, domain)).SerializeToString()
             # Leased, and waiting for its commit: the messages are this caller's.
-            return self._dequeued(domain, request, await waiter.future)
+            return await self._dequeued(domain, request, await waiter.future)
         finally:
             waiter.cancelled = True
             domain.consumers.detach(consumer)
@@ -269,13 +299,23 @@ class QueueHandlers:
             older.waiter.answer(LeaseDone(older.queue_id, older.queue, 0, (), duplicate=False))
         self._waiting[consumer.request_id] = consumer
 
-    def _dequeued(self, domain: Domain, request: DequeueRequest, result: object) -> bytes | Failed | Moved:
+    async def _dequeued(self, domain: Domain, request: DequeueRequest, result: object) -> bytes | Failed | Moved:
         if isinstance(result, (Failed, Moved)):
             return result
         assert isinstance(result, LeaseDone)
-        rows = bodies.rows(self.members.node.store, domain.shared, request.queue, result.lease_id, result.slices)
+        # Who is master, and in which epoch, is told as it was when the messages were leased.
         header = header_of(self.members, domain)
-        response = DequeueResponse(header=header, lease_id=result.lease_id, messages=rows, duplicate=result.duplicate)
+        response = DequeueResponse(header=header, lease_id=result.lease_id, duplicate=result.duplicate)
+        rows = bodies.fill_rows(
+            self.members.node.store, domain.shared, request.queue, result.lease_id, result.slices, response.messages
+        )
+        in_slice = 0
+        for properties in rows:
+            in_slice += properties
+            # What is removed at delivery is gone from the store soon: it is read at once.
+            if in_slice >= SLICE_PROPERTIES and result.lease_id:
+                in_slice = 0
+                await asyncio.sleep(0)
         return response.SerializeToString()
 
     async def settle(self, request: bytes, context: Context) -> bytes:
@@ -314,9 +354,11 @@ class QueueHandlers:
     async def browse(self, request: bytes, context: Context) -> None:
         """See QueueService.Browse: pages, so that nothing is pinned between two frames."""
         parsed = await parse(BrowseRequest, request, context)
+        await check_origin(self.members, parsed.queue, context)
         at, left = parsed.from_index, parsed.max_messages or (1 << 62)
         while left > 0:
-            page_request = BrowsePageRequest(queue=parsed.queue, from_index=at, max_messages=min(left, BROWSE_PAGE_MAX))
+            most = min(left, BROWSE_PAGE_MAX)
+            page_request = BrowsePageRequest(queue=parsed.queue, from_index=at, max_messages=most, filter=parsed.filter)
             page = BrowsePageResponse.FromString(await self.browse_page(page_request.SerializeToString(), context))
             await context.write(BrowseResponse(header=page.header, messages=page.messages).SerializeToString())
             left -= len(page.messages)
@@ -327,25 +369,31 @@ class QueueHandlers:
     async def browse_page(self, request: bytes, context: Context) -> bytes:
         """See QueueService.BrowsePage."""
         parsed = await parse(BrowsePageRequest, request, context)
+        await check_origin(self.members, parsed.queue, context)
+        asked = await service_filters.check(parsed.filter, context)
         return await forward.unary(
             self.members,
             "QueueService/BrowsePage",
             request,
             context,
             lambda: self.members.of_queue(parsed.queue),
-            lambda domain: self._browse_page(domain, parsed),
+            lambda domain: self._browse_page(domain, parsed, asked),
         )
 
-    async def _browse_page(self, domain: Domain, request: BrowsePageRequest) -> bytes | Failed | Moved:
+    async def _browse_page(
+        self, domain: Domain, request: BrowsePageRequest, asked: Filter | None
+    ) -> bytes | Failed | Moved:
         machine = domain.shared.machine
         queue_id = machine.queue_id(request.queue) if machine is not None else None
         if machine is None or queue_id is None:
             return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {request.queue!r}; create it first")
         limit = min(request.max_messages or BROWSE_PAGE, BROWSE_PAGE_MAX)
+        if asked is not None:
+            return await service_filters.browse_page(self.members, domain, machine, request, asked, limit)
         ranges = machine.browse(queue_id, request.from_index or 1, limit)
         slices = machine.segments_of(queue_id, ranges, delivered=False)
-        rows = bodies.rows(self.members.node.store, domain.shared, request.queue, 0, slices, browsing=True)
         seen = sum(part.count for part in ranges)
         following = ranges[-1].first + ranges[-1].count if ranges and seen >= limit else 0
+        rows, following = bodies.page(self.members.node.store, domain.shared, request.queue, slices, following)
         header = header_of(self.members, domain)
         return BrowsePageResponse(header=header, messages=rows, next_index=following).SerializeToString()

@@ -12,10 +12,11 @@ import grpc
 from failover.classifier import SafetyClass
 from replica.answers import header_of
 from replica.forecast import advice, if_peer_dies
+from replica.manager_stats import state_of, stats_of
 from replica.members import MAIN
-from replica.node import monotonic_ms
-from replica.service_queue import parse
+from replica.service_calls import parse
 from storage.records import FORMAT_VERSION
+from tandemq.ambient import monotonic_ms
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import pair_service_pb2 as pb
 
@@ -67,11 +68,12 @@ class StatusHandlers:
             "WatchPairStatus": grpc.unary_stream_rpc_method_handler(self.watch),
         }
 
-    def manager_handler(self) -> grpc.GenericRpcHandler:
-        """ManagerAdminService."""
-        return grpc.method_handlers_generic_handler(
-            MANAGER_SERVICE, {"GetManager": grpc.unary_unary_rpc_method_handler(self.get_manager)}
-        )
+    def manager_handler(self, *others: dict[str, Method]) -> grpc.GenericRpcHandler:
+        """ManagerAdminService, with the methods that other handlers have of it."""
+        methods: dict[str, Method] = {"GetManager": grpc.unary_unary_rpc_method_handler(self.get_manager)}
+        for each in others:
+            methods |= each
+        return grpc.method_handlers_generic_handler(MANAGER_SERVICE, methods)
 
     def status(self) -> pb.GetPairStatusResponse:
         """This member's view now."""
@@ -186,19 +188,13 @@ class StatusHandlers:
 
     async def get_manager(self, _request: bytes, _context: Context) -> bytes:
         """See ManagerAdminService.GetManager."""
-        from importlib.metadata import PackageNotFoundError, version  # cold path, slow import
-
         members = self.members
         limits = members.node.limits
         usage = members.node.store.usage()
-        try:
-            product = version("tandemq")
-        except PackageNotFoundError:
-            product = "unknown"
-        machines = [domain.shared.machine for domain in members.by_name.values()]
+        stats = stats_of(members)
         response = manager_pb.GetManagerResponse(
             header=header_of(members, members.by_name[MAIN]),
-            version=product,
+            version=product_version(),
             format_version=FORMAT_VERSION,
             protocol_min=1,
             protocol_max=1,
@@ -206,11 +202,24 @@ class StatusHandlers:
             max_batch_bytes=limits.batch_bytes_max,
             max_batch_messages=limits.batch_messages_max,
             dedup_sequences=limits.dedup_sequences,
-            queues=sum(len(machine.names()) for machine in machines if machine is not None),
+            queues=stats.queue_counts.replicated + stats.queue_counts.unreplicated,
+            clients=stats.client_counts.consumers + stats.client_counts.producers,
             pid=os.getpid(),
             resident_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             store_used_bytes=usage.used_bytes,
             store_map_bytes=usage.map_bytes,
+            state=state_of(members),
+            stats=stats,
         )
         response.dedup_window.FromMilliseconds(limits.dedup_window_ms)
         return response.SerializeToString()
+
+
+def product_version() -> str:
+    """Of this product, as it is installed."""
+    from importlib.metadata import PackageNotFoundError, version  # cold path, slow import
+
+    try:
+        return version("tandemq")
+    except PackageNotFoundError:
+        return "unknown"

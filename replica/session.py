@@ -13,10 +13,10 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica.node import monotonic_ms
 from replica.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.transfer import Receiver, frames_of, wait_for_begin
-from storage.errors import CorruptRecord
+from storage.errors import CorruptRecord, NewerFormat
+from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.v1.common_pb2 import Reason
 
@@ -78,6 +78,8 @@ def is_busy(source: SyncSource) -> bool:
     """
     if source.phase is not Phase.LIVE or (source.held_open and source.commit_sent < source.shared.commit_index):
         return False
+    if len(source.in_flight) < FRAMES_UNANSWERED_MAX:
+        return False
     unanswered = sum(source.peer_durable < last < source.cursor for last, _ in source.in_flight)
     return unanswered >= FRAMES_UNANSWERED_MAX
 
@@ -113,12 +115,8 @@ class Session:
         node.on_transfer = lambda domain, start: self._transfers.put_nowait((domain, start))
         for domain in node.paired():
             domain.on_connected()
-        self._on_hello(hello)
-        for work in (self._read_data(), self._write_data(), self._read_beats(), self._write_beats()):
-            self._tasks.append(asyncio.create_task(self._guard(work)))
-        self._tasks.append(asyncio.create_task(self._guard(self._read_transfer())))
-        self._tasks.append(asyncio.create_task(self._guard(self._write_transfer())))
         try:
+            self._begin(hello)
             await self.ended.wait()
         finally:
             # Also when the handler itself is cancelled, which is how a server hears that the caller's connection broke.
@@ -127,6 +125,18 @@ class Session:
             if isinstance(result, Exception) and not self.node.failed.done():
                 self.node.failed.set_result(result)  # a broken invariant of our own: stop, as in every other task
         return self.why
+
+    def _begin(self, hello: Hello) -> None:
+        try:
+            self._on_hello(hello)
+        except _MALFORMED as error:
+            log.error("the peer's first frame cannot be taken, starting over: %r", error)
+            self.close("malformed frame")
+            return
+        for work in (self._read_data(), self._write_data(), self._read_beats(), self._write_beats()):
+            self._tasks.append(asyncio.create_task(self._guard(work)))
+        self._tasks.append(asyncio.create_task(self._guard(self._read_transfer())))
+        self._tasks.append(asyncio.create_task(self._guard(self._write_transfer())))
 
     def _end(self) -> None:
         """Nothing is awaited in here: the domains hear of it whatever ends the session."""
@@ -152,6 +162,9 @@ class Session:
         except CorruptRecord as corrupt:
             log.error("a record cannot be taken or sent, starting over: %s", corrupt)
             why = "corrupt transfer"
+        except NewerFormat as newer:
+            log.error("the peer sent a record that this version cannot take, starting over: %s", newer)
+            why = "newer format"
         except _MALFORMED as error:
             log.error("the peer sent a frame that cannot be taken, starting over: %r", error)
             why = "malformed frame"

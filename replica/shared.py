@@ -12,7 +12,7 @@ from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from replica.log import DomainLog
     from replica.machine import Limits, Machine
@@ -74,6 +74,10 @@ class Shared:
         self.volatile_bytes = 0
         self.volatile_missing: set[int] = set()
         """Above the floor, and came without the body that its master had lost."""
+        self.saved: deque[tuple[int, Sequence[int]]] = deque()
+        """Log index of a SAVE, and of the records whose bodies it writes: they stay in memory until it is durable here
+        and committed.
+        """
         self.volatile_floor = log.last_index
         """Records up to here were stored before this process started: their volatile messages are gone here."""
 
@@ -123,6 +127,8 @@ class Shared:
             if tell and self.on_apply is not None:
                 self.on_apply(record)
         self.forget_bodies(freed)
+        if self.saved:
+            self.forget_saved()
         return freed
 
     def keep_body(self, log_index: int, body: bytes) -> None:
@@ -136,7 +142,15 @@ class Shared:
             return True
         return log_index > self.volatile_floor and log_index not in self.volatile_missing
 
-    def forget_bodies(self, freed: list[int]) -> None:
+    def forget_saved(self) -> None:
+        """Let go of bodies that are on disk for good. Not before the commit: if the record that says so is cut, they
+        are volatile again, and a peer that has lost its own may ask for them.
+        """
+        below = min(self.durable_index, self.commit_index)
+        while self.saved and self.saved[0][0] <= below:
+            self.forget_bodies(self.saved.popleft()[1])
+
+    def forget_bodies(self, freed: Sequence[int]) -> None:
         """Let go of bodies whose messages are all gone."""
         if self.volatile_missing:
             self.volatile_missing.difference_update(freed)

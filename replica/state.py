@@ -8,15 +8,25 @@ with a default (older files decode), or raise `storage.records.FORMAT_VERSION` w
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import NamedTuple
 
+import google_crc32c
 import msgspec
 
 from failover.marks import DataMark
+from storage.errors import CorruptRecord
 from storage.records import ZERO_DIGEST
+from storage.seal import seal, unseal
 
 HISTORY_MAX = 1000
 """Epoch boundaries kept; each costs 16 bytes in a HELLO, and a peer further behind gets a full transfer."""
+
+_CHECKPOINT = b"TQC\x02"
+_FIRST_FORMAT = b"\x00\x00"
+"""What every checkpoint without a checksum begins with: a log index below 2**48."""
+_CRC, _INDEX = Struct(">I"), Struct(">Q")
+_SNAPSHOT_AT = len(_CHECKPOINT) + _CRC.size + _INDEX.size
 
 
 class Boundary(NamedTuple):
@@ -62,12 +72,16 @@ class DomainState(msgspec.Struct, omit_defaults=True):
 
     def encode(self) -> bytes:
         """Bytes for the meta table."""
-        return msgspec.msgpack.encode(self)
+        return seal(msgspec.msgpack.encode(self))
 
 
 def decode_state(data: bytes) -> DomainState:
-    """The state that `encode` wrote."""
-    return msgspec.msgpack.decode(data, type=DomainState)
+    """The state that `encode` wrote. Raises CorruptRecord for anything else."""
+    value = unseal(data, "facts of a domain")
+    try:
+        return msgspec.msgpack.decode(value, type=DomainState)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CorruptRecord(f"The facts of a domain cannot be read: {error}") from error
 
 
 def state_key(domain: int) -> str:
@@ -76,5 +90,31 @@ def state_key(domain: int) -> str:
 
 
 def checkpoint_key(domain: int) -> str:
-    """Where the last snapshot of a domain's queues stands: log index (8 bytes, big-endian), then the snapshot."""
+    """Where the last snapshot of a domain's queues stands; see `encode_checkpoint`."""
     return f"domain/{domain:08x}/checkpoint"
+
+
+def encode_checkpoint(log_index: int, snapshot: bytes) -> bytes:
+    """What stands there: the queues' state at that log index, and a checksum over all of it.
+
+    LMDB has none, and the snapshot's own digest is that of the state that it is read as, flipped bits and all.
+    """
+    place = _INDEX.pack(log_index)
+    return b"".join((_CHECKPOINT, _CRC.pack(_crc_of(place, snapshot)), place, snapshot))
+
+
+def decode_checkpoint(stored: bytes) -> tuple[int, bytes]:
+    """Log index and snapshot. Raises CorruptRecord. Before there was a checksum, the log index came first."""
+    if stored.startswith(_FIRST_FORMAT) and len(stored) >= _INDEX.size:
+        return _INDEX.unpack_from(stored)[0], stored[_INDEX.size :]
+    if len(stored) < _SNAPSHOT_AT or not stored.startswith(_CHECKPOINT):
+        raise CorruptRecord(f"A checkpoint of {len(stored)} bytes begins with {stored[:4].hex()}")
+    promised, place, snapshot = _CRC.unpack_from(stored, 4)[0], stored[8:_SNAPSHOT_AT], stored[_SNAPSHOT_AT:]
+    if (found := _crc_of(place, snapshot)) != promised:
+        raise CorruptRecord(f"A checkpoint has CRC32C {found:08x}, not {promised:08x}")
+    return _INDEX.unpack(place)[0], snapshot
+
+
+def _crc_of(place: bytes, snapshot: bytes) -> int:
+    crc: int = google_crc32c.extend(google_crc32c.value(place), snapshot)
+    return crc

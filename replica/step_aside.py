@@ -110,6 +110,8 @@ def leave_out(replication: Replication, why: str) -> str:
         return f"{shared.member} is not in a steady state"
     if not replication.readable or shared.told_register or shared.peer not in replication.required:
         return "there is no authority, or it cannot be read"
+    if spent := replication.is_spent():
+        return spent
     shared.become(Role.MASTER_SUSPENDED, f"{why}: going on without it")
     replication.begin_claim(frozenset({shared.member}), why)
     return ""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark, Link
 from replica.convert_marks import data_of
 from replica.effects import QueueTransfer, StartTransfer, StopTransfer
+from storage.records import is_bare
 from tandemq.peer.v1.peer_service_pb2 import (
     DigestQuery,
     EpochBoundary,
@@ -60,7 +61,8 @@ class SyncSource:
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
         self.phase = Phase.IDLE
-        self.sync_id = 0
+        self.sync_id = shared.incarnation << 20
+        """Never one of an earlier start: what the peer still writes for that one must not pass for this one's."""
         self.cursor = 0
         """Next log index to send."""
         self.target = 0
@@ -209,9 +211,17 @@ class SyncSource:
 
     # -- what to send next -----------------------------------------------------------------------------------------
 
+    def has_more(self) -> bool:
+        """Whether `pull` would give anything now."""
+        if self.phase is Phase.LIVE:
+            shared = self.shared
+            answers = self.held_open and self.commit_sent < shared.commit_index
+            return bool(self.cursor <= shared.log.last_index or answers) and self.in_flight_bytes <= WINDOW_BYTES_MAX
+        return self.phase is Phase.DELTA and self.in_flight_bytes <= WINDOW_BYTES_MAX
+
     def pull(self) -> list[PeerFrame] | NeedRead:
         """The next frames for the Data stream; empty when there is nothing to send now."""
-        if self.phase not in (Phase.DELTA, Phase.LIVE) or self.in_flight_bytes > WINDOW_BYTES_MAX:
+        if not self.has_more():
             return []
         log = self.shared.log
         frames: list[PeerFrame] = []
@@ -239,7 +249,8 @@ class SyncSource:
         bodies = self.shared.volatile_bodies
         frame = self._op_frame()
         for index, record in records:
-            frame.op.entries.add().record = record + bodies.get(index, b"")
+            body = bodies.get(index, b"")
+            frame.op.entries.add().record = record + body if body and is_bare(record) else record
         frames = [self._close(frame, sum(len(record) for _, record in records))]
         if self._at_target():
             frames.append(self._end())

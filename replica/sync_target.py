@@ -6,15 +6,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from google.protobuf.message import DecodeError
+
 from failover.marks import DataMark, Link
 from replica.divergence import common_point, cut_above, salvage_above
 from replica.effects import Persist, Rebuild, StopTransfer
 from replica.shared import Pending
-from replica.state import Boundary, checkpoint_key, state_key
+from replica.state import Boundary, checkpoint_key, encode_checkpoint, state_key
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, split
-from tandemq.peer.v1.peer_service_pb2 import FetchBody, OpAck, OpenAck
-from tandemq.peer.v1.record_pb2 import RecordHeader
+from tandemq.peer.v1.peer_service_pb2 import DigestReply, FetchBody, OpAck, OpenAck
+from tandemq.peer.v1.record_pb2 import RecordHeader, SaveOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +37,8 @@ class SyncTarget:
         self.full = False
         self.base_index = 0
         self._history: list[Boundary] = []
+        self._bodies: list[tuple[int, bytes]] = []
+        """That the records of this frame want written beside them."""
         self.received = 0
         self.ending: SyncEnd | None = None
         self.fetching = 0
@@ -108,6 +112,7 @@ class SyncTarget:
         shared.pending.clear()
         shared.volatile_bodies.clear()
         shared.volatile_bytes = 0
+        shared.saved.clear()
         shared.machine = None
         shared.durable_index = shared.commit_index = shared.checkpoint_index = 0
         self._history = history
@@ -133,7 +138,7 @@ class SyncTarget:
         shared.checkpoint_index = log_index
         meta: dict[str, bytes | None] = {
             state_key(shared.domain): shared.state.encode(),
-            checkpoint_key(shared.domain): log_index.to_bytes(8, "big") + checkpoint,
+            checkpoint_key(shared.domain): encode_checkpoint(log_index, checkpoint),
         }
         shared.effects.append(Persist(meta=meta, token=("base", self.sync_id, log_index)))
         shared.effects.append(Rebuild(log_index))
@@ -150,6 +155,8 @@ class SyncTarget:
             shared.durable_index = min(shared.durable_index, base)
             while shared.pending and shared.pending[-1].log_index > base:
                 shared.pending.pop()
+            while shared.saved and shared.saved[-1][0] > base:
+                shared.saved.pop()
             for log_index in [index for index in shared.volatile_bodies if index > base]:
                 shared.forget_bodies([log_index])
         shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
@@ -188,10 +195,13 @@ class SyncTarget:
                 self._fetch()  # what is held here under that key is not what was ordered: ask for the whole record
                 break
             if entry is None:
+                if self._gave_up():
+                    break
                 continue
             accepted.append(entry)
         if accepted:
-            shared.effects.append(Persist(appends=accepted))
+            bodies, self._bodies = self._bodies, []
+            shared.effects.append(Persist(appends=accepted, bodies=bodies))
             self.received += len(accepted)
             self.fetching = 0
         self.on_commit(op.commit_index)
@@ -207,23 +217,59 @@ class SyncTarget:
         if len(body) != prefix.body_len and not volatile:
             self._fetch()
             return None
+        parsed = _parse(header)
+        bodies: list[tuple[int, bytes]] = []
+        if parsed.HasField("save"):
+            found = self._bodies_for(parsed.save)
+            if found is None:
+                return None
+            bodies = found
         entry = shared.log.accept(record)
+        if bodies:
+            self._bodies += bodies
+            shared.saved.append((entry.log_index, [log_index for log_index, _ in bodies]))
         if volatile and len(body) == prefix.body_len:
             shared.keep_body(entry.log_index, bytes(body))
         elif volatile:
             # The master has no such body either: its messages are gone, and the next master says so.
             shared.volatile_missing.add(entry.log_index)
-        parsed = RecordHeader.FromString(bytes(header))
         if parsed.HasField("role") and shared.member in parsed.role.in_sync_set:
             self.named_in = entry.epoch
         shared.pending.append(Pending(entry.log_index, entry.epoch, parsed))
         return entry
+
+    def _bodies_for(self, save: SaveOp) -> list[tuple[int, bytes]] | None:
+        """What this member stores with such a record. None: a restart has lost some of it here, so that nothing but a
+        full transfer makes this copy whole; the master hears so, and what follows is not taken.
+        """
+        shared = self.shared
+        found: list[tuple[int, bytes]] = []
+        for part in save.bodies:
+            for log_index in range(part.first, part.first + part.count):
+                body = shared.volatile_bodies.get(log_index)
+                if body is not None:
+                    found.append((log_index, body))
+                elif shared.log.is_volatile(log_index):
+                    refusal = f"the volatile body of record {log_index}, which becomes persistent, is not here any more"
+                    self.active = False
+                    shared.send(open_ack=OpenAck(sync_id=self.sync_id, refusal=refusal))
+                    return None
+        return found
+
+    def _gave_up(self) -> bool:
+        return not self.active
 
     def _fetch(self) -> None:
         index = self.shared.log.last_index + 1
         if self.fetching != index:
             self.fetching = index
             self.shared.send(fetch_body=FetchBody(indexes=[index]))
+
+    def on_digest_query(self, index: int) -> None:
+        """Whoever asks: what this log says there."""
+        found = self.shared.log.digest_at(index)
+        epoch, digest = (max(found[0], 1), found[1]) if found is not None else (0, b"")
+        self.shared.send(digest_reply=DigestReply(index=index, epoch=epoch, digest=digest))
 
     def on_commit(self, commit_index: int) -> None:
         """The master's commit progress: only this lets a replica apply and answer (P14)."""
@@ -284,3 +330,10 @@ class SyncTarget:
         shared.link = Link.PAIRED
         ack = OpenAck(sync_id=sync_id, durable_index=shared.durable_index, done=True)
         shared.send(open_ack=ack)
+
+
+def _parse(header: memoryview) -> RecordHeader:
+    try:
+        return RecordHeader.FromString(bytes(header))
+    except DecodeError as error:
+        raise CorruptRecord(f"the header of a record cannot be read: {error}") from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark
 from storage.errors import CorruptRecord
-from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, split, verify
+from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, is_bare, split, verify
 from storage.store import Append
 from tandemq.peer.v1.peer_service_pb2 import (
     QueueSegments,
@@ -26,6 +26,7 @@ from tandemq.peer.v1.peer_service_pb2 import (
     TransferEnd,
     TransferFrame,
 )
+from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,10 +53,10 @@ async def frames_of(node: Node, domain: Domain, start: StartTransfer) -> AsyncIt
     for queue in start.queues:
         yield frame(queue_begin=QueueSyncBegin(queue_id=queue.queue_id, name=queue.name))
         chain = hashlib.blake2b(digest_size=16)
-        async for records in _records(node, domain, queue):
-            for record in records:
+        async for segments in _records(node, domain, queue):
+            for record in segments.records:
                 chain.update(record)
-            yield frame(segments=QueueSegments(records=records))
+            yield frame(segments=segments)
         yield frame(
             queue_end=QueueSyncEnd(
                 queue_id=queue.queue_id,
@@ -77,14 +78,14 @@ async def frames_of(node: Node, domain: Domain, start: StartTransfer) -> AsyncIt
     )
 
 
-async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIterator[list[bytes]]:
+async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIterator[QueueSegments]:
     loop = asyncio.get_running_loop()
     indexes = queue.log_indexes
     await node.flush()  # the newest records may not be on disk yet
     for at in range(0, len(indexes), 64):
         wanted = indexes[at : at + 64]
         stored = await loop.run_in_executor(None, node.store.read_many, domain.shared.domain, wanted)
-        records: list[bytes] = []
+        segments = QueueSegments()
         size = 0
         for log_index, record in zip(wanted, stored, strict=True):
             if record is None:
@@ -92,17 +93,21 @@ async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIte
                     f"record {log_index} of queue {queue.name} is missing although it holds live messages"
                 )
             try:
-                verify(record)  # damage stays where it is: what fails its checksum is not sent
+                prefix = verify(record)  # damage stays where it is: what fails its checksum is not sent
             except CorruptRecord as corrupt:
                 raise CorruptRecord(f"record {log_index} is damaged here and is not sent: {corrupt}") from corrupt
-            whole = record + domain.shared.volatile_bodies.get(log_index, b"")
-            records.append(whole)
-            size += len(whole)
+            if prefix.flags & FLAG_VOLATILE_BODY:
+                if is_bare(record):
+                    record += domain.shared.volatile_bodies.get(log_index, b"")
+                else:
+                    segments.saved.append(len(segments.records))
+            segments.records.append(record)
+            size += len(record)
             if size >= SLICE_BYTES:
-                yield records
-                records, size = [], 0
-        if records:
-            yield records
+                yield segments
+                segments, size = QueueSegments(), 0
+        if segments.records:
+            yield segments
 
 
 class Receiver:
@@ -113,7 +118,9 @@ class Receiver:
         self.domain = domain
         self.sync_id = sync_id
         self.state = bytearray()
-        self.queues = 0
+        self.queue_id = 0
+        """The one whose records are coming; 0 = none."""
+        self.done: set[int] = set()
         self.records = 0
         self.chain = hashlib.blake2b(digest_size=16)
         self.unwritten = 0
@@ -124,17 +131,11 @@ class Receiver:
         """
         kind = frame.WhichOneof("frame")
         if kind == "queue_begin":
-            self.chain = hashlib.blake2b(digest_size=16)
-            self.records = 0
+            self._begin_queue(frame.queue_begin.queue_id)
         elif kind == "segments":
             await self._on_segments(frame.segments)
         elif kind == "queue_end":
-            end = frame.queue_end
-            if end.records != self.records or end.digest != self.chain.digest():
-                raise CorruptRecord(
-                    f"queue {end.queue_id}: {self.records} of {end.records} records arrived, or differently"
-                )
-            self.queues += 1
+            self._end_queue(frame.queue_end)
         elif kind == "state":
             self.state += frame.state.data
         elif kind == "end":
@@ -142,15 +143,34 @@ class Receiver:
             return True
         return False
 
+    def _begin_queue(self, queue_id: int) -> None:
+        if self.queue_id or queue_id in self.done or not queue_id:
+            # Each queue once: with one twice and another missing, the number of queues would be right.
+            raise CorruptRecord(f"queue {queue_id} begins inside queue {self.queue_id}, or again")
+        self.queue_id = queue_id
+        self.chain = hashlib.blake2b(digest_size=16)
+        self.records = 0
+
+    def _end_queue(self, end: QueueSyncEnd) -> None:
+        if end.queue_id != self.queue_id:
+            raise CorruptRecord(f"queue {end.queue_id} ends where queue {self.queue_id} does")
+        if end.records != self.records or end.digest != self.chain.digest():
+            text = f"queue {end.queue_id}: {self.records} of {end.records} records arrived, or differently"
+            raise CorruptRecord(text)
+        self.done.add(end.queue_id)
+        self.queue_id = 0
+
     async def _on_segments(self, segments: QueueSegments) -> None:
         number = self.domain.shared.domain
         batch = self.node.group.batch
-        for record in segments.records:
+        saved = set(segments.saved)
+        for place, record in enumerate(segments.records):
             prefix = verify(record)
             if prefix.domain != number:
                 raise CorruptRecord(f"a record of domain {prefix.domain:#x} came in a transfer of {number:#x}")
+            self._check_queue(prefix.log_index, split(record)[1])
             stored = record
-            if prefix.flags & FLAG_VOLATILE_BODY:
+            if prefix.flags & FLAG_VOLATILE_BODY and place not in saved:
                 _, _, body = split(record)
                 if len(body):
                     self.domain.shared.keep_body(prefix.log_index, bytes(body))
@@ -163,9 +183,16 @@ class Receiver:
             self.unwritten = 0
             await self.node.flush()
 
+    def _check_queue(self, log_index: int, header: memoryview) -> None:
+        parsed = RecordHeader.FromString(bytes(header))
+        owner = (parsed.reply if parsed.HasField("reply") else parsed.enqueue).queue_id
+        if not self.queue_id or owner != self.queue_id:
+            raise CorruptRecord(f"record {log_index} of queue {owner} came in queue {self.queue_id}")
+
     async def _on_end(self, end: TransferEnd) -> None:
         state = bytes(self.state)
-        if end.queues != self.queues or hashlib.blake2b(state, digest_size=16).digest() != end.state_digest:
+        digest = hashlib.blake2b(state, digest_size=16).digest()
+        if self.queue_id or end.queues != len(self.done) or digest != end.state_digest:
             raise CorruptRecord(
                 f"transfer of domain {self.domain.shared.name}: queues or state differ from what was sent"
             )

@@ -6,13 +6,12 @@ LOCAL_FAULT, and the classifier's questions of this manager are asked through `j
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from failover.classifier import EventKind
 from failover.detector import Detector, Light
-from replica.node import monotonic_ms
+from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandemq.watch")
 
-WATCH_S = 0.02
 MOVE_AGAIN_MS = 60_000
 """Between two handoffs for want of room: two stores that fill up together must not play ball."""
 ROOM_MIN_BYTES = 1 << 20
@@ -78,14 +76,11 @@ class Watch:
             "room_bytes": max(0, min((domain.orders.room_bytes for domain in paired), default=0)),
         }
 
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            await asyncio.sleep(WATCH_S)
-            now = monotonic_ms()
-            self._look_at_link(now)
-            self._look_at_disk(now)
-            self._look_at_room(now)
+    def look(self, now: int) -> None:
+        """Called at each tick of the node."""
+        self._look_at_link(now)
+        self._look_at_disk(now)
+        self._look_at_room(now)
 
     def _look_at_link(self, now: int) -> None:
         link, session = self.link, self.link.session
@@ -130,7 +125,8 @@ class Watch:
         for domain in self.node.paired():
             verdicts = domain.replication.verdicts
             if not stalled:
-                verdicts.asked.pop(EventKind.LOCAL_FAULT, None)
+                if verdicts.asked:
+                    verdicts.asked.pop(EventKind.LOCAL_FAULT, None)
             elif domain.replication.serving:
                 verdicts.ask(EventKind.LOCAL_FAULT, now, f"a write has been under way for {now - began} ms")
                 self.node.dispatch(domain)

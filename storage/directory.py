@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
-from storage.errors import DirectoryInUse
+from storage.errors import DirectoryInUse, DirectoryNotEmpty, RestoreUnfinished
 
+RESTORING = "restore.making"
 _LOCK_NAME = "LOCK"
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
@@ -39,6 +41,62 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_whole(directory: Path, name: str, fill: Callable[[Path], None]) -> None:
+    """Makes a file that is there whole or not at all, however the process or the power ends; one that is there stays.
+
+    `fill` makes it, durably, in a directory of its own. A file that is made in place may keep its name and only a part
+    of its first bytes: then nothing was ever promised, yet it looks like a damaged copy, and a start would refuse it.
+    """
+    making = directory / f"{name}.making"
+    _remove(making)  # of a process that did not come to the end
+    if (directory / name).exists():
+        return
+    making.mkdir(mode=_PRIVATE_DIRECTORY)
+    fill(making)
+    (making / name).rename(directory / name)
+    sync_directory(directory)
+    _remove(making)
+
+
+def begin_restoring(directory: Path) -> Path:
+    """An empty place in this directory to fill. Until `end_restoring` the directory counts as half restored.
+
+    Raises DirectoryNotEmpty when there is anything else in it.
+    """
+    making = directory / RESTORING
+    found = sorted(path.name for path in directory.iterdir() if path.name not in (RESTORING, _LOCK_NAME, "lost+found"))
+    if found:
+        raise DirectoryNotEmpty(
+            f"The directory holds {', '.join(found[:5])}{' ...' * (len(found) > 5)}", str(directory)
+        )
+    _remove(making)
+    making.mkdir(mode=_PRIVATE_DIRECTORY)
+    sync_directory(directory)
+    return making
+
+
+def end_restoring(directory: Path, name: str) -> None:
+    """What was filled, durably, becomes the file of this name."""
+    (directory / RESTORING / name).rename(directory / name)
+    sync_directory(directory)
+    _remove(directory / RESTORING)
+
+
+def check_restored(directory: Path, name: str) -> None:
+    """Raises RestoreUnfinished where `begin_restoring` was not followed by `end_restoring`."""
+    if (directory / RESTORING).is_dir():
+        if not (directory / name).exists():
+            raise RestoreUnfinished("A restore into this directory was broken off", str(directory))
+        _remove(directory / RESTORING)
+
+
+def _remove(directory: Path) -> None:
+    if directory.is_dir():
+        for path in directory.iterdir():
+            path.unlink()
+        directory.rmdir()
 
 
 def lock_directory(directory: Path) -> int:

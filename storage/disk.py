@@ -15,19 +15,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from struct import Struct
+from weakref import WeakSet
 
 import lmdb
 
-from storage.directory import lock_directory, make_directory, sync_directory
+from storage.directory import check_restored, lock_directory, make_directory, make_whole, sync_directory
 from storage.errors import CorruptRecord, NewerFormat, StorageError, StoreFailed, StoreFull
 from storage.identity import check_identity, new_identity
 from storage.records import Prefix, read_stored_prefix
 from storage.room import BALLAST_BYTES, Room
-from storage.store import LOG_INDEX_MAX, RESERVED_META, Append, Usage, WriteBatch, check_batch, place_checked
+from storage.store import (
+    LOG_INDEX_MAX,
+    META_MEMBER,
+    META_PAIR,
+    RESERVED_META,
+    Append,
+    Usage,
+    WriteBatch,
+    check_batch,
+    lacks,
+    place_checked,
+)
 
 _KEY = Struct(">Q")
 _META = b"meta"
 _READERS_MAX = 1022  # reads at the same moment; a slot is 64 bytes
+_DOMAINS_MAX = 250
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadTxnError)
 
@@ -38,7 +51,7 @@ def open_disk(
     pair: str,
     member: str,
     map_bytes: int = 64 << 30,
-    max_domains: int = 250,
+    max_domains: int = _DOMAINS_MAX,
     ballast_bytes: int = BALLAST_BYTES,
 ) -> DiskStore:
     """The store in this directory, made if there is none. `map_bytes` is sparse: it costs nothing until used.
@@ -49,6 +62,8 @@ def open_disk(
     with ExitStack() as undo:
         lock = lock_directory(directory)
         undo.callback(os.close, lock)
+        check_restored(directory, "data.mdb")
+        make_whole(directory, "data.mdb", lambda making: _make_environment(making, map_bytes, pair, member))
         env = _open_environment(directory, map_bytes, max_domains)
         undo.callback(env.close)
         try:
@@ -62,7 +77,39 @@ def open_disk(
     return store
 
 
-def _open_environment(directory: Path, map_bytes: int, max_domains: int) -> lmdb.Environment:
+def open_to_read(directory: Path) -> DiskStore:
+    """The store in this directory, whoever's it is, to be read alone while no member has it. Writes nothing but LOCK.
+
+    Raises DirectoryInUse, NewerFormat, CorruptRecord, RestoreUnfinished, StoreFailed.
+    """
+    with ExitStack() as undo:
+        lock = lock_directory(directory)
+        undo.callback(os.close, lock)
+        check_restored(directory, "data.mdb")
+        env = _open_environment(directory, 0, _DOMAINS_MAX, readonly=True)
+        undo.callback(env.close)
+        try:
+            found = _identity_in(env, directory)
+            pair, member = ((found.get(key) or b"").decode(errors="replace") for key in (META_PAIR, META_MEMBER))
+            check_identity(found, pair, member, str(directory))
+            store = DiskStore(env, lock, directory, Room(directory, 0))
+        except lmdb.Error as error:
+            raise _read_error(error, directory) from error
+        undo.pop_all()
+    return store
+
+
+def _make_environment(directory: Path, map_bytes: int, pair: str, member: str) -> None:
+    """A new one that says whose it is."""
+    try:
+        with _open_environment(directory, map_bytes, 0) as env:
+            _check_owner(env, directory, pair, member)
+    except lmdb.Error as error:
+        raise _read_error(error, directory) from error
+
+
+def _open_environment(directory: Path, map_bytes: int, max_domains: int, *, readonly: bool = False) -> lmdb.Environment:
+    """With `readonly` nothing is made, and whoever has the directory's lock is alone with it."""
     try:
         return lmdb.Environment(
             os.fspath(directory),
@@ -70,6 +117,9 @@ def _open_environment(directory: Path, map_bytes: int, max_domains: int) -> lmdb
             max_dbs=max_domains + 1,
             max_readers=_READERS_MAX,
             mode=0o600,
+            readonly=readonly,
+            create=not readonly,
+            lock=not readonly,
             sync=True,
             metasync=True,
             writemap=False,
@@ -104,6 +154,7 @@ class DiskStore:
         self._closed = False
         self._writing = threading.Lock()  # held inside commit, to notice a second writer
         self._failure: StoreFailed | None = None
+        self._views: WeakSet[DiskView] = WeakSet()
         self._meta = env.open_db(_META, create=False)
         # Replaced as a whole, never changed in place: readers look it up without a lock. A handle is in here only once
         # the transaction that made it is committed; a reader takes it before it begins, as LMDB refuses a handle that
@@ -171,6 +222,8 @@ class DiskStore:
                 txn.put(_KEY.pack(entry.log_index), entry.record, db=self._for_writing(txn, entry.domain, fresh))
             for domain, items in _by_domain(batch.appends).items():
                 self._append(txn, domain, items, fresh)
+            for entry in batch.bodies:
+                self._complete(txn, entry, fresh)
             for key, value in batch.meta.items():
                 if value is None:
                     txn.delete(key.encode(), db=self._meta)
@@ -190,6 +243,13 @@ class DiskStore:
             first, last = (_KEY.unpack(items[at][0])[0] for at in (0, -1))
             what = f"Appending log index {first} to {last} of domain {domain} would not leave them the highest"
             raise StoreFailed(what, str(self._directory))
+
+    def _complete(self, txn: lmdb.Transaction, entry: Append, fresh: dict[int, lmdb._Database]) -> None:
+        db = self._domains.get(entry.domain) or fresh.get(entry.domain)
+        key = _KEY.pack(entry.log_index)
+        found = txn.get(key, db=db) if db is not None else None
+        if found is not None and lacks(head := bytes(found), entry, str(self._directory)):
+            txn.put(key, head + entry.record, db=db)
 
     def _for_writing(self, txn: lmdb.Transaction, domain: int, fresh: dict[int, lmdb._Database]) -> lmdb._Database:
         db = self._domains.get(domain) or fresh.get(domain)
@@ -275,9 +335,20 @@ class DiskStore:
         self._room.restore_ballast()
         return self._env.reader_check()
 
+    def view(self) -> DiskView:
+        self._check_usable()
+        while True:
+            view = DiskView(self._env, dict(self._domains), self._directory)
+            if view.knows_all():
+                self._views.add(view)
+                return view
+            view.close()  # a domain was made between the two lines: it is known in a moment
+
     def close(self) -> None:
         if not self._closed and os.getpid() == self._pid:
             self._closed = True
+            for view in list(self._views):
+                view.close()  # LMDB would read from a map that is gone
             self._env.close()
             os.close(self._lock)
 
@@ -311,6 +382,67 @@ class DiskStore:
             raise StoreFailed("The store is closed", str(self._directory))
 
 
+class DiskView:
+    """See `View` for the contract: a read transaction, which LMDB lets any thread use, one at a time."""
+
+    def __init__(self, env: lmdb.Environment, domains: dict[int, lmdb._Database], directory: Path) -> None:
+        self._directory = directory
+        self._domains = domains
+        self._meta = env.open_db(_META, create=False)
+        self._using = threading.Lock()
+        self._txn: lmdb.Transaction | None = env.begin(buffers=True)
+
+    def knows_all(self) -> bool:
+        """Whether it has a handle of every domain that there was at its moment."""
+        with self._reading() as txn:
+            return txn.stat()["entries"] == len(self._domains) + 1
+
+    def meta_items(self) -> list[tuple[str, bytes]]:
+        with self._reading() as txn:
+            return [(bytes(key).decode(), bytes(value)) for key, value in txn.cursor(self._meta)]
+
+    def domains(self) -> dict[int, int]:
+        with self._reading() as txn:
+            counts = {number: txn.stat(db)["entries"] for number, db in sorted(self._domains.items())}
+        return {number: count for number, count in counts.items() if count}
+
+    def last(self, domain: int) -> bytes | None:
+        with self._reading() as txn:
+            cursor = txn.cursor(self._domains[domain]) if domain in self._domains else None
+            return bytes(cursor.value()) if cursor is not None and cursor.last() else None
+
+    def scan(self, domain: int, first: int, *, limit_bytes: int) -> list[tuple[int, bytes]]:
+        found: list[tuple[int, bytes]] = []
+        size = 0
+        with self._reading() as txn:
+            cursor = txn.cursor(self._domains[domain]) if domain in self._domains else None
+            more = cursor is not None and cursor.set_range(_KEY.pack(first))
+            while cursor is not None and more:
+                key, value = cursor.item()
+                size += len(value)
+                if found and size > limit_bytes:
+                    break
+                found.append((_KEY.unpack(key)[0], bytes(value)))
+                more = cursor.next()
+        return found
+
+    def close(self) -> None:
+        with self._using:
+            if self._txn is not None:
+                self._txn.abort()
+                self._txn = None
+
+    @contextmanager
+    def _reading(self) -> Iterator[lmdb.Transaction]:
+        with self._using:
+            if self._txn is None:
+                raise StoreFailed("The view is closed", str(self._directory))
+            try:
+                yield self._txn
+            except lmdb.Error as error:
+                raise _read_error(error, self._directory) from error
+
+
 def _check_owner(env: lmdb.Environment, directory: Path, pair: str, member: str) -> None:
     """Whose directory this is; writes it if nothing was ever committed here."""
     with env.begin(write=True) as txn:
@@ -319,13 +451,16 @@ def _check_owner(env: lmdb.Environment, directory: Path, pair: str, member: str)
             for key, value in new_identity(pair, member, os.urandom(16)).items():
                 txn.put(key.encode(), value, db=meta)
             return
+    check_identity(_identity_in(env, directory), pair, member, str(directory))
+
+
+def _identity_in(env: lmdb.Environment, directory: Path) -> dict[str, bytes | None]:
     try:
         meta = env.open_db(_META, create=False)
     except lmdb.NotFoundError:
         raise CorruptRecord("The directory holds data that is not Tandemq's", str(directory)) from None
     with env.begin() as txn:
-        found = {key: txn.get(key.encode(), db=meta) for key in sorted(RESERVED_META)}
-    check_identity(found, pair, member, str(directory))
+        return {key: txn.get(key.encode(), db=meta) for key in sorted(RESERVED_META)}
 
 
 def _cut(txn: lmdb.Transaction, db: lmdb._Database, last: int) -> None:

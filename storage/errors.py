@@ -48,6 +48,18 @@ class WrongPair(StorageError):  # noqa: N818 - named by what is the matter, as c
     remedy = "Point this member at its own directory; nothing was changed."
 
 
+class DirectoryNotEmpty(StorageError):  # noqa: N818 - named by what is the matter, as callers match on it
+    """A backup goes into an empty directory only: nothing that is there is ever mixed or overwritten."""
+
+    remedy = "Name an empty directory, or move this one away; nothing was changed."
+
+
+class RestoreUnfinished(StorageError):  # noqa: N818 - named by what is the matter, as callers match on it
+    """The directory holds a part of a backup; a member that began with it would begin empty."""
+
+    remedy = "Repeat the restore into the same directory, or remove the directory; nothing was changed."
+
+
 class StoreFull(StorageError):  # noqa: N818 - named by what is the matter, as callers match on it
     """There is no room for this batch: nothing of it was done, and the store goes on working."""
 

@@ -96,6 +96,12 @@ def read_prefix(record: bytes | memoryview) -> Prefix:
     return prefix
 
 
+def is_bare(record: bytes | memoryview) -> bool:
+    """Whether a stored record lacks the body that its prefix tells of. Raises CorruptRecord."""
+    prefix = read_stored_prefix(record)
+    return prefix.body_len > 0 and len(record) == PREFIX_SIZE + prefix.header_len
+
+
 def split(record: bytes | memoryview) -> tuple[Prefix, memoryview, memoryview]:
     """Prefix, header and body; the views share the record's memory. The body is empty where it is not stored."""
     prefix = read_prefix(record)
@@ -128,6 +134,11 @@ def verify(record: bytes | memoryview, *, previous_digest: bytes | None = None) 
             )
             raise CorruptRecord(what, _place(prefix))
     return prefix
+
+
+def is_body(prefix: Prefix, body: bytes) -> bool:
+    """Whether these bytes are the body that the prefix tells of."""
+    return len(body) == prefix.body_len and _crc32c(body) == prefix.body_crc
 
 
 def verify_stored(record: bytes | memoryview, *, previous_digest: bytes | None = None) -> Prefix:

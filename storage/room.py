@@ -75,7 +75,7 @@ class Room:
 
 
 def _bytes_at_most(batch: WriteBatch) -> int:
-    values = [len(entry.record) for entry in (*batch.inserts, *batch.appends)]
+    values = [len(entry.record) for entry in (*batch.inserts, *batch.appends, *batch.bodies)]
     values += [len(value or b"") for value in batch.meta.values()]
     changes = len(values) + len(batch.cut) + len(batch.wipe) + sum(map(len, batch.drops.values()))
     return sum(values) + changes * (1 + _TREE_PAGES_MAX) * _PAGE_BYTES + _SLACK_BYTES

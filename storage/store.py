@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from storage.errors import CorruptRecord
-from storage.records import Prefix
+from storage.errors import CorruptRecord, StoreFailed
+from storage.records import Prefix, is_bare, is_body, read_stored_prefix
 
 STORE_FORMAT = (
     1  # of the layout (databases, keys, identity), and raised with the records' own (`records.verify_stored`)
@@ -22,8 +22,7 @@ META_KEY_BYTES_MAX = 511  # LMDB 0.9
 LOG_INDEX_MAX = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     domain: int
     log_index: int
     record: bytes
@@ -38,6 +37,7 @@ class WriteBatch:
     drops: dict[int, list[int]] = field(default_factory=dict)  # domain: log indexes to delete; a missing one is fine
     inserts: list[Append] = field(default_factory=list)  # any order, overwrites; a full transfer, so slower
     appends: list[Append] = field(default_factory=list)  # rising per domain, above everything in the domain
+    bodies: list[Append] = field(default_factory=list)  # of records stored without; one that is gone or whole stays so
     meta: dict[str, bytes | None] = field(default_factory=dict)  # None deletes
 
 
@@ -50,11 +50,34 @@ class Usage:
     file_bytes: int  # the file's high-water mark, at least used_bytes
 
 
+class View(Protocol):
+    """Everything in a store as it was at one moment, whatever is committed meanwhile. Any thread, one at a time.
+
+    It keeps the room of all that goes meanwhile: whoever opened it must close it within a bounded time.
+    """
+
+    def meta_items(self) -> list[tuple[str, bytes]]:
+        """By rising key."""
+
+    def domains(self) -> dict[int, int]:
+        """How many records each domain has that has any, by rising number."""
+
+    def last(self, domain: int) -> bytes | None:
+        """The record with the highest log index."""
+
+    def scan(self, domain: int, first: int, *, limit_bytes: int) -> list[tuple[int, bytes]]:
+        """As `Store.scan`."""
+
+    def close(self) -> None:
+        """Waits for a call under way. A second call does nothing; every other call raises StoreFailed from then on."""
+
+
 class Store(Protocol):
     """One writer thread calls `commit`; every other method may be called from any thread at any time before `close`.
 
-    No method leaves a transaction open, so nothing here pins old pages. Reading raises `CorruptRecord` when the store
-    itself is damaged and `StoreFailed` after `close`; records are returned as they lie there, `records.verify` judges.
+    No method but `view` leaves a transaction open, so nothing else here pins old pages. Reading raises `CorruptRecord`
+    when the store itself is damaged and `StoreFailed` after `close`; records are returned as they lie there,
+    `records.verify` judges.
     """
 
     def commit(self, batch: WriteBatch) -> None:
@@ -89,8 +112,11 @@ class Store(Protocol):
     def reader_check(self) -> int:
         """Housekeeping, at start and each minute: frees the slots of readers that died; how many there were."""
 
+    def view(self) -> View:
+        """For a backup. The store's `close` closes it too."""
+
     def close(self) -> None:
-        """Nobody else may be inside a method. A second call does nothing."""
+        """Nobody else may be inside a method, one of a view excepted. A second call does nothing."""
 
 
 def check_batch(batch: WriteBatch) -> None:
@@ -98,6 +124,16 @@ def check_batch(batch: WriteBatch) -> None:
     for key in batch.meta:
         assert key not in RESERVED_META, f"meta {key!r} belongs to the store"
         assert 0 < len(key.encode()) <= META_KEY_BYTES_MAX, f"meta key {key[:40]!r} is empty or too long"
+
+
+def lacks(head: bytes, entry: Append, where: str) -> bool:
+    """Whether a stored record is to be completed with this body. StoreFailed: what is stored cannot be read."""
+    try:
+        bare = is_bare(head)
+    except CorruptRecord as error:
+        raise StoreFailed(f"Log index {entry.log_index} cannot be completed: {error.what}", where) from error
+    assert not bare or is_body(read_stored_prefix(head), entry.record), "a body that belongs to another record"
+    return bare
 
 
 def place_checked(prefix: Prefix, domain: int, log_index: int, where: str) -> Prefix:

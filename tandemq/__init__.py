@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tandemq import errors
     from tandemq.client import aio
     from tandemq.client.blocking import Client, Consumer, Producer, connect
+    from tandemq.client.filtering import Where
     from tandemq.client.outgoing import Outgoing
     from tandemq.client.receipts import Receipt, Receipts
     from tandemq.errors import TandemqError
@@ -25,6 +26,7 @@ __all__ = [
     "Receipt",
     "Receipts",
     "TandemqError",
+    "Where",
     "aio",
     "connect",
     "errors",
@@ -38,6 +40,7 @@ _HOMES = {
     "Receipt": "tandemq.client.receipts",
     "Receipts": "tandemq.client.receipts",
     "TandemqError": "tandemq.errors",
+    "Where": "tandemq.client.filtering",
     "connect": "tandemq.client.blocking",
 }
 

@@ -18,6 +18,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tandemq.client.target import UNIX, is_port
+from tandemq.listening import problem_of_local
+
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 BASE_PORT_DEFAULT = 7600
@@ -28,7 +31,7 @@ FILE_NAME = "tandemq.toml"
 SYSTEM_FILE = Path("/etc/tandemq") / FILE_NAME
 CLASSIFIERS = ("witness", "etcd", "command", "alt-path", "peer-outdate", "combine", "operator", "suspend")
 MODES = ("enforce", "observe", "off")
-PROFILES = ("safe",)  # `classic`, the defaults of the first design, is not there yet
+PROFILES = ("safe", "classic")  # what new queues get; classic: the defaults of the first design, Table 5
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -152,9 +155,13 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     listen_client: str = "127.0.0.1:7600"
     listen_peer: str = "127.0.0.1:7601"
     listen_http: str = "127.0.0.1:7602"
+    listen_unix: str = ""  # path of a socket for clients on this host; "" = none
+    listen_unix_mode: str = "0600"  # who may: its owner; 0660: its group too
+    server_required: bool = True  # false: no listener at all, for a manager inside an application
     advertise: str = ""  # what clients are told to dial; "" = listen_client
     profile: str = "safe"
     domains: tuple[str, ...] = ("main",)
+    backup_dir: str = ""  # where RestoreQueue finds backups; "" = <data_dir>/backups
     insecure_network: bool = False
     timers: Timers = Timers()
     limits: Limits = Limits()
@@ -172,8 +179,10 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def endpoint(self) -> str:
-        """Where clients are told to find this member."""
-        return self.advertise or self.listen_client
+        """Where clients are told to find this member; empty: only who is in its process finds it."""
+        if not self.server_required:
+            return ""
+        return self.advertise or self.listen_client or f"{UNIX}{self.listen_unix}"
 
 
 class Key(NamedTuple):
@@ -183,16 +192,16 @@ class Key(NamedTuple):
     kind: Any
 
 
-_NESTED: dict[str, type[msgspec.Struct]] = {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd}
+NESTED: dict[str, type[msgspec.Struct]] = {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd}
 _KINDS = {field.name: field.type for field in msgspec.structs.fields(ManagerConfig)}
-_ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *_NESTED)
+_ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *NESTED)
 SECTIONS: dict[str, dict[str, Key]] = {
     "manager": {name: Key(name, kind) for name, kind in _KINDS.items() if name not in _ELSEWHERE},
     "peer": {name: Key(f"peer_{name}", str) for name in ("member", "address", "endpoint")},
     "witness": {"address": Key("witness", str)},
     **{
         section: {field.name: Key(field.name, field.type) for field in msgspec.structs.fields(struct)}
-        for section, struct in _NESTED.items()
+        for section, struct in NESTED.items()
     },
 }
 
@@ -224,23 +233,24 @@ def load(
     Raises ConfigError for anything unknown, of the wrong kind, or that cannot work.
     """
     source = str(path) if path else "no file"
-    values = parse(_read(path), source) if path else {}
-    for name, value in (*_from_environment(environ).items(), *(overrides or {}).items()):
+    values = file_values(path) if path else {}
+    for name, value in (*environment_values(environ).items(), *(overrides or {}).items()):
         values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value
     for name in ("member", "data_dir"):
         if not values.get(name):
             raise ConfigError(
-                f"{source}: manager.{name} is missing; set it in section [manager] or as TANDEMQ_MANAGER_{name.upper()}"
+                f"{source}: manager.{name} is missing; set it in section [manager] or as {variable_of('manager', name)}"
             )
-    nested = {section: struct(**values.get(section, {})) for section, struct in _NESTED.items()}
+    nested = {section: struct(**values.get(section, {})) for section, struct in NESTED.items()}
     config = ManagerConfig(**{**values, **nested})
     check(config, source)
     return config
 
 
-def _read(path: Path) -> dict[str, Any]:
+def file_values(path: Path) -> dict[str, Any]:
+    """What that file says, by field name. Raises ConfigError."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -261,10 +271,15 @@ def parse(document: Mapping[str, Any], source: str) -> dict[str, Any]:
     return values
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+def variable_of(section: str, name: str) -> str:
+    return f"TANDEMQ_{section}_{name}".upper()
+
+
+def environment_values(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What its variables say, by field name. Raises ConfigError."""
     values: dict[str, Any] = {}
     for section, keys in SECTIONS.items():
-        prefix = f"TANDEMQ_{section.upper()}_"
+        prefix = variable_of(section, "")
         for variable, text in environ.items():
             if variable.startswith(prefix):
                 key = variable.removeprefix(prefix).lower()
@@ -280,9 +295,9 @@ def _take(values: dict[str, Any], section: str, key: str, value: Any, source: st
         raise ConfigError(f"{source}: unknown key {section}.{key}{_suggest(key, SECTIONS[section])}")
     try:
         converted = msgspec.convert(value, known.kind, strict=strict)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the second: bytes of the environment, no text
         raise ConfigError(f"{source}: {section}.{key} = {value!r}: {error}") from error
-    if section in _NESTED:
+    if section in NESTED:
         values.setdefault(section, {})[known.field] = converted
     else:
         values[known.field] = converted
@@ -308,6 +323,7 @@ def check(config: ManagerConfig, source: str = "configuration") -> None:
     for domain in config.domains:
         if domain == "local" or not NAME.fullmatch(domain):
             refuse("manager.domains", domain, "use A-Z a-z 0-9 . _ -; local is taken by every member's own domain")
+    _check_text(config, source)
     _check_pair(config, source)
     _check_failover(config, source)
     _check_listening(config, source)
@@ -321,6 +337,17 @@ def check(config: ManagerConfig, source: str = "configuration") -> None:
             refuse(f"limits.{name}", getattr(limits, name), "must be positive")
     if limits.map_bytes < 16 * MIB:
         refuse("limits.map_bytes", limits.map_bytes, "give the store at least 16 MiB")
+
+
+def _check_text(config: ManagerConfig, source: str) -> None:
+    """Bytes of a command line or of the environment that are no text could not be written or shown again."""
+    for section, keys in SECTIONS.items():
+        for name, key in keys.items():
+            value = getattr(getattr(config, section) if section in NESTED else config, key.field)
+            try:
+                toml_value(value).encode()
+            except UnicodeEncodeError:
+                raise ConfigError(f"{source}: {section}.{name} = {value!r}: is no text in UTF-8") from None
 
 
 def _check_pair(config: ManagerConfig, source: str) -> None:
@@ -364,7 +391,7 @@ def _check_failover(config: ManagerConfig, source: str) -> None:
 
     if failover.mode not in MODES:
         refuse("mode", failover.mode, f"choose one of {', '.join(MODES)}")
-    if failover.rule not in ("all", "any", "veto") and not failover.rule.isdecimal():
+    if failover.rule not in ("all", "any", "veto") and not re.fullmatch("[0-9]{1,3}", failover.rule):
         refuse("rule", failover.rule, "write all, any, veto, or how many must agree")
     used = [failover.classifier]
     if failover.classifier == "combine":
@@ -407,8 +434,12 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
 
 def _check_listening(config: ManagerConfig, source: str) -> None:
     seen: dict[Address, str] = {}
+    if (problem := problem_of_local(config)) is not None:
+        raise ConfigError(f"{source}: {problem}")
     for name in ("listen_client", "listen_peer", "listen_http"):
         value = getattr(config, name)
+        if name == "listen_client" and not value and config.listen_unix and not config.pair:
+            continue
         address = parse_address(value, f"{source}: manager.{name}")
         if address in seen:
             raise ConfigError(f"{source}: manager.{name} = {value!r} is also {seen[address]}; give each its own port")
@@ -431,7 +462,7 @@ def parse_address(text: str, where: str) -> Address:
     """`host:port`, IPv6 in brackets. Raises ConfigError that begins with `where`."""
     host, separator, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not separator or not host or not is_port(port):
         raise ConfigError(f"{where} = {text!r}: write host:port, for example 127.0.0.1:{BASE_PORT_DEFAULT}")
     return Address(host, int(port))
 
@@ -440,7 +471,7 @@ def to_toml(config: ManagerConfig) -> str:
     """The file that `load` reads back as the same configuration."""
     lines: list[str] = []
     for section, keys in SECTIONS.items():
-        owner = getattr(config, section) if section in _NESTED else config
+        owner = getattr(config, section) if section in NESTED else config
         lines += [f"[{section}]", *(f"{name} = {toml_value(getattr(owner, key.field))}" for name, key in keys.items())]
         lines.append("")
     return "\n".join(lines)
@@ -448,4 +479,5 @@ def to_toml(config: ManagerConfig) -> str:
 
 def toml_value(value: Any) -> str:
     """A TOML literal: JSON's spelling of texts, numbers, booleans and lists is TOML's too."""
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    text = json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    return text.replace("\x7f", "\\u007f")  # the one character that JSON takes as it is and TOML does not

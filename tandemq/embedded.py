@@ -1,4 +1,6 @@
-"""Opens a manager inside the caller's process; the only door to the server's code, and never imported by a client.
+"""Opens a manager inside the caller's process, and clients that call it directly; no client imports it.
+
+It is the only door to the server's code.
 
 The server's folders have short names (`replica`, `storage`, ...). In a checkout they are importable as they are; in an
 installed wheel they live under `tandemq/_server`, which `server_path` puts first on `sys.path`.
@@ -9,14 +11,16 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tandemq.config import ConfigError, ManagerConfig, check
 
 if TYPE_CHECKING:
     from replica.manager import Manager
+    from tandemq.client.aio import Client as AioClient
+    from tandemq.client.blocking import Client as BlockingClient
 
 SERVER_FOLDERS = ("replica", "storage", "failover", "chaos")
 
@@ -65,3 +69,54 @@ async def open_manager(config: ManagerConfig) -> AsyncIterator[Manager]:
         yield manager
     finally:
         await manager.stop()
+
+
+@contextlib.contextmanager
+def open_client(config: ManagerConfig, *, timeout: float = 30.0) -> Iterator[BlockingClient]:
+    """A manager on a thread of its own until the block ends, and the blocking client of it: nothing else is needed.
+
+    Raises what `open_manager` raises.
+    """
+    from tandemq.client.blocking import Client
+    from tandemq.client.loop_thread import LoopThread
+
+    thread = LoopThread(f"tandemq {config.member}")
+    stack = contextlib.AsyncExitStack()
+
+    async def start() -> AioClient:
+        return connect(await stack.enter_async_context(open_manager(config)), timeout=timeout)
+
+    try:
+        try:
+            with Client(thread.run(start()), thread) as client:
+                yield client
+        finally:
+            thread.run(stack.aclose())
+    finally:
+        thread.close()
+
+
+def connect(manager: Manager, *, timeout: float = 30.0, attempt_timeout: float = 5.0) -> AioClient:
+    """A client of a manager of this process: its calls open no connection and leave no trace on any network.
+
+    Everything else is as with `tandemq.aio.connect`. It belongs to the event loop that runs the manager. When the
+    manager is half of a pair, the other member is asked when this one does not answer. The manager must be started.
+    """
+    import grpc.aio
+
+    from tandemq import retry
+    from tandemq.client.aio import Client
+    from tandemq.client.target import INSIDE, Target
+
+    inside = f"{INSIDE}{manager.config.member}"
+    direct = manager.channel()  # refuses a manager that is not there, now and not at the first call
+
+    def open_channel(endpoint: str, options: tuple[tuple[str, Any], ...]) -> grpc.aio.Channel:
+        if endpoint == inside:
+            return direct  # type: ignore[return-value]  # in its shape
+        return grpc.aio.insecure_channel(endpoint, options=options)
+
+    others = (manager.config.peer_endpoint,) if manager.config.paired else ()
+    named = manager.config.pair or manager.config.member
+    target = Target((inside, *others), "a manager in this process", pair=named)
+    return Client(target, retry.Policy(total_s=timeout, attempt_s=attempt_timeout), open_channel=open_channel)

@@ -168,6 +168,14 @@ RULES: Mapping[str, Rule] = {
     "DIRECTORY_IN_USE": _STATE,
     "PORT_IN_USE": _STATE,
     "INTERNAL": Rule("INTERNAL", definite=False, retryable=False),
+    "ALIAS_EXISTS": _EXISTS,
+    "ALREADY_REPLIED": _EXISTS,
+    "REPLY_REQUIRED": _STATE,
+    "NOT_TWO_WAY": _STATE,
+    "BAD_SELECTOR": _INVALID,
+    "LOOP_LIMIT": _STATE,
+    "MANAGER_UNREACHABLE": _AWAY,
+    "REMOTE_NOT_ALLOWED": Rule("PERMISSION_DENIED", definite=True, retryable=False),
 }
 
 _FAMILIES: Mapping[str, type[TandemqError]] = {
@@ -181,6 +189,7 @@ _FAMILIES: Mapping[str, type[TandemqError]] = {
     "DATA_LOSS": ServerFault,
     "INTERNAL": ServerFault,
     "UNKNOWN": InDoubt,
+    "PERMISSION_DENIED": Denied,
 }
 _OWN_CLASSES: Mapping[str, type[TandemqError]] = {"LEASE_LOST": LeaseLost}
 

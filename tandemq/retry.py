@@ -59,8 +59,8 @@ def failure_of(error: TandemqError) -> Failure | None:
 
 
 def first_endpoint(endpoints: Sequence[str], master: str) -> str:
-    """The master if it is known, else the first that the user named."""
-    return master or endpoints[0]
+    """The master if it is known, else the first that the user named; empty while nobody knows where the manager is."""
+    return master or (endpoints[0] if endpoints else "")
 
 
 def next_attempt(
@@ -85,8 +85,10 @@ def next_attempt(
         endpoint = failure.master
         if failures == 1:
             delay_s = 0.0
-    else:
+    elif endpoints:
         place = endpoints.index(current) if current in endpoints else -1
         endpoint = endpoints[(place + 1) % len(endpoints)]
+    else:
+        endpoint = ""
     delay_s = max(delay_s, failure.retry_after_s)
     return None if elapsed_s + delay_s >= policy.total_s else Attempt(endpoint, delay_s)

@@ -6,32 +6,58 @@ Start at `machine.Machine`; `state` holds, `plan_*` decide, `apply*` change, `vi
 from replica.machine.columns import Columns, columns_of
 from replica.machine.config import milliseconds
 from replica.machine.dedup import DuplicateRun
-from replica.machine.errors import Refused
+from replica.machine.errors import Refused, disabled
+from replica.machine.handles import HANDLE_BYTES, Progress, handle_of, handle_prefix
 from replica.machine.limits import Limits
 from replica.machine.machine import Machine
+from replica.machine.plan_copies import CopyCall
 from replica.machine.plan_enqueue import EnqueuePlan, Fresh, Repeated
+from replica.machine.plan_lease import immediate_problem
+from replica.machine.plan_move import MoveCall, RemoveCall, ranges_of
+from replica.machine.plan_names import AliasCall, DefaultsCall
+from replica.machine.plan_save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan_settle import SettlePlan
-from replica.machine.queue import Lease, QueueState
+from replica.machine.queue import Lease, QueueState, Totals
 from replica.machine.requests import RequestAnswer, lease_id_of
+from replica.machine.room import Fit
 from replica.machine.state import Applied
+from replica.machine.statistics import Sums
 from replica.machine.views import SegmentSlice
 
 __all__ = [
+    "HANDLE_BYTES",
+    "AliasCall",
     "Applied",
+    "Bodies",
     "Columns",
+    "CopyCall",
+    "DefaultsCall",
     "DuplicateRun",
     "EnqueuePlan",
+    "Fit",
     "Fresh",
     "Lease",
     "Limits",
     "Machine",
+    "MoveCall",
+    "Progress",
     "QueueState",
     "Refused",
+    "RemoveCall",
     "Repeated",
     "RequestAnswer",
+    "SaveLimits",
+    "SavePlan",
     "SegmentSlice",
     "SettlePlan",
+    "Sums",
+    "Totals",
     "columns_of",
+    "disabled",
+    "handle_of",
+    "handle_prefix",
+    "immediate_problem",
     "lease_id_of",
     "milliseconds",
+    "ranges_of",
 ]

@@ -8,9 +8,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
+from replica.machine.apply_completion import apply_reply, begin_messages, take_owed
+from replica.machine.apply_moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply_queue import apply_queue
-from replica.machine.apply_time import apply_expire, end_lease, return_messages
+from replica.machine.apply_save import apply_save
+from replica.machine.apply_time import apply_expire, end_lease, place, return_messages
 from replica.machine.dedup import DuplicateRun
+from replica.machine.dedup_ids import DedupIds
+from replica.machine.lives import apply_alias, apply_defaults
 from replica.machine.plan_settle import ACK, EXTEND, REJECT, RELEASE, settled_key
 from replica.machine.queue import Lease, QueueState
 from replica.machine.ranges import RangeSet, Run
@@ -18,11 +23,16 @@ from replica.machine.requests import lease_id_of
 from replica.machine.segments import PRIORITY_DEFAULT, extra_of
 from replica.machine.state import Applied, State
 from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED, FINAL_STATE_DROPPED, FINAL_STATE_REJECTED
+
+_FINAL = {ACK: FINAL_STATE_CONSUMED, REJECT: FINAL_STATE_REJECTED}
 
 
 def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
     assert log_index == state.applied_index + 1, "records are applied in order, each once"
     assert header.time_ms >= state.time_ms, "a domain's time never falls"
+    state.time_ms = header.time_ms
     name, queue_id = "", 0
     kind = header.WhichOneof("op")
     match kind:
@@ -36,49 +46,93 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
             queue_id = header.settle.queue_id
             applied = _settle(state, header.settle)
         case "expire":
-            applied = apply_expire(state, header.expire)
+            applied = apply_expire(state, header.time_ms, header.expire)
         case "queue":
             queue_id = header.queue.queue_id
             name = header.queue.name or state.queues[queue_id].name
             applied = apply_queue(state, header.time_ms, header.queue)
+        case "remove":
+            queue_id = header.remove.queue_id
+            applied = apply_remove(state, header.remove)
+        case "reply":
+            queue_id = header.reply.queue_id
+            applied = apply_reply(state, log_index, header)
+        case "alias":
+            queue = apply_alias(state, header.alias)
+            name, queue_id = queue.name, queue.queue_id
+            applied = Applied((queue_id,), [])
+        case "save":
+            queue_id = header.save.queue_id
+            applied = apply_save(state, header.save)
+        case "defaults":
+            apply_defaults(state, header.defaults)
+            applied = Applied((), [])
         case _:
             assert kind == "role", f"no record is of kind {kind}"
             applied = _role(state, header.time_ms)
     state.applied_index = log_index
-    state.time_ms = header.time_ms
+    if state.idle.used:
+        _note_idle(state, applied.queue_ids)
     if header.request_id:
-        queue = state.queues.get(queue_id)
-        state.requests.add(log_index, epoch, header, name, queue.version if queue else 0)
+        touched = state.queues.get(queue_id)
+        version = state.defaults_version if kind == "defaults" else touched.version if touched else 0
+        state.requests.add(log_index, epoch, header, name, version)
     return applied
+
+
+def _note_idle(state: State, queue_ids: Sequence[int]) -> None:
+    """R162: the clock begins with whatever used the queue last or left it empty."""
+    for queue_id in queue_ids:
+        queue = state.queues.get(queue_id)
+        if queue is not None and queue.idle_ms and not queue.length:
+            queue.idle_since_ms = state.time_ms
+            state.idle.touch(queue)
 
 
 def _enqueue(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
     op, time_ms, fingerprint = header.enqueue, header.time_ms, header.request_hash & 0xFFFFFFFF
     queue = state.queues[op.queue_id]
     refusals = tuple((refusal.ordinal, refusal.reason) for refusal in op.refusals) if op.refusals else ()
-    count = op.count - len(refusals)
+    doubles = tuple((double.ordinal, double.index) for double in op.duplicates) if op.duplicates else ()
+    count = op.count - len(refusals) - len(doubles)
     if op.client_id:
-        run = DuplicateRun(op.first_sequence, op.count, op.first_index, log_index, epoch, refusals, op.downgraded)
+        answer = op.first_index, log_index, epoch, refusals, op.downgraded, doubles
+        run = DuplicateRun(op.first_sequence, op.count, *answer)
         state.producers.add(op.queue_id, op.client_id, run, time_ms, fingerprint)
     queue.last_activity_ms = time_ms
+    if refusals:
+        queue.totals.refused_full += any(reason == common_pb2.REASON_QUEUE_FULL for _, reason in refusals)
+    queue.totals.duplicates += len(doubles)
     if not count:
         return Applied((op.queue_id,), [log_index])
+    freed: list[int] = []
+    for part in op.dropped:
+        low, high = part.first, part.first + part.count
+        taken = queue.take_ready(low, high) + queue.take_blocked(low, high)
+        assert taken == part.count, "dropped what is neither ready nor blocked"
+        queue.forget(low, high, freed, FINAL_STATE_DROPPED)
+        queue.totals.dropped += part.count
     start, end = op.first_index, op.first_index + count
     assert start == queue.next_index, "indexes are dense"
+    source_id = _take_from_elsewhere(state, op, freed) if op.internal else 0
     ordinals: array[int] = array("H")
-    if refusals:
-        refused = {ordinal for ordinal, _ in refusals}
-        ordinals.extend(ordinal for ordinal in range(op.count) if ordinal not in refused)
-    if op.priorities or op.expires_at_ms or ordinals:
+    if refusals or doubles:
+        left_out = {ordinal for ordinal, _ in (*refusals, *doubles)}
+        ordinals.extend(ordinal for ordinal in range(op.count) if ordinal not in left_out)
+    if op.dedup_ids:
+        _remember_ids(queue, time_ms, op.dedup_ids, ordinals, start, end)
+    if op.priorities or op.expires_at_ms or ordinals or op.deliver_at_ms or op.groups:
         priorities = _of_accepted(op.priorities, ordinals)
         expiries = _of_accepted(op.expires_at_ms, ordinals)
         expiry, each = _expiries(expiries)
-        extra = extra_of(ordinals, bytes(priorities), each)
+        groups = array("Q", _of_accepted(op.groups, ordinals))
+        extra = extra_of(ordinals, bytes(priorities), each, groups)
         queue.segments.append(start, log_index, count, op.payload_bytes, expiry, extra)
         if expiry or each:
             queue.timed += count if expiry else sum(1 for at_ms in each if at_ms)
             state.schedule_messages(queue, start, end)
-        queue.make_ready(start, end)
+        times_ms = _of_accepted(op.deliver_at_ms, ordinals)
+        place(state, queue, start, end, times_ms, groups)
     else:
         queue.segments.append(start, log_index, count, op.payload_bytes)
         queue.ready[PRIORITY_DEFAULT].add(start, end)
@@ -86,6 +140,10 @@ def _enqueue(state: State, log_index: int, epoch: int, header: record_pb2.Record
         marks = _of_accepted(op.volatiles, ordinals)
         for low, high in _marked(marks, start, end):
             queue.volatile.add(low, high)
+    if queue.completions is not None:
+        begin_messages(state, queue, start, end)
+        for low, high in _marked(_of_accepted(op.addressed, ordinals), start, end) if op.addressed else ():
+            queue.completions.addressed.add(low, high)
     queue.next_index = end
     queue.length += count
     queue.bytes += op.payload_bytes
@@ -95,7 +153,27 @@ def _enqueue(state: State, log_index: int, epoch: int, header: record_pb2.Record
         queue.visible_index = end - 1
     else:
         state.pending.append((log_index, op.queue_id, end - 1))
-    return Applied((op.queue_id,), [])
+    return Applied((op.queue_id, source_id) if source_id else (op.queue_id,), freed)
+
+
+def _take_from_elsewhere(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> int:
+    """What the manager put here leaves another queue, or is owed by it no longer; the queue that messages left."""
+    if op.answers.queue_id:
+        take_owed(state, op)
+    if op.moved_from.queue_id:
+        take_moved(state, op, freed)
+    return op.moved_from.queue_id
+
+
+def _remember_ids(
+    queue: QueueState, time_ms: int, names: Sequence[str], ordinals: Sequence[int], start: int, end: int
+) -> None:
+    known = queue.dedup_ids = queue.dedup_ids or DedupIds()
+    for index in range(start, end):
+        ordinal = ordinals[index - start] if ordinals else index - start
+        if name := names[ordinal if len(names) > 1 else 0]:
+            known.add(name, index, time_ms)
+    known.forget(time_ms, queue.config)
 
 
 def _of_accepted(column: Sequence[int], ordinals: Sequence[int]) -> Sequence[int]:
@@ -124,10 +202,12 @@ def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) ->
     queue.last_activity_ms = time_ms
     if op.immediate:
         for start, end in runs:
-            queue.forget(start, end, freed)
+            queue.forget(start, end, freed, FINAL_STATE_CONSUMED)
             queue.totals.acked += end - start
+            queue.totals.delivered += end - start
         return Applied((op.queue_id,), freed)
-    lease = Lease(lease_id, op.queue_id, RangeSet(runs), op.client_id, op.expires_at_ms, op.duration_ms)
+    lease = Lease(lease_id, op.queue_id, RangeSet(runs), op.client_id, op.expires_at_ms, op.duration_ms, time_ms)
+    queue.totals.delivered += lease.ranges.size
     queue.leases[lease_id] = state.leases[lease_id] = lease
     state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease_id)
     return Applied((op.queue_id,), freed, lease_id)
@@ -143,19 +223,28 @@ def _settle(state: State, op: record_pb2.SettleOp) -> Applied:
             lease.expires_at_ms, lease.duration_ms = effect.expires_at_ms, effect.duration_ms
             state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease.lease_id)
             continue
+        held_ms = state.time_ms - lease.since_ms if lease else None
         for part in effect.ranges:
             start, end = part.first, part.first + part.count
             if effect.outcome == RELEASE:
                 assert lease, "released what no lease holds"
                 lease.ranges.remove(start, end)
-                return_messages(state, queue, start, end)
+                return_messages(state, queue, start, end, effect.deliver_at_ms)
+                queue.totals.released += end - start
             else:
+                if effect.dead_letter and lease:
+                    count_delivery(queue, lease, start, end)
                 held = lease.ranges.discard(start, end) if lease else 0
                 if held < end - start:
-                    held += queue.take_ready(start, end)
+                    held += state.take_waiting(queue, start, end)
                 assert held == end - start, "settled what is not there"
-                queue.forget(start, end, freed)
+                if effect.dead_letter:
+                    state.kill(queue, start, end, effect.reason)
+                else:
+                    queue.forget(start, end, freed, _FINAL[effect.outcome])
                 _count_settled(state, queue, effect, start, end)
+                if held_ms is not None and effect.outcome == ACK:
+                    queue.totals.note_processed(end - start, held_ms)
         if lease and not lease.ranges:
             end_lease(state, lease)
     return Applied((op.queue_id,), freed)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from replica.machine.apply_completion import track
+from replica.machine.apply_groups import keep_lines
+from replica.machine.apply_save import begin_saving
 from replica.machine.apply_time import lose_volatile
+from replica.machine.lives import delete
 from replica.machine.queue import QueueState
 from replica.machine.state import Applied, State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED
 
 
 def apply_queue(state: State, time_ms: int, op: record_pb2.QueueOp) -> Applied:
@@ -18,19 +23,23 @@ def apply_queue(state: State, time_ms: int, op: record_pb2.QueueOp) -> Applied:
     queue = state.queues[op.queue_id]
     match op.action:
         case record_pb2.QUEUE_ACTION_UPDATE:
-            queue.config = admin_pb2.QueueConfig()
-            queue.config.CopyFrom(op.config)
-            queue.version += 1
+            _update(state, queue, op, freed)
+        case record_pb2.QUEUE_ACTION_CONFIGURE:
+            queue.configuring = False
         case record_pb2.QUEUE_ACTION_DELETE:
-            _delete(state, queue, freed)
+            delete(state, queue, freed)
         case record_pb2.QUEUE_ACTION_PURGE:
-            _purge(queue, freed)
+            _purge(state, queue, freed)
         case record_pb2.QUEUE_ACTION_OPEN:
-            queue.open_members.add(op.member)
-            queue.closed_members.discard(op.member)
+            if op.HasField("config"):
+                _update(state, queue, op, freed)
+            for member in _members(queue, op):
+                queue.open_members.add(member)
+                queue.closed_members.discard(member)
         case record_pb2.QUEUE_ACTION_CLOSE:
-            queue.closed_members.add(op.member)
-            _close(state, queue, op.member, freed)
+            for member in _members(queue, op) & queue.open_members:
+                queue.closed_members.add(member)
+                _close(state, queue, member, freed)
         case _:
             assert op.action == record_pb2.QUEUE_ACTION_DESTROY, f"no action {op.action}"
             queue.members.remove(op.member)
@@ -38,8 +47,24 @@ def apply_queue(state: State, time_ms: int, op: record_pb2.QueueOp) -> Applied:
             if queue.members:
                 _close(state, queue, op.member, freed)
             else:
-                _delete(state, queue, freed)
+                delete(state, queue, freed)
     return Applied((op.queue_id,), freed)
+
+
+def _update(state: State, queue: QueueState, op: record_pb2.QueueOp, freed: list[int]) -> None:
+    queue.config = admin_pb2.QueueConfig()
+    queue.config.CopyFrom(op.config)
+    queue.version += 1
+    if op.save_below:
+        begin_saving(state, queue, op.save_below, marked=op.save_marked)
+    track(state, queue, freed)
+    keep_lines(queue)
+    state.schedule_queue(queue)
+
+
+def _members(queue: QueueState, op: record_pb2.QueueOp) -> set[str]:
+    """None is named: all that hold it."""
+    return {op.member} if op.member else set(queue.members)
 
 
 def _create(state: State, time_ms: int, op: record_pb2.QueueOp) -> None:
@@ -48,26 +73,22 @@ def _create(state: State, time_ms: int, op: record_pb2.QueueOp) -> None:
     config = admin_pb2.QueueConfig()
     config.CopyFrom(op.config)
     queue = QueueState(op.queue_id, op.name, config, time_ms)
+    track(state, queue, [])
+    keep_lines(queue)
     queue.members.update(op.members)
     queue.open_members.update(op.open_members)
+    queue.configuring = op.configuring
     state.queues[op.queue_id] = queue
     state.ids[op.name] = op.queue_id
     state.next_queue_id = op.queue_id + 1
+    state.schedule_queue(queue)
 
 
-def _delete(state: State, queue: QueueState, freed: list[int]) -> None:
-    freed.extend(queue.segments.log_indexes())
-    for lease_id in queue.leases:
-        del state.leases[lease_id]
-    del state.queues[queue.queue_id], state.ids[queue.name]
-    state.producers.forget_queue(queue.queue_id)
-
-
-def _purge(queue: QueueState, freed: list[int]) -> None:
-    for level in queue.ready:
-        for start, end in list(level):
-            level.remove(start, end)
-            queue.forget(start, end, freed)
+def _purge(state: State, queue: QueueState, freed: list[int]) -> None:
+    for start, end in list(queue.unleased_in(0, queue.next_index)):
+        state.take_unleased(queue, start, end)
+        queue.forget(start, end, freed, FINAL_STATE_PURGED)
+        queue.totals.purged += end - start
 
 
 def _close(state: State, queue: QueueState, member: str, freed: list[int]) -> None:

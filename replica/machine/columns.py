@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from replica.machine.errors import Refused
-from replica.machine.queue import PRIORITIES
+from replica.machine.segments import PRIORITIES
 from tandemq.v1 import common_pb2, queue_service_pb2
 
+DEDUP_ID_BYTES_MAX = 255
+# What google.protobuf.Duration and Timestamp can say: a message must be able to be told as it was sent.
+DURATION_MS_MAX = 315_576_000_000_000
+TIMESTAMP_MS_MAX = 253_402_300_799_999
 PERSISTENCE_VOLATILE, PERSISTENCE_PERSISTENT = 1, 2  # MessageBatch.persistence; 0: the queue's mode decides
 
 
 class Columns(NamedTuple):
-    """Each of the last three is empty (default), has one entry for all, or one a message."""
+    """Each one after the sizes is empty (default), has one entry for all, or one a message."""
 
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     payload_bytes: int
@@ -22,6 +26,14 @@ class Columns(NamedTuple):
     priorities: Sequence[int]
     persistence: Sequence[int]
     ttls_ms: Sequence[int]
+    delays_ms: Sequence[int] = ()  # 0: at once
+    deliver_at_ms: Sequence[int] = ()  # by the wall clock; 0: at once
+    dedup_ids: Sequence[str] = ()  # empty: none
+    reply_tos: Sequence[str] = ()  # empty: none
+    group_ids: Sequence[str] = ()  # empty: none
+
+    def dedup_id(self, ordinal: int) -> str:
+        return self.dedup_ids[ordinal if len(self.dedup_ids) > 1 else 0] if self.dedup_ids else ""
 
 
 def columns_of(batch: queue_service_pb2.EnqueueBatch) -> Columns:
@@ -30,16 +42,30 @@ def columns_of(batch: queue_service_pb2.EnqueueBatch) -> Columns:
     sizes = list(map(len, messages.payloads))
     count = len(sizes)
     columns = Columns(
-        count, sum(sizes), max(sizes, default=0), sizes, messages.priorities, messages.persistence, messages.ttls_ms
+        count,
+        sum(sizes),
+        max(sizes, default=0),
+        sizes,
+        messages.priorities,
+        messages.persistence,
+        messages.ttls_ms,
+        messages.delays_ms,
+        messages.deliver_at_ms,
+        messages.dedup_ids,
+        messages.reply_tos,
+        messages.group_ids,
     )
     for name, column in (
         ("priorities", columns.priorities),
         ("persistence", columns.persistence),
         ("ttls_ms", columns.ttls_ms),
+        ("delays_ms", columns.delays_ms),
+        ("deliver_at_ms", columns.deliver_at_ms),
+        ("dedup_ids", columns.dedup_ids),
         ("content_types", messages.content_types),
         ("correlation_ids", messages.correlation_ids),
         ("reply_tos", messages.reply_tos),
-        ("group_ids", messages.group_ids),
+        ("group_ids", columns.group_ids),
         ("properties", messages.properties),
     ):
         if column and len(column) not in (1, count):
@@ -47,11 +73,17 @@ def columns_of(batch: queue_service_pb2.EnqueueBatch) -> Columns:
                 common_pb2.REASON_BAD_REQUEST,
                 f"{name} has {len(column)} entries for {count} messages; give none, one for all, or one each",
             )
-    _check_highest("priorities", columns.priorities, PRIORITIES - 1)
-    _check_highest("persistence", columns.persistence, PERSISTENCE_PERSISTENT)
+    for name, numbers, highest in (
+        ("priorities", columns.priorities, PRIORITIES - 1),
+        ("persistence", columns.persistence, PERSISTENCE_PERSISTENT),
+        ("ttls_ms", columns.ttls_ms, DURATION_MS_MAX),
+        ("delays_ms", columns.delays_ms, DURATION_MS_MAX),
+        ("deliver_at_ms", columns.deliver_at_ms, TIMESTAMP_MS_MAX),
+    ):
+        if numbers and max(numbers) > highest:
+            text = f"{name} has {max(numbers)}; the highest is {highest}"
+            raise Refused(common_pb2.REASON_BAD_ATTRIBUTE, text)
+    if columns.dedup_ids and (longest := max(len(name.encode()) for name in columns.dedup_ids)) > DEDUP_ID_BYTES_MAX:
+        text = f"a dedup id of {longest} bytes; it may have {DEDUP_ID_BYTES_MAX}"
+        raise Refused(common_pb2.REASON_BAD_ATTRIBUTE, text)
     return columns
-
-
-def _check_highest(name: str, column: Sequence[int], highest: int) -> None:
-    if column and max(column) > highest:
-        raise Refused(common_pb2.REASON_BAD_ATTRIBUTE, f"{name} has {max(column)}; the highest is {highest}")

@@ -21,10 +21,11 @@ _DOWNGRADED, _NO_INDEX = 1, 2
 FINGERPRINTS_KEPT = 1_024  # at least; 4 bytes each
 
 Refusals = tuple[tuple[int, common_pb2.Reason], ...]  # ordinal in the record, why
+Doubles = tuple[tuple[int, int], ...]  # ordinal in the record, index of the message that had its dedup id first
 
 
 class DuplicateRun(NamedTuple):
-    """How a record, or the part of it that was sent again, was answered."""
+    """How a record was answered."""
 
     first_sequence: int  # 0 for a unary call
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
@@ -33,12 +34,16 @@ class DuplicateRun(NamedTuple):
     epoch: int
     refusals: Refusals
     downgraded: bool = False
+    doubles: Doubles = ()
 
 
 class Chunk:
     """Neighbouring rows of one epoch, 13 bytes each."""
 
-    __slots__ = ("base", "end_sequence", "epoch", "flags", "indexes", "logs", "refusals", "sequences", "time_ms")
+    __slots__ = (
+        *("base", "doubles", "end_sequence", "epoch", "flags", "indexes"),
+        *("logs", "refusals", "sequences", "time_ms"),
+    )
 
     def __init__(self, epoch: int, base: tuple[int, int, int]) -> None:
         self.epoch = epoch
@@ -48,6 +53,7 @@ class Chunk:
         self.logs: array[int] = array("I")
         self.flags: array[int] = array("B")
         self.refusals: dict[int, Refusals] = {}  # by row
+        self.doubles: dict[int, Doubles] = {}  # by row
         self.end_sequence = base[0]  # one beyond the last
         self.time_ms = 0  # of the last row
 
@@ -65,6 +71,8 @@ class Chunk:
         flags = _DOWNGRADED if run.downgraded else 0
         if run.refusals:
             self.refusals[len(self.sequences)] = run.refusals
+        if run.doubles:
+            self.doubles[len(self.sequences)] = run.doubles
         if run.first_index:
             self.indexes.append(run.first_index - self.base[1])
         else:
@@ -83,8 +91,9 @@ class Chunk:
         flags = self.flags[row]
         index = 0 if flags & _NO_INDEX else self.base[1] + self.indexes[row]
         refusals = self.refusals.get(row, ())
-        log_index = self.base[2] + self.logs[row]
-        return DuplicateRun(first, end - first, index, log_index, self.epoch, refusals, bool(flags & _DOWNGRADED))
+        log_index, downgraded = self.base[2] + self.logs[row], bool(flags & _DOWNGRADED)
+        doubles = self.doubles.get(row, ())
+        return DuplicateRun(first, end - first, index, log_index, self.epoch, refusals, downgraded, doubles)
 
 
 class Producer:
@@ -109,46 +118,23 @@ class Producer:
         if len(self.fingerprints) > 2 * FINGERPRINTS_KEPT:
             del self.fingerprints[:FINGERPRINTS_KEPT]
 
-    def fingerprint_of(self, first_sequence: int, count: int) -> int | None:
-        """What the record of exactly these sequences held; None: no longer known, or it was cut in other batches."""
+    def find(self, first_sequence: int, count: int) -> tuple[DuplicateRun, int | None] | None:
+        """How the record of exactly these sequences was answered, and what it held (None: no longer known).
+
+        None: they were cut in other batches, so nothing proves that the same messages are meant.
+        """
         rows_after = 0
         for chunk in reversed(self.chunks):
-            if chunk.base[0] <= first_sequence:
-                row = bisect_right(chunk.sequences, first_sequence - chunk.base[0]) - 1
-                run = chunk.run(row)
-                rows_after += len(chunk.sequences) - 1 - row
-                same = (run.first_sequence, run.count) == (first_sequence, count)
-                return self.fingerprints[-1 - rows_after] if same and rows_after < len(self.fingerprints) else None
-            rows_after += len(chunk.sequences)
-        return None
-
-    def runs(self, first_sequence: int, count: int) -> list[DuplicateRun]:
-        """What was executed from this sequence on; all of it must be kept."""
-        found = []
-        end = first_sequence + count
-        for chunk in self.chunks:
-            if chunk.end_sequence <= first_sequence:
+            if chunk.base[0] > first_sequence:
+                rows_after += len(chunk.sequences)
                 continue
-            if chunk.base[0] >= end:
-                break
-            row = max(0, bisect_right(chunk.sequences, max(0, first_sequence - chunk.base[0])) - 1)
-            while row < len(chunk.sequences) and (run := chunk.run(row)).first_sequence < end:
-                found.append(_clip(run, first_sequence, end))
-                row += 1
-        return found
-
-
-def _clip(run: DuplicateRun, start: int, end: int) -> DuplicateRun:
-    """The part of a record's answer that a repetition asks for; ordinals count from the part's first entry."""
-    run_end = run.first_sequence + run.count
-    if start <= run.first_sequence and run_end <= end:
-        return run
-    start, end = max(start, run.first_sequence), min(end, run_end)
-    low, high = start - run.first_sequence, end - run.first_sequence
-    before = sum(1 for ordinal, _ in run.refusals if ordinal < low)
-    refusals = tuple((ordinal - low, reason) for ordinal, reason in run.refusals if low <= ordinal < high)
-    index = run.first_index + low - before if len(refusals) < end - start else 0
-    return run._replace(first_sequence=start, count=end - start, first_index=index, refusals=refusals)
+            row = bisect_right(chunk.sequences, first_sequence - chunk.base[0]) - 1
+            run = chunk.run(row)
+            if (run.first_sequence, run.count) != (first_sequence, count):
+                return None
+            rows_after += len(chunk.sequences) - 1 - row
+            return run, self.fingerprints[-1 - rows_after] if rows_after < len(self.fingerprints) else None
+        return None
 
 
 class Producers:

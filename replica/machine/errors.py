@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, not a fault: "refused" is what the contract calls it
@@ -25,3 +26,14 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not a fault: "refused
 
     def __repr__(self) -> str:
         return f"Refused({common_pb2.Reason.Name(self.reason)}, {self.message!r}, {self.metadata})"
+
+
+def disabled(name: str, config: admin_pb2.QueueConfig, *, receiving: bool = False) -> Refused:
+    """Sending to a queue, or receiving from it, is not allowed now."""
+    verb, attribute, reason = "sending to", "enqueue_enabled", common_pb2.REASON_ENQUEUE_DISABLED
+    at = config.enqueue_enabled_at
+    if receiving:
+        verb, attribute, reason = "receiving from", "dequeue_enabled", common_pb2.REASON_DEQUEUE_DISABLED
+        at = config.dequeue_enabled_at
+    until = f" until {at.ToJsonString()}" if at.seconds else ""
+    return Refused(reason, f"{verb} queue {name} is disabled{until}; repeat it later, or set its {attribute}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1 import queue_service_pb2 as service_pb2
 
 MIB = 1 << 20
 
@@ -30,6 +31,14 @@ class Limits:
     message_bytes_max: int = MIB
     lease_ms: int = 30_000
     deliveries_max: int = 20  # 0: none
+    queue_type: admin_pb2.QueueType = admin_pb2.QUEUE_TYPE_ONE_WAY_QUEUED_ACK
+    default_settle: service_pb2.SettleMode = service_pb2.SETTLE_MODE_LEASE
+    empty_idle_ms: int = 0  # 0: never
+    dead_letter: bool = True  # an unset dead_letter_queue means <queue>.dead; else none
+    reply_ms: int = 300_000
+    completion_ms: int = 300_000
+    message_dedup_ms: int = 600_000
+    message_dedup_max: int = 100_000
 
     # One frame, so that a single client cannot fill a group commit.
     batch_messages_max: int = 10_000
@@ -38,9 +47,15 @@ class Limits:
     lease_ms_max: int = 12 * 3_600_000
     settlement_ranges_max: int = 10_000
     expire_max: int = 10_000  # messages or leases that one EXPIRE record ends
+    idle_max: int = 1_000  # queues that one EXPIRE record deletes
     queues_max: int = 100_000
     name_bytes_max: int = 255
     annotation_bytes_max: int = 4_096
+    aliases_max: int = 1_000  # of one queue
+    labels_max: int = 64
+    label_key_bytes_max: int = 63
+    label_value_bytes_max: int = 255
+    dedup_ids_max: int = 1_000_000  # what dedup_max of a queue may be
 
     # Identity of retries (replicated): kept for this many sequences or this long, whichever is more...
     dedup_sequences: int = 65_536

@@ -7,28 +7,34 @@ copy deliverable. A caller asks `find_request` before it plans a unary call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from replica.machine import snapshot as snapshots
 from replica.machine import views
 from replica.machine.apply import apply
 from replica.machine.columns import Columns
+from replica.machine.handles import Progress, handle_prefix, is_tracked, progress_of
 from replica.machine.limits import Limits
-from replica.machine.plan_enqueue import EnqueueCall, EnqueuePlan, plan_enqueue
-from replica.machine.plan_lease import LeaseCall, plan_lease
+from replica.machine.moves import Moves
+from replica.machine.plan_enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
+from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
+from replica.machine.plan_names import AliasCall, DefaultsCall, defaults_of, plan_alias, plan_defaults
 from replica.machine.plan_queue import QueueCall, plan_queue
+from replica.machine.plan_reply import ReplyCall, plan_reply
 from replica.machine.plan_settle import SettleCall, SettlePlan, plan_settle
 from replica.machine.plan_time import next_due_ms, plan_expire, plan_volatile_lost
 from replica.machine.queue import QueueState
 from replica.machine.requests import RequestAnswer
+from replica.machine.room import Fit, fit_of
 from replica.machine.state import Applied, State
+from replica.machine.statistics import Statistics
 from replica.machine.views import SegmentSlice
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-class Machine:
+class Machine(Moves, Statistics):
     def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
         self.member_names = tuple(member_names)
         self._state = State(domain, limits or Limits())
@@ -62,8 +68,13 @@ class Machine:
         request_hash: int,
         columns: Columns,
         member: str,
+        full: bool = False,
+        left_out: Collection[int] | None = None,
     ) -> EnqueuePlan:
-        call = EnqueueCall(now_ms, queue, client_id, first_sequence, request_id, request_hash, columns, member)
+        """`full`: others wait for room, so that there is none for this one. `left_out`: see EnqueueCall."""
+        call = EnqueueCall(
+            now_ms, queue, client_id, first_sequence, request_id, request_hash, columns, member, full, left_out
+        )
         return plan_enqueue(self._state, call)
 
     def plan_lease(
@@ -78,10 +89,20 @@ class Machine:
         immediate: bool,
         request_id: bytes = b"",
         request_hash: int = 0,
+        wanted: Narrower | None = None,
     ) -> record_pb2.RecordHeader | None:
         """None: nothing is deliverable. The bodies of an IMMEDIATE one are looked up before it is applied."""
         call = LeaseCall(
-            now_ms, queue_id, max_messages, max_bytes, client_id, duration_ms, immediate, request_id, request_hash
+            now_ms,
+            queue_id,
+            max_messages,
+            max_bytes,
+            client_id,
+            duration_ms,
+            immediate,
+            request_id,
+            request_hash,
+            wanted,
         )
         return plan_lease(self._state, call)
 
@@ -95,6 +116,20 @@ class Machine:
         request_hash: int = 0,
     ) -> SettlePlan:
         return plan_settle(self._state, SettleCall(now_ms, queue, settlements, request_id, request_hash))
+
+    def plan_reply(
+        self,
+        *,
+        now_ms: int,
+        queue: str,
+        lease_id: int,
+        index: int,
+        body_bytes: int,
+        request_id: bytes = b"",
+        request_hash: int = 0,
+    ) -> record_pb2.RecordHeader | None:
+        """None: it is a repetition of the answer that counted."""
+        return plan_reply(self._state, ReplyCall(now_ms, queue, lease_id, index, body_bytes, request_id, request_hash))
 
     def plan_expire(self, now_ms: int) -> record_pb2.RecordHeader | None:
         """None: nothing is due. Call it again as long as it returns something: a record ends a bounded number."""
@@ -117,6 +152,7 @@ class Machine:
         members: Sequence[str] = (),
         open_members: Sequence[str] | None = None,
         if_empty: bool = False,
+        configuring: bool = False,
         request_id: bytes = b"",
         request_hash: int = 0,
     ) -> record_pb2.RecordHeader:
@@ -131,10 +167,17 @@ class Machine:
             members,
             open_members,
             if_empty,
+            configuring,
             request_id,
             request_hash,
         )
         return plan_queue(self._state, self.member_names, call)
+
+    def plan_alias(self, call: AliasCall) -> record_pb2.RecordHeader:
+        return plan_alias(self._state, call)
+
+    def plan_defaults(self, call: DefaultsCall) -> record_pb2.RecordHeader:
+        return plan_defaults(self._state, call)
 
     def plan_volatile_lost(self, now_ms: int, has_body: Callable[[int], bool]) -> record_pb2.RecordHeader | None:
         return plan_volatile_lost(self._state, now_ms, has_body)
@@ -174,7 +217,15 @@ class Machine:
     # Ask.
 
     def queue_id(self, name: str) -> int | None:
+        """By its name or an alias."""
         return self._state.ids.get(name)
+
+    def has_queue(self, queue_id: int) -> bool:
+        return queue_id in self._state.queues
+
+    def defaults(self) -> tuple[admin_pb2.QueueConfig, int]:
+        """What new queues get, every attribute with a value, and its version."""
+        return defaults_of(self._state), self._state.defaults_version
 
     def queue(self, queue_id: int) -> QueueState:
         """To read only. Refused (QUEUE_NOT_FOUND) when it was deleted."""
@@ -183,13 +234,36 @@ class Machine:
     def queue_info(self, name: str, member: str) -> admin_pb2.QueueInfo:
         return views.queue_info(self._state.named(name), member)
 
+    def fit_of(self, queue_id: int, columns: Columns) -> Fit:
+        """Whether a batch finds room. Refused (QUEUE_NOT_FOUND) when the queue was deleted."""
+        return fit_of(self._state.numbered(queue_id), columns)
+
+    def check_may_enqueue(self, queue_id: int, member: str) -> None:
+        """Refused when clients of that member may not send to the queue now."""
+        check_may_enqueue(self._state.numbered(queue_id), member)
+
     def names(self) -> list[str]:
-        return sorted(self._state.ids)
+        """Of the queues, without their aliases."""
+        return sorted(queue.name for queue in list(self._state.queues.values()))
 
     def has_ready(self, queue_id: int) -> bool:
         """A lease would find something; it may still have expired."""
         queue = self._state.queues.get(queue_id)
         return queue is not None and bool(queue.open_members) and queue.config.dequeue_enabled and queue.has_ready()
+
+    def is_single_active(self, queue_id: int) -> bool:
+        """Only its oldest consumer is served."""
+        queue = self._state.queues.get(queue_id)
+        return queue is not None and queue.config.single_active
+
+    def is_ordered(self, queue_id: int) -> bool:
+        """Of each group one message at a time is given out."""
+        queue = self._state.queues.get(queue_id)
+        return queue is not None and queue.groups is not None
+
+    def is_leased_by_others(self, queue_id: int, client_id: bytes) -> bool:
+        """Somebody else holds a lease. Walks over the queue's leases."""
+        return any(lease.client_id != client_id for lease in self._state.numbered(queue_id).leases.values())
 
     def locate(self, queue_id: int, index: int) -> tuple[int, int]:
         """Log index and ordinal of a message that the queue holds."""
@@ -204,6 +278,10 @@ class Machine:
         runs = [(part.first, part.first + part.count) for part in ranges]
         return views.segments_of(self._state.numbered(queue_id), runs, delivered=delivered)
 
+    def left_of(self, queue_id: int, ranges: Iterable[common_pb2.IndexRange]) -> list[common_pb2.IndexRange]:
+        """What of some ranges was not settled, in their order. Walks over the queue's leases."""
+        return views.left_of(self._state.numbered(queue_id), ranges)
+
     def leases_above(
         self, queue_id: int, client_id: bytes, lease_id: int
     ) -> list[tuple[int, list[common_pb2.IndexRange]]]:
@@ -214,20 +292,45 @@ class Machine:
             if lease.queue_id == queue_id and lease.client_id == client_id and lease.lease_id > lease_id
         ]
 
+    def handle_prefix(self, queue_id: int) -> bytes:
+        """First half of the handles of a queue whose type completes later than STORED; empty for the others."""
+        queue = self._state.queues.get(queue_id)
+        return handle_prefix(self._state.domain, queue_id) if queue is not None and is_tracked(queue) else b""
+
+    def progress(self, queue_id: int, handles: Iterable[bytes]) -> list[Progress]:
+        """How far messages have come, as applied here: to be told once it is committed."""
+        queue = self._state.numbered(queue_id)
+        return [progress_of(self._state, queue, handle) for handle in handles]
+
+    def listen(self, queue_id: int, *, wanted: bool) -> None:
+        """Whether somebody here waits for ends in that queue: they are kept until `heard` takes them."""
+        queue = self._state.queues.get(queue_id)
+        if queue is not None and queue.completions is not None:
+            queue.completions.listening = wanted
+            queue.completions.heard.clear()
+
+    def heard(self, queue_id: int) -> list[tuple[int, int]] | None:
+        """Runs of what ended since the last time; None: the queue is gone."""
+        queue = self._state.queues.get(queue_id)
+        if queue is None or queue.completions is None:
+            return None
+        heard, queue.completions.heard = queue.completions.heard, []
+        return heard
+
     def browse(self, queue_id: int, from_index: int, limit: int) -> list[common_pb2.IndexRange]:
         return views.browse(self._state.numbered(queue_id), from_index, limit)
 
     def live(self, log_index: int, queue_id: int | None = None) -> bool:
-        """A message of the record is left. Cheap with the queue that the record's header names."""
+        """A message of the record is left, or it is a kept answer. Cheap with the queue of the record's header."""
         if queue_id is not None:
             queue = self._state.queues.get(queue_id)
-            return queue is not None and queue.segments.live_of(log_index) > 0
-        return any(queue.segments.live_of(log_index) for queue in self._state.queues.values())
+            return queue is not None and queue.is_live(log_index)
+        return any(queue.is_live(log_index) for queue in self._state.queues.values())
 
     def live_log_indexes(self) -> Iterator[tuple[int, int]]:
-        """Queue and log index of every record that holds messages, rising within each queue."""
+        """Queue and log index of every record that holds messages or an answer, rising within each queue."""
         for queue_id, queue in sorted(self._state.queues.items()):
-            for log_index in queue.segments.log_indexes():
+            for log_index in queue.log_indexes():
                 yield queue_id, log_index
 
     # Copy.

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from replica.machine.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOLATILE, Columns
 from replica.machine.config import milliseconds
 from replica.machine.dedup import DuplicateRun
-from replica.machine.errors import Refused
+from replica.machine.delays import TIME_MS_MAX, delivery_times
+from replica.machine.dropping import drops_for, room_with_drops
+from replica.machine.errors import Refused, disabled
+from replica.machine.groups import hashes_of
+from replica.machine.put_back import put_back
 from replica.machine.queue import QueueState
+from replica.machine.reply_copies import addressed, check_reply_tos
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
-from tandemq.v1 import common_pb2
+from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 CLIENT_ID_BYTES_MAX = 64
-TIME_MS_MAX = (1 << 63) - 1  # far enough; the sum of a clock and any time to live must fit its field
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +32,9 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """All of it was executed before; these are the first answers."""
+    """It was executed before; this is the first answer."""
 
-    runs: list[DuplicateRun]
+    run: DuplicateRun
 
 
 EnqueuePlan = Fresh | Repeated
@@ -46,6 +50,9 @@ class EnqueueCall:
     request_hash: int
     columns: Columns
     member: str  # through which it came
+    full: bool = False  # others wait for room: there is none for this one
+    left_out: Collection[int] | None = None
+    """Not None: put back by the manager, whole and also into a closed queue, but for these ordinals, which are here."""
 
 
 def plan_enqueue(state: State, call: EnqueueCall) -> EnqueuePlan:
@@ -60,17 +67,24 @@ def plan_enqueue(state: State, call: EnqueueCall) -> EnqueuePlan:
     repeated = _repetition(state, queue, call)
     if repeated is not None:
         return Repeated(repeated)
-    if call.member not in queue.open_members:
-        raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {queue.name} is not open at {call.member}")
+    if call.left_out is None:
+        check_may_enqueue(queue, call.member)
+    if call.columns.reply_tos and call.left_out is None:
+        check_reply_tos(queue, call.columns.reply_tos)
+    return Fresh(header_of(state, queue, call))
+
+
+def check_may_enqueue(queue: QueueState, member: str) -> None:
+    if member not in queue.open_members:
+        raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {queue.name} is not open at {member}; open it first")
     if not queue.config.enqueue_enabled:
-        raise Refused(common_pb2.REASON_ENQUEUE_DISABLED, f"sending to queue {queue.name} is disabled")
-    return Fresh(_header(state, queue, call))
+        raise disabled(queue.name, queue.config)
 
 
-def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> list[DuplicateRun] | None:
+def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> DuplicateRun | None:
     if call.request_id:
         answer = state.requests.find(call.request_id, call.request_hash)
-        return None if answer is None else [answer.duplicate_run()]
+        return None if answer is None else answer.duplicate_run()
     if not 1 <= len(call.client_id) <= CLIENT_ID_BYTES_MAX or not call.first_sequence:
         raise Refused(
             common_pb2.REASON_BAD_REQUEST,
@@ -89,7 +103,7 @@ def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> list[Dupl
             "begin at sequence 1, under a new client id if earlier batches may have arrived",
             known,
         )
-    if end > last + 1:  # beyond the next one, or partly executed: a client that repeats sends the same batches
+    if first > last + 1:
         raise Refused(
             common_pb2.REASON_SEQUENCE_GAP,
             f"sequences {first} to {end - 1} do not follow {last}; resend from it",
@@ -101,37 +115,59 @@ def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> list[Dupl
             f"sequence {first} is older than what is remembered ({producer.first_kept}); it was not executed again",
             known,
         )
-    held = producer.fingerprint_of(first, end - first)
-    if held is not None and call.request_hash and held != call.request_hash & 0xFFFFFFFF:
+    # Only the same batch is a repetition. Any other over used sequences may hold another producer's messages, and would
+    # be acknowledged without being stored. Parts and joins of batches are not compared: what is remembered of a batch
+    # is a checksum of its bytes.
+    found = producer.find(first, end - first)
+    if found is None or (found[1] is not None and call.request_hash and found[1] != call.request_hash & 0xFFFFFFFF):
+        how = "in other batches" if found is None else "with other content"
         raise Refused(
             common_pb2.REASON_REQUEST_MISMATCH,
-            f"sequences {first} to {end - 1} were executed with other content: another producer uses this client id; "
-            "give each producer one of its own",
+            f"sequences {first} to {end - 1} of queue {queue.name}: up to {last} they were executed {how}, and this "
+            "batch was not: another producer uses this client id or used it before, or this one re-cut its "
+            "batches; go on under a new client id",
             known,
         )
-    return producer.runs(first, end - first)
+    return found[0]
 
 
-def _header(state: State, queue: QueueState, call: EnqueueCall) -> record_pb2.RecordHeader:
+def header_of(state: State, queue: QueueState, call: EnqueueCall) -> record_pb2.RecordHeader:
     columns = call.columns
     time_ms = state.at(call.now_ms)
-    refusals, payload_bytes = _refusals(queue, columns)
+    doubles: list[queue_service_pb2.EntryDuplicate] = []
+    if call.left_out is None:
+        refusals, doubles, payload_bytes = _sift(queue, columns, time_ms, full=call.full)
+    else:
+        refusals, payload_bytes = put_back(queue, columns, call.left_out)
+    left_out = len(refusals) + len(doubles)
     op = record_pb2.EnqueueOp(
         queue_id=queue.queue_id,
         client_id=call.client_id,
         first_sequence=call.first_sequence,
         count=columns.count,
-        first_index=queue.next_index if len(refusals) < columns.count else 0,
+        first_index=queue.next_index if left_out < columns.count else 0,
         refusals=refusals,
+        duplicates=doubles,
+        dedup_ids=columns.dedup_ids,
         payload_bytes=payload_bytes,
+        internal=call.left_out is not None,
     )
+    if queue.config.overflow == admin_pb2.OVERFLOW_DROP_HEAD and call.left_out is None:
+        for start, end in drops_for(queue, columns.count - left_out, payload_bytes):
+            op.dropped.add(first=start, count=end - start)
     if columns.priorities:
         op.priorities.extend(columns.priorities)
+    if columns.group_ids and queue.groups is not None:
+        op.groups.extend(hashes_of(columns.group_ids, columns.count))
     default_ttl_ms = milliseconds(queue.config.default_ttl)
     if columns.ttls_ms or default_ttl_ms:
         ttls_ms = columns.ttls_ms or (default_ttl_ms,)
         # 0 in a batch's column: this message names no time to live, so the queue's counts.
         op.expires_at_ms.extend(_expiry(time_ms, ttl or default_ttl_ms) for ttl in ttls_ms)
+    if columns.delays_ms or columns.deliver_at_ms:
+        op.deliver_at_ms.extend(delivery_times(time_ms, columns.delays_ms, columns.deliver_at_ms))
+    if columns.reply_tos:
+        op.addressed.extend(addressed(queue, columns.reply_tos))
     op.volatiles.extend(_volatiles(queue.config.persistence, columns.persistence))
     op.downgraded = (
         queue.config.persistence == admin_pb2.PERSISTENCE_VOLATILE and PERSISTENCE_PERSISTENT in columns.persistence
@@ -155,19 +191,36 @@ def _volatiles(mode: admin_pb2.Persistence, persistence: Sequence[int]) -> Seque
     return marks if any(marks) else ()
 
 
-def _refusals(queue: QueueState, columns: Columns) -> tuple[list[record_pb2.Refusal], int]:
-    """Entries that cannot enter, and the payload bytes of those that do. The limits are exact (R157, R161)."""
+def _sift(
+    queue: QueueState, columns: Columns, time_ms: int, *, full: bool
+) -> tuple[list[record_pb2.Refusal], list[queue_service_pb2.EntryDuplicate], int]:
+    """Entries that cannot enter, those that are known by their dedup id, and the payload bytes of the rest.
+
+    The limits are exact (R157, R161).
+    """
     config = queue.config
-    room = max(0, config.max_length - queue.length)
-    room_bytes = max(0, config.max_bytes - queue.bytes) if config.max_bytes else columns.payload_bytes
+    if config.overflow == admin_pb2.OVERFLOW_DROP_HEAD:
+        room, room_bytes = room_with_drops(queue, columns)
+    else:
+        room = 0 if full else max(0, config.max_length - queue.length)
+        room_bytes = max(0, config.max_bytes - queue.bytes) if config.max_bytes else columns.payload_bytes
     if (
         columns.count <= room
         and columns.payload_bytes <= room_bytes
         and columns.payload_bytes_max <= config.max_message_bytes
+        and not columns.dedup_ids
     ):
-        return [], columns.payload_bytes
-    refusals, payload_bytes, full = [], 0, False
+        return [], [], columns.payload_bytes
+    refusals: list[record_pb2.Refusal] = []
+    doubles: list[queue_service_pb2.EntryDuplicate] = []
+    fresh: dict[str, int] = {}  # dedup ids of this batch
+    next_index, payload_bytes = queue.next_index, 0
     for ordinal, size in enumerate(columns.sizes):
+        if name := columns.dedup_id(ordinal):
+            known = queue.dedup_ids.find(name, time_ms, config) if queue.dedup_ids else 0
+            if known := known or fresh.get(name, 0):
+                doubles.append(queue_service_pb2.EntryDuplicate(ordinal=ordinal, index=known))
+                continue
         if size > config.max_message_bytes:
             refusals.append(record_pb2.Refusal(ordinal=ordinal, reason=common_pb2.REASON_MESSAGE_TOO_LARGE))
             continue
@@ -178,4 +231,7 @@ def _refusals(queue: QueueState, columns: Columns) -> tuple[list[record_pb2.Refu
         else:
             room -= 1
             payload_bytes += size
-    return refusals, payload_bytes
+            if name:
+                fresh[name] = next_index
+            next_index += 1
+    return refusals, doubles, payload_bytes

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from replica.machine.config import milliseconds
-from replica.machine.errors import Refused
+from replica.machine.errors import Refused, disabled
 from replica.machine.queue import QueueState
 from replica.machine.ranges import Run
 from replica.machine.segments import Part
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+
+class Narrower(Protocol):
+    """Whatever knows what one consumer wants of a queue; reads bodies, so it is no part of the machine."""
+
+    def narrow(self, queue: QueueState, applied_index: int) -> Iterator[Part]:
+        """Ready and visible messages that it wants, in the order of delivery."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +36,24 @@ class LeaseCall:
     immediate: bool
     request_id: bytes = b""
     request_hash: int = 0
+    wanted: Narrower | None = None  # None: everything
 
 
 def plan_lease(state: State, call: LeaseCall) -> record_pb2.RecordHeader | None:
     queue = state.numbered(call.queue_id)
     if not queue.open_members:
-        raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {queue.name} is not open")
+        raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {queue.name} is not open; open it first")
     if not queue.config.dequeue_enabled:
-        raise Refused(common_pb2.REASON_DEQUEUE_DISABLED, f"receiving from queue {queue.name} is disabled")
+        raise disabled(queue.name, queue.config, receiving=True)
+    if call.immediate and queue.config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY:
+        raise Refused(common_pb2.REASON_REPLY_REQUIRED, immediate_problem(queue.name))
     if call.duration_ms > state.limits.lease_ms_max:
         raise Refused(common_pb2.REASON_BAD_REQUEST, f"a lease may last {state.limits.lease_ms_max // 1000} s at most")
     assert call.request_id not in state.requests, "find_request comes first"
     time_ms = state.at(call.now_ms)
     messages_max = min(call.max_messages, state.limits.lease_messages_max)
-    runs = _choose(queue, time_ms, messages_max, call.max_bytes)
+    parts = call.wanted.narrow(queue, state.applied_index) if call.wanted else _deliverable(queue)
+    runs = _choose(parts, time_ms, messages_max, call.max_bytes)
     if not runs:
         return None
     duration_ms = call.duration_ms or milliseconds(queue.config.lease_duration)
@@ -56,11 +70,15 @@ def plan_lease(state: State, call: LeaseCall) -> record_pb2.RecordHeader | None:
     )
 
 
-def _choose(queue: QueueState, time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
+def immediate_problem(name: str) -> str:
+    return f"queue {name} is TWO_WAY: its requests are delivered under a lease and answered by a reply; use LEASE"
+
+
+def _choose(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
     """Sizes are the mean of the segment, as bodies are not looked at."""
     runs: list[Run] = []
     room, room_bytes = messages_max, max(0, bytes_max)
-    for part in _deliverable(queue):
+    for part in parts:
         if room <= 0:
             break
         for start, end in _unexpired(part, time_ms) if part.timed else ((part.start, part.end),):

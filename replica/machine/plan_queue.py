@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from replica.machine import config as rules
+from replica.machine.dead_letters import check_cycle
 from replica.machine.errors import Refused
+from replica.machine.plan_save import mark_change
 from replica.machine.queue import QueueState
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
@@ -16,7 +19,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 CREATE, UPDATE = record_pb2.QUEUE_ACTION_CREATE, record_pb2.QUEUE_ACTION_UPDATE
 DELETE, PURGE = record_pb2.QUEUE_ACTION_DELETE, record_pb2.QUEUE_ACTION_PURGE
 OPEN, CLOSE = record_pb2.QUEUE_ACTION_OPEN, record_pb2.QUEUE_ACTION_CLOSE
-DESTROY = record_pb2.QUEUE_ACTION_DESTROY
+DESTROY, CONFIGURE = record_pb2.QUEUE_ACTION_DESTROY, record_pb2.QUEUE_ACTION_CONFIGURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +27,14 @@ class QueueCall:
     now_ms: int
     action: record_pb2.QueueAction
     name: str
-    config: admin_pb2.QueueConfig | None = None  # CREATE, UPDATE
+    config: admin_pb2.QueueConfig | None = None  # CREATE, UPDATE; OPEN: what the instance takes them to be
     mask: Sequence[str] = ()  # UPDATE; empty: what is set in config
     expected_version: int = 0  # UPDATE; 0: any
-    member: str = ""  # OPEN, CLOSE, DESTROY
+    member: str = ""  # OPEN, CLOSE: empty: all that hold it; DESTROY
     members: Sequence[str] = ()  # CREATE; empty: all that the machine knows
     open_members: Sequence[str] | None = None  # CREATE; None: all of them
     if_empty: bool = False  # DELETE
+    configuring: bool = False  # CREATE: what freezes at CONFIGURE can still be changed; opened nowhere
     request_id: bytes = b""
     request_hash: int = 0
 
@@ -48,23 +52,42 @@ def plan_queue(state: State, member_names: Sequence[str], call: QueueCall) -> re
 
 def _create(state: State, member_names: Sequence[str], call: QueueCall) -> record_pb2.QueueOp:
     rules.check_name(call.name, state.limits)
-    if call.name in state.ids:
-        raise Refused(common_pb2.REASON_QUEUE_EXISTS, f"queue {call.name} exists already")
+    check_free(state, call.name)
     if len(state.queues) >= state.limits.queues_max:
         raise Refused(
             common_pb2.REASON_QUOTA_EXCEEDED, f"there are {len(state.queues)} queues, which is the most there may be"
         )
     members = sorted(set(call.members or member_names))
     open_members = members if call.open_members is None else sorted(set(call.open_members))
+    if call.configuring:
+        open_members = []
     if not members or not set(open_members) <= set(members):
         raise Refused(common_pb2.REASON_CONFIG_ERROR, "a queue opens only on members that hold it")
+    config = rules.resolve(call.config, state.limits, state.defaults)
+    check_cycle(state, call.name, config)
     return record_pb2.QueueOp(
         action=CREATE,
         queue_id=state.next_queue_id,
         name=call.name,
-        config=rules.resolve(call.config, state.limits),
+        config=config,
         members=members,
         open_members=open_members,
+        configuring=call.configuring,
+    )
+
+
+def check_free(state: State, name: str) -> None:
+    """Names and aliases share one table."""
+    queue_id = state.ids.get(name)
+    if queue_id is None:
+        return
+    queue = state.queues[queue_id]
+    if queue.name == name:
+        raise Refused(common_pb2.REASON_QUEUE_EXISTS, f"queue {name} exists already")
+    raise Refused(
+        common_pb2.REASON_ALIAS_EXISTS,
+        f"{name} is an alias of queue {queue.name}; choose another name, or remove the alias first",
+        {"queue": queue.name},
     )
 
 
@@ -79,31 +102,71 @@ def _change(state: State, queue: QueueState, call: QueueCall) -> record_pb2.Queu
                     {"version": str(queue.version)},
                 )
             new = call.config or admin_pb2.QueueConfig()
-            op.config.CopyFrom(rules.updated(queue.config, new, call.mask, state.limits))
+            frozen = not queue.configuring
+            made = rules.updated(queue.config, new, call.mask, state.limits, frozen=frozen, defaults=state.defaults)
+            _check_group_mode(queue, made)
+            check_cycle(state, queue.name, made)
+            mark_change(queue, made, op)
+            op.config.CopyFrom(made)
         case record_pb2.QUEUE_ACTION_DELETE:
             if call.if_empty and queue.length:
                 raise Refused(common_pb2.REASON_NOT_EMPTY, f"queue {queue.name} holds {queue.length} messages")
             op.removed = queue.length
         case record_pb2.QUEUE_ACTION_PURGE:
-            op.removed = queue.ready_count
+            op.removed = queue.ready_count + queue.blocked_count + queue.delayed.size + queue.dying.size
         case record_pb2.QUEUE_ACTION_OPEN | record_pb2.QUEUE_ACTION_CLOSE | record_pb2.QUEUE_ACTION_DESTROY:
-            _check_member(queue, call)
+            _check_move(queue, call)
             op.member = call.member
+            if call.action == OPEN and call.config is not None:
+                _open_with(state, queue, call.config, op)
             if call.action == DESTROY and queue.members == {call.member}:
                 op.removed = queue.length
+        case record_pb2.QUEUE_ACTION_CONFIGURE:
+            if not queue.configuring:
+                _illegal(f"queue {queue.name} is configured already; open it")
         case _:
             raise Refused(common_pb2.REASON_BAD_REQUEST, f"there is no action {call.action} on a queue")
     return op
 
 
-def _check_member(queue: QueueState, call: QueueCall) -> None:
-    """Any event that the state does not expect is INVALID_STATE."""
-    if call.member not in queue.members:
-        problem = f"{call.member or 'no member'} holds no instance of queue {queue.name}"
-    elif call.action == OPEN and call.member in queue.open_members:
-        problem = f"queue {queue.name} is open at {call.member} already"
-    elif call.action == CLOSE and call.member not in queue.open_members:
-        problem = f"queue {queue.name} is not open at {call.member}"
-    else:
-        return
+def _open_with(state: State, queue: QueueState, options: admin_pb2.QueueConfig, op: record_pb2.QueueOp) -> None:
+    """R049: the first instance brings its options, the others agree."""
+    first, frozen = not queue.open_members, queue.next_index > 1
+    made = rules.opened(queue.config, options, state.limits, first=first, frozen=frozen, defaults=state.defaults)
+    if made is not None and made != queue.config:
+        _check_group_mode(queue, made)
+        check_cycle(state, queue.name, made)
+        mark_change(queue, made, op)
+        op.config.CopyFrom(made)
+
+
+def _check_group_mode(queue: QueueState, made: admin_pb2.QueueConfig) -> None:
+    """What is in the queue entered without a place in a group's line, or has one."""
+    if queue.length and made.group_mode != queue.config.group_mode:
+        text = f"queue {queue.name} holds {queue.length} messages, and group_mode changes only while it is empty"
+        text = f"{text}: let them be consumed, or purge the queue, and change it then"
+        raise Refused(common_pb2.REASON_NOT_EMPTY, text, {"length": str(queue.length)})
+
+
+def _check_move(queue: QueueState, call: QueueCall) -> None:
+    """Any event that the state does not expect is INVALID_STATE (R095)."""
+    name, member = queue.name, call.member
+    if call.action == OPEN and queue.configuring:
+        _illegal(f"queue {name} is still being configured; configure it first")
+    if not member:
+        if call.action == OPEN and queue.open_members == queue.members:
+            _illegal(f"queue {name} is open already")
+        if call.action == CLOSE and not queue.open_members:
+            _illegal(f"queue {name} is not open")
+        if call.action != DESTROY:
+            return
+    if member not in queue.members:
+        _illegal(f"{member or 'no member'} holds no instance of queue {name}")
+    if call.action == OPEN and member in queue.open_members:
+        _illegal(f"queue {name} is open at {member} already")
+    if call.action == CLOSE and member not in queue.open_members:
+        _illegal(f"queue {name} is not open at {member}")
+
+
+def _illegal(problem: str) -> NoReturn:
     raise Refused(common_pb2.REASON_INVALID_STATE, problem)

@@ -10,16 +10,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from replica.machine.config import milliseconds
+from replica.machine.dead_letters import REASON_BYTES_MAX, dead_letter_name
+from replica.machine.delays import DELAY_MS_MAX
 from replica.machine.queue import QueueState
 from replica.machine.ranges import RangeSet, Run
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 
 ACK, RELEASE = service_pb2.OUTCOME_ACK, service_pb2.OUTCOME_RELEASE
 REJECT, EXTEND = service_pb2.OUTCOME_REJECT, service_pb2.OUTCOME_EXTEND
 _INDEX_END_MAX = 1 << 63
+_LEASE_END = 1 << 63  # what `settled_key` makes of it must fit a snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +78,12 @@ class _Desk:
 
     def settle(self, settlement: service_pb2.Settlement) -> service_pb2.SettleResult:
         runs = [(part.first, part.first + part.count) for part in settlement.ranges]
-        problem = self._problem(settlement, runs)
+        problem, reason = self._problem(settlement, runs), common_pb2.REASON_BAD_REQUEST
+        if not problem and settlement.outcome == ACK and self._queue.config.queue_type == QUEUE_TYPE_TWO_WAY:
+            reason = common_pb2.REASON_REPLY_REQUIRED
+            problem = f"queue {self._queue.name} is TWO_WAY: a request is answered by a reply, or rejected"
         if problem:
-            error = common_pb2.Error(reason=common_pb2.REASON_BAD_REQUEST, message=problem)
+            error = common_pb2.Error(reason=reason, message=problem)
             return service_pb2.SettleResult(error=error, refused=settlement.ranges)
         accepted, effect = self._sort(settlement.lease_id, settlement.outcome, runs)
         if effect:
@@ -88,13 +95,14 @@ class _Desk:
             result.refused.extend(_ranges(refused))
             if refused:
                 result.error.reason = common_pb2.REASON_LEASE_LOST
-                result.error.message = "the lease does not hold these messages any more"
+                where = f"message {refused[0][0]} of queue {self._queue.name}"
+                result.error.message = f"the lease does not hold {where} any more: it ended, or was settled"
         return result
 
     def _problem(self, settlement: service_pb2.Settlement, runs: list[Run]) -> str:
         if settlement.outcome not in (ACK, RELEASE, REJECT, EXTEND):
             return "outcome must be ACK, RELEASE, REJECT or EXTEND"
-        if not settlement.lease_id:
+        if not 0 < settlement.lease_id < _LEASE_END:
             return "lease_id must be the one that the messages were delivered under"
         if not runs or len(runs) > self._limits.settlement_ranges_max:
             return f"a settlement names 1 to {self._limits.settlement_ranges_max} ranges"
@@ -102,6 +110,10 @@ class _Desk:
             return "a range begins at 1 or more and counts at least 1"
         if not 0 <= milliseconds(settlement.extension) <= self._limits.lease_ms_max:
             return f"extension must be from 0 to {self._limits.lease_ms_max // 1000} s"
+        if settlement.HasField("delay") and not 0 <= milliseconds(settlement.delay) <= DELAY_MS_MAX:
+            return f"delay must be from 0 to {DELAY_MS_MAX // 1000} s"
+        if len(settlement.reason.encode()) > REASON_BYTES_MAX:
+            return f"reason may have {REASON_BYTES_MAX} bytes"
         return ""
 
     def _sort(
@@ -121,7 +133,7 @@ class _Desk:
                 _merge(effect, held, self._gone, self._returned)
             if outcome == EXTEND:
                 continue
-            for free in (*queue.ready_in(start, min(end, below)), *self._returned.runs(start, end)):
+            for free in (*queue.waiting_in(start, min(end, below)), *self._returned.runs(start, end)):
                 _merge(accepted if outcome == RELEASE else effect, free, self._gone)
             done = self._done.get((lease_id, outcome)), queue.was_settled(settled_key(lease_id, outcome))
             for repeated in done:
@@ -149,6 +161,10 @@ class _Desk:
             extension_ms = milliseconds(settlement.extension) or milliseconds(self._queue.config.lease_duration)
             effect.expires_at_ms = self._time_ms + extension_ms
             effect.duration_ms = extension_ms
+        elif settlement.outcome == RELEASE and milliseconds(settlement.delay):
+            effect.deliver_at_ms = self._time_ms + milliseconds(settlement.delay)
+        elif settlement.outcome == REJECT and dead_letter_name(self._queue):
+            effect.dead_letter, effect.reason = True, settlement.reason
         return effect
 
 

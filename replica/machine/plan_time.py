@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from replica.machine.completions import BUCKET_MS
+from replica.machine.config import dead_letter_name
 from replica.machine.ranges import RangeSet
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 
+GRACE_MS = 1
+"""Whole milliseconds are counted: a lease or a delay may have begun up to one after its time says, and must not end
+early.
+"""
+
 
 def next_due_ms(state: State) -> int | None:
-    ends = [end for end in (state.lease_ends.next_ms(), state.message_ends.next_ms()) if end is not None]
+    early = [state.lease_ends.next_ms(), state.delay_ends.next_ms()]
+    others = (state.message_ends, state.reply_ends, state.completion_ends, state.enabling, state.idle)
+    whole = [schedule.next_ms() for schedule in others]
+    ends = [end + GRACE_MS for end in early if end is not None] + [end for end in whole if end is not None]
     return min(ends, default=None)
 
 
@@ -23,7 +33,7 @@ def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
         return None
     room = state.limits.expire_max
     lease_ids: list[int] = []
-    for due in state.lease_ends.due(time_ms):
+    for due in state.lease_ends.due(time_ms - GRACE_MS):
         if len(lease_ids) >= room:
             break
         lease_ids.append(due.ident)
@@ -39,8 +49,78 @@ def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
                 room -= high - low
             if room <= 0:
                 break
-    op = record_pb2.ExpireOp(messages=_queue_ranges(messages), lease_ids=sorted(set(lease_ids)))
+    ended = sorted(set(lease_ids))
+    op = record_pb2.ExpireOp(messages=_queue_ranges(messages), lease_ids=ended, lease_rules=bool(ended))
+    late: dict[int, RangeSet] = {}
+    if room > 0:
+        late = _late_requests(state, time_ms, room, messages)
+        op.reply_timeouts.extend(_queue_ranges(late))
+        room -= sum(ranges.size for ranges in late.values())
+    if room > 0:
+        op.matured.extend(_queue_ranges(_matured(state, time_ms, room, messages, late)))
+    op.forgotten.extend(_forgotten(state, time_ms))
+    op.enabled_queue_ids.extend(sorted({due.queue_id for due in state.enabling.due(time_ms)}))
+    op.idle_queue_ids.extend(_idle(state, time_ms))
+    if not op.ByteSize():
+        return None  # all that was due is spared
     return record_pb2.RecordHeader(time_ms=time_ms, expire=op)
+
+
+def _late_requests(state: State, time_ms: int, room: int, expired: dict[int, RangeSet]) -> dict[int, RangeSet]:
+    """Requests that nobody answered in time, leased or not; what expires in the same record does so first."""
+    late: dict[int, RangeSet] = {}
+    for due in state.reply_ends.due(time_ms):
+        found = late.setdefault(due.queue_id, RangeSet())
+        gone = expired.get(due.queue_id, RangeSet())
+        for start, end in state.late_requests(due):
+            for low, high in list(gone.gaps(start, end)):
+                for first, until in list(found.gaps(low, min(high, low + room))):
+                    found.add(first, until)
+                    room -= until - first
+            if room <= 0:
+                return late
+    return late
+
+
+def _matured(state: State, time_ms: int, room: int, *gone: dict[int, RangeSet]) -> dict[int, RangeSet]:
+    """Delayed messages whose time has come; what has ended in the same record is gone before it can be delivered."""
+    matured: dict[int, RangeSet] = {}
+    for due in state.delay_ends.due(time_ms - GRACE_MS):
+        run = state.matured_run(due)
+        assert run is not None, "a live entry stands for messages"
+        found = matured.setdefault(due.queue_id, RangeSet())
+        runs = [run]
+        for ended in (*gone, matured):
+            without = ended.get(due.queue_id)
+            runs = [gap for low, high in runs for gap in without.gaps(low, high)] if without else runs
+        for low, high in runs:
+            end = min(high, low + room)
+            found.add(low, end)
+            room -= end - low
+            if room <= 0:
+                return matured
+    return matured
+
+
+def _idle(state: State, time_ms: int) -> list[int]:
+    """Queues to delete. One that a living queue sends its dead letters to stays: it is empty as long as all is well."""
+    due = state.idle.due(time_ms, state.limits.idle_max)
+    wanted = {dead_letter_name(queue.name, queue.config) for queue in state.queues.values()} if due else set()
+    gone = []
+    for queue in due:
+        asked_for = queue.completions is not None and queue.completions.buckets  # ends and answers in their retention
+        if wanted.isdisjoint((queue.name, *queue.aliases)) and not asked_for:
+            gone.append(queue.queue_id)
+        else:
+            state.idle.spare(queue, time_ms)
+    return sorted(gone)
+
+
+def _forgotten(state: State, time_ms: int) -> list[record_pb2.QueueTime]:
+    before: dict[int, int] = {}
+    for due in state.completion_ends.due(time_ms):
+        before[due.queue_id] = max(before.get(due.queue_id, 0), (due.ident + 1) * BUCKET_MS)
+    return [record_pb2.QueueTime(queue_id=number, time_ms=when_ms) for number, when_ms in sorted(before.items())]
 
 
 def plan_volatile_lost(state: State, now_ms: int, has_body: Callable[[int], bool]) -> record_pb2.RecordHeader | None:

@@ -1,20 +1,29 @@
 """Holds one queue: what it has, what is ready, what is leased; never decides whether a change is allowed.
 
-Every message that it holds is either ready at one priority or in one lease. Its methods are called by `apply` alone.
+Every message that it holds is either ready at one priority, blocked behind another of its group, delayed, dying, or in
+one lease. Its methods are called by
+`apply` alone.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from heapq import merge
+from operator import attrgetter
+from typing import NamedTuple
 
+from replica.machine.completions import Completions
+from replica.machine.dedup_ids import DedupIds
+from replica.machine.groups import Groups
+from replica.machine.pages import Level
 from replica.machine.ranges import RangeSet, Run
-from replica.machine.segments import PLAIN, PRIORITY_DEFAULT, Part, Segments
+from replica.machine.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
+from replica.machine.spans import Spans
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
-
-PRIORITIES = 10
+from tandemq.v1 import queue_service_pb2 as service_pb2
 
 
 @dataclass(slots=True)
@@ -25,6 +34,7 @@ class Lease:
     client_id: bytes
     expires_at_ms: int
     duration_ms: int  # to restart it in full at a takeover
+    since_ms: int = 0  # when its messages were delivered
 
 
 @dataclass(slots=True)
@@ -37,20 +47,63 @@ class Totals:
     expired: int = 0
     volatile_lost: int = 0
     highest_length: int = 0
+    replied: int = 0
+    reply_timeouts: int = 0
+    refused_full: int = 0  # batches of which the queue's limits kept something out
+    dropped: int = 0
+    delivered: int = 0  # again and again too
+    redelivered: int = 0  # deliveries whose lease ended by time
+    processed: int = 0  # acked or answered under a lease,
+    process_ms: int = 0  # which took so long together
+    dead_lettered: int = 0
+    purged: int = 0  # removed or moved by an administrator
+    released: int = 0
+    duplicates: int = 0  # not stored again: their dedup id was known
 
     def row(self) -> list[int]:
-        return [getattr(self, field.name) for field in fields(self)]
+        return list(_totals_of(self))
+
+    def add(self, *others: Totals) -> None:
+        """Sums, of which the highest length is the highest."""
+        rows = [_totals_of(each) for each in (self, *others)]
+        for name, column in zip(_TOTALS, zip(*rows, strict=True), strict=True):
+            setattr(self, name, sum(column) if name != "highest_length" else max(column))
+
+    def note_processed(self, count: int, taken_ms: int) -> None:
+        self.processed += count
+        self.process_ms += count * taken_ms
+
+
+_TOTALS = tuple(field.name for field in fields(Totals))
+_totals_of: attrgetter[tuple[int, ...]] = attrgetter(*_TOTALS)
+
+
+class Unsaved(NamedTuple):
+    """Of a queue's volatile messages: those that are on their way to become persistent."""
+
+    start: int  # nothing below it is left to look at
+    end: int  # what came later is not meant
+    marked: bool  # only those whose producer marked them persistent
 
 
 class QueueState:
     """Read by everybody, written by `apply`."""
 
     __slots__ = (
+        "aliases",
         "bytes",
         "closed_members",
+        "completions",
         "config",
+        "configuring",
         "created_ms",
+        "dedup_ids",
+        "delayed",
         "deliveries",
+        "dying",
+        "groups",
+        "idle_ms",
+        "idle_since_ms",
         "last_activity_ms",
         "leases",
         "length",
@@ -60,11 +113,13 @@ class QueueState:
         "open_members",
         "queue_id",
         "ready",
+        "reasons",
         "segments",
         "settled",
         "settled_order",
         "timed",
         "totals",
+        "unsaved",
         "version",
         "visible_index",
         "volatile",
@@ -78,28 +133,56 @@ class QueueState:
         self.members: set[str] = set()  # hold an instance
         self.open_members: set[str] = set()  # of those
         self.closed_members: set[str] = set()  # of those: were open once
+        self.aliases: tuple[str, ...] = ()  # by name
+        self.configuring = False  # what freezes at CONFIGURE can still be changed; open nowhere
         self.created_ms = self.last_activity_ms = time_ms
+        self.idle_ms = 0  # the attribute; 0: it may be idle for ever
+        self.idle_since_ms = time_ms  # last record that left it empty; kept where that attribute is set
         self.next_index = 1
         # Highest index whose record is committed, never above next_index - 1. Not part of the state: a member that
         # knows of fewer commits has the same state.
         self.visible_index = 0
-        self.length = 0  # ready and leased
+        self.length = 0  # ready, blocked, delayed, leased and dying
         self.bytes = 0  # payload bytes of those
         self.segments = Segments()
-        self.ready: list[RangeSet] = [RangeSet() for _ in range(PRIORITIES)]
+        # By priority. Of a queue with groups in pages, for there messages become ready in any order.
+        self.ready: Sequence[Level] = [RangeSet() for _ in range(PRIORITIES)]
+        self.delayed = Spans()  # each with the domain time of its next delivery
+        # On their way to the dead-letter queue, never delivered again; each with the place of its reason, from 1, or 0
+        # for too many deliveries.
+        self.dying = Spans()
+        self.reasons: list[str] = []
+        self.groups: Groups | None = None  # None: group_mode is not ORDERED
         self.leases: dict[int, Lease] = {}
         # Deliveries that ended without a settlement, by index; what is not here was never delivered before.
         self.deliveries: dict[int, int] = {}
         self.volatile = RangeSet()  # live messages whose bodies may be lost
+        self.unsaved: Unsaved | None = None  # its persistence was changed, and that is not carried out yet
         self.timed = 0  # live messages that came with an expiry, at least; 0 spares looking for it
         # Boundaries of what was acked (key = 2 x lease id) or rejected (+ 1), for a repetition.
         self.settled: dict[int, tuple[int, ...]] = {}
         self.settled_order: deque[int] = deque()
+        self.dedup_ids: DedupIds | None = None  # None: nobody has used one yet
         self.totals = Totals()
+        self.completions: Completions | None = None  # of the types whose senders may ask for more than STORED
 
     @property
     def ready_count(self) -> int:
         return sum(level.size for level in self.ready)
+
+    @property
+    def blocked_count(self) -> int:
+        return self.groups.blocked_count if self.groups is not None else 0
+
+    @property
+    def droppable_count(self) -> int:
+        """What a DROP_HEAD queue can make room of."""
+        return self.ready_count + self.blocked_count
+
+    def droppable(self) -> Iterator[Run]:
+        """The lowest priority first, of those the oldest."""
+        for priority, level in enumerate(self.ready):
+            yield from level if self.groups is None else merge(level, self.groups.blocked[priority])
 
     def has_ready(self) -> bool:
         """Visible and ready; it may have expired."""
@@ -111,6 +194,22 @@ class QueueState:
         for level in self.ready:
             if level.size:
                 yield from level.runs(start, end)
+
+    def waiting_in(self, start: int, end: int) -> Iterator[Run]:
+        """Messages of a run that no lease holds, ready, blocked or delayed, and not by index."""
+        yield from self.ready_in(start, end)
+        if self.groups is not None:
+            for level in self.groups.blocked:
+                if level.size:
+                    yield from level.runs(start, end)
+        if self.delayed.size:
+            yield from self.delayed.runs(start, end)
+
+    def unleased_in(self, start: int, end: int) -> Iterator[Run]:
+        """Messages of a run that no lease holds, dying ones too, and not by index."""
+        yield from self.waiting_in(start, end)
+        if self.dying.size:
+            yield from self.dying.runs(start, end)
 
     def timed_runs(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Expiry, start and end of what can expire in a run of indexes."""
@@ -126,12 +225,20 @@ class QueueState:
 
     def make_ready(self, start: int, end: int) -> None:
         """Back at the old place: the index is the place."""
+        self._put(self.ready, start, end)
+
+    def block(self, start: int, end: int) -> None:
+        """They wait behind others of their groups."""
+        assert self.groups is not None, "blocked where there are no groups"
+        self._put(self.groups.blocked, start, end)
+
+    def _put(self, levels: Sequence[Level], start: int, end: int) -> None:
         for part in self.segments.parts(start, end):
             if part.extra is PLAIN or not part.extra.priorities:
-                self.ready[PRIORITY_DEFAULT].add(part.start, part.end)
+                levels[PRIORITY_DEFAULT].add(part.start, part.end)
             else:
                 for priority, low, high in _equal_runs(part, part.extra.priorities):
-                    self.ready[priority].add(low, high)
+                    levels[priority].add(low, high)
 
     def take_ready(self, start: int, end: int) -> int:
         """Out of the ready ones, whatever their priority; says how many."""
@@ -143,8 +250,32 @@ class QueueState:
                     break
         return taken
 
-    def forget(self, start: int, end: int, freed: list[int]) -> None:
-        """Messages leave the queue; they are neither ready nor leased any more."""
+    def take_blocked(self, start: int, end: int) -> int:
+        """Out of those that wait behind others of their groups; says how many."""
+        return sum(level.discard(start, end) for level in self.groups.blocked) if self.groups is not None else 0
+
+    def leave_lines(self, start: int, end: int) -> None:
+        """They are not delivered any more: of each group whose first one is among them, the next is ready.
+
+        Unless it is delayed, or was taken out as well and leaves its line next.
+        """
+        groups = self.groups
+        assert groups is not None, "there are no lines to leave"
+        for part in self.segments.parts(start, end):
+            column, shift = part.extra.groups, part.offset - part.start
+            for index in range(part.start, part.end) if column else ():
+                following = groups.leave(column[index + shift], index)
+                for level, ready in zip(groups.blocked, self.ready, strict=True) if following else ():
+                    if level.size and level.discard(following, following + 1):
+                        ready.add(following, following + 1)
+                        break
+
+    def forget(self, start: int, end: int, freed: list[int], final: service_pb2.FinalState) -> None:
+        """Messages leave the queue in this way; they are neither ready, delayed, dying nor leased any more."""
+        if self.groups is not None:
+            self.leave_lines(start, end)
+        if self.completions is not None:
+            self.completions.end(start, end, final)
         if self.timed:
             self.timed -= sum(high - low for _, low, high in self.timed_runs(start, end))
         self.bytes -= self.segments.take(start, end, freed)
@@ -153,6 +284,27 @@ class QueueState:
             self.volatile.discard(start, end)
         if self.deliveries:
             drop_keys(self.deliveries, start, end)
+
+    def copy_is_volatile(self, index: int, *, marked: bool) -> bool:
+        """Of a message that goes elsewhere, as far as this queue can say: what is on its way to become persistent
+        takes that along (R153). `marked`: by its producer, as persistent.
+        """
+        due = self.unsaved
+        if due is not None and due.start <= index < due.end and (marked or not due.marked):
+            return False
+        return index in self.volatile
+
+    def is_live(self, log_index: int) -> bool:
+        """The record's body is still wanted."""
+        if self.segments.live_of(log_index):
+            return True
+        return self.completions is not None and self.completions.is_answer(log_index)
+
+    def log_indexes(self) -> Iterator[int]:
+        """Of the records whose bodies are still wanted, rising."""
+        if self.completions is None:
+            return self.segments.log_indexes()
+        return merge(self.segments.log_indexes(), self.completions.log_indexes())
 
     def remember_settled(self, key: int, start: int, end: int, kept: int) -> None:
         known = self.settled.get(key)

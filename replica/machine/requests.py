@@ -10,22 +10,23 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replica.machine.dedup import DuplicateRun, Refusals
+from replica.machine.dedup import Doubles, DuplicateRun, Refusals
 from replica.machine.errors import Refused
 from replica.machine.limits import Limits
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 REQUEST_ID_BYTES = 16
 _ROW = struct.Struct(">QBQQQ")  # request hash, kind, log index, epoch, version of the queue after it
-_KINDS = ("enqueue", "lease", "settle", "queue")
+_KINDS = ("enqueue", "lease", "settle", "queue", "reply", "remove", "alias", "defaults")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
     """The first answer. Which fields count follows from the kind."""
 
-    kind: str  # enqueue, lease, settle, queue
+    kind: str  # enqueue, lease, settle, queue, reply, remove, alias, defaults
     log_index: int
     epoch: int
     queue_id: int = 0
@@ -33,20 +34,26 @@ class RequestAnswer:
     first_index: int = 0
     count: int = 0
     refusals: Refusals = ()
+    doubles: Doubles = ()
     downgraded: bool = False
     # lease
     lease_id: int = 0
     ranges: Sequence[common_pb2.IndexRange] = ()
     # settle
     results: Sequence[queue_service_pb2.SettleResult] = ()
-    # queue
+    # queue; of an alias its queue's name; of the defaults the version alone
     action: record_pb2.QueueAction = record_pb2.QUEUE_ACTION_UNSPECIFIED
     name: str = ""
-    removed: int = 0
+    removed: int = 0  # remove too
     version: int = 0
+    # remove
+    left: int = 0
+    leased: int = 0
+    behind: Sequence[admin_pb2.LeftBehind] = ()
 
     def duplicate_run(self) -> DuplicateRun:
-        return DuplicateRun(0, self.count, self.first_index, self.log_index, self.epoch, self.refusals, self.downgraded)
+        answer = self.first_index, self.log_index, self.epoch, self.refusals, self.downgraded, self.doubles
+        return DuplicateRun(0, self.count, *answer)
 
 
 def lease_id_of(epoch: int, log_index: int) -> int:
@@ -126,6 +133,7 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
                 count=made.count,
                 first_index=made.first_index,
                 refusals=made.refusals,
+                duplicates=made.duplicates,
                 downgraded=made.downgraded,
             )
             return record_pb2.RecordHeader(enqueue=kept)
@@ -137,6 +145,19 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "settle":
             settle = record_pb2.SettleOp(queue_id=header.settle.queue_id, results=header.settle.results)
             return record_pb2.RecordHeader(settle=settle)
+        case "reply":
+            return record_pb2.RecordHeader(reply=record_pb2.ReplyOp(queue_id=header.reply.queue_id))
+        case "alias":
+            told = record_pb2.QueueOp(queue_id=header.alias.queue_id, name=name)
+            return record_pb2.RecordHeader(queue=told)
+        case "defaults":
+            return record_pb2.RecordHeader()
+        case "remove":
+            gone = header.remove
+            remove = record_pb2.RemoveOp(
+                queue_id=gone.queue_id, total=gone.total, left=gone.left, leased=gone.leased, behind=gone.behind
+            )
+            return record_pb2.RecordHeader(remove=remove)
     queue = header.queue
     told = record_pb2.QueueOp(action=queue.action, queue_id=queue.queue_id, name=name, removed=queue.removed)
     return record_pb2.RecordHeader(queue=told)
@@ -156,6 +177,7 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
                 first_index=made.first_index,
                 count=made.count,
                 refusals=refusals,
+                doubles=tuple((double.ordinal, double.index) for double in made.duplicates),
                 downgraded=made.downgraded,
             )
         case "lease":
@@ -165,6 +187,20 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
         case "settle":
             settle = answer.settle
             return RequestAnswer(kind, log_index, epoch, settle.queue_id, results=settle.results)
+        case "reply":
+            return RequestAnswer(kind, log_index, epoch, answer.reply.queue_id)
+        case "remove":
+            gone = answer.remove
+            return RequestAnswer(
+                kind,
+                log_index,
+                epoch,
+                gone.queue_id,
+                removed=gone.total,
+                left=gone.left,
+                leased=gone.leased,
+                behind=gone.behind,
+            )
     queue = answer.queue
     return RequestAnswer(
         kind,

@@ -7,7 +7,7 @@ state and not part of it: an entry may be stale, the owner's `is_live` says so.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 # Below this, stale entries are not worth looking for.
@@ -49,6 +49,11 @@ class Schedule:
             # stale ones stay as live ones, and no push ever waits for all of them.
             self._sweep()
             self._sweep()
+
+    def load(self, entries: Iterable[tuple[int, int, int]]) -> None:
+        """Many that are live, at once: a restart must not sift each of a million into its place."""
+        self._heap.extend(when_ms << 96 | queue_id << 64 | ident for when_ms, queue_id, ident in entries)
+        heapq.heapify(self._heap)
 
     def _sweep(self) -> None:
         heap = self._heap

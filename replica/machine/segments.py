@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+PRIORITIES = 10
 PRIORITY_DEFAULT = 4
 # Dropping a settled block costs nothing; a larger block would hold more settled rows back for one slow message.
 BLOCK_ROWS = 1_024
@@ -24,16 +25,18 @@ class Extra(NamedTuple):
     ordinals: array[int]  # empty: dense from 0
     priorities: bytes  # empty: PRIORITY_DEFAULT; one entry: for all
     expires_at_ms: array[int]  # empty: as the segment's; 0: never
+    groups: array[int]  # empty: none; 0: none
 
 
-PLAIN = Extra(array("H"), b"", array("Q"))
+_NONE: array[int] = array("Q")
+PLAIN = Extra(array("H"), b"", _NONE, _NONE)
 # Shared: a uniform priority is common enough not to pay for it with each message.
-_UNIFORM = tuple(Extra(PLAIN.ordinals, bytes([priority]), PLAIN.expires_at_ms) for priority in range(10))
+_UNIFORM = tuple(Extra(PLAIN.ordinals, bytes([priority]), _NONE, _NONE) for priority in range(PRIORITIES))
 
 
-def extra_of(ordinals: array[int], priorities: bytes, expires_at_ms: array[int]) -> Extra:
-    if ordinals or expires_at_ms or len(priorities) > 1:
-        return Extra(ordinals, priorities, expires_at_ms)
+def extra_of(ordinals: array[int], priorities: bytes, expires_at_ms: array[int], groups: array[int] = _NONE) -> Extra:
+    if ordinals or expires_at_ms or groups or len(priorities) > 1:
+        return Extra(ordinals, priorities, expires_at_ms, groups)
     return _UNIFORM[priorities[0]] if priorities else PLAIN
 
 
@@ -205,13 +208,31 @@ class Segments:
             return part.log_index, part.extra.ordinals[part.offset] if part.extra.ordinals else part.offset
         return None
 
+    def _record(self, log_index: int) -> tuple[_Block, int] | None:
+        """Block and row of a record's segment."""
+        at = bisect_left(self._blocks, log_index, key=lambda block: block.logs[-1])
+        if at == len(self._blocks):
+            return None
+        block = self._blocks[at]
+        row = bisect_left(block.logs, log_index)
+        return (block, row) if block.logs[row] == log_index else None
+
     def live_of(self, log_index: int) -> int:
         """Messages of a record that are left."""
-        for block in self._blocks:
-            if block.logs[-1] >= log_index:
-                row = bisect_left(block.logs, log_index)
-                return block.lives[row] if block.logs[row] == log_index else 0
-        return 0
+        found = self._record(log_index)
+        return found[0].lives[found[1]] if found else 0
+
+    def index_of(self, log_index: int, ordinal: int) -> int | None:
+        """Index of a message by its place in the log, as long as its segment has any left."""
+        found = self._record(log_index)
+        if found is None or not found[0].lives[found[1]]:
+            return None
+        block, row = found
+        ordinals = block.extras[row].ordinals if block.extras and row in block.extras else PLAIN.ordinals
+        at = bisect_left(ordinals, ordinal) if ordinals else ordinal
+        if at >= block.counts[row] or (ordinals and ordinals[at] != ordinal):
+            return None
+        return block.firsts[row] + at
 
     def log_indexes(self) -> Iterator[int]:
         for block in self._blocks:

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import struct
-import sys
 from array import array
 from collections import deque
 from collections.abc import Iterator
-from typing import cast
 
 import msgspec
 
-from replica.machine.dedup import Chunk, Producer, Refusals
+from replica.machine.apply_groups import keep_lines, read_lines
+from replica.machine.completion_rows import CompletionRow, completion_row, completions_of
+from replica.machine.dedup_ids import DedupIds, Row
 from replica.machine.errors import Refused
 from replica.machine.limits import Limits
-from replica.machine.queue import Lease, QueueState, Totals
-from replica.machine.ranges import RangeSet
-from replica.machine.segments import COLUMNS, PLAIN, Extra, Segments, extra_of
+from replica.machine.packing import bytes_of, column_of, range_set
+from replica.machine.pages import PagedSet
+from replica.machine.producer_rows import ProducerRow, producer_of, producer_row
+from replica.machine.queue import Lease, QueueState, Totals, Unsaved
+from replica.machine.segments import COLUMNS, Extra, Segments, extra_of
+from replica.machine.spans import Spans
 from replica.machine.state import State
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -40,6 +43,9 @@ class _DomainRow(msgspec.Struct, array_like=True):
     next_queue_id: int
     queues: int
     producers: int
+    defaults: bytes = b""
+    defaults_version: int = 1
+    gone: list[int] = msgspec.field(default_factory=list)
 
 
 class _LeaseRow(msgspec.Struct, array_like=True):
@@ -48,6 +54,7 @@ class _LeaseRow(msgspec.Struct, array_like=True):
     client_id: bytes
     expires_at_ms: int
     duration_ms: int
+    since_ms: int = 0
 
 
 class _ExtraRow(msgspec.Struct, array_like=True):
@@ -55,6 +62,13 @@ class _ExtraRow(msgspec.Struct, array_like=True):
     ordinals: bytes
     priorities: bytes
     expires_at_ms: bytes
+    groups: bytes = b""
+
+
+class _LifeRow(msgspec.Struct, array_like=True):
+    aliases: list[str]
+    configuring: bool
+    idle_since_ms: int
 
 
 class _QueueRow(msgspec.Struct, array_like=True):
@@ -79,44 +93,20 @@ class _QueueRow(msgspec.Struct, array_like=True):
     leases: list[_LeaseRow]
     deliveries: list[tuple[int, int]]
     settled: list[tuple[int, bytes]]
-
-
-class _ChunkRow(msgspec.Struct, array_like=True):
-    epoch: int
-    base: tuple[int, int, int]
-    end_sequence: int
-    time_ms: int
-    columns: list[bytes]
-    refusals: list[tuple[int, list[tuple[int, int]]]]
-
-
-class _ProducerRow(msgspec.Struct, array_like=True):
-    queue_id: int
-    client_id: bytes
-    last_sequence: int
-    time_ms: int
-    chunks: list[_ChunkRow]
-    fingerprints: bytes
+    completions: CompletionRow | None = None
+    delayed: list[bytes] = msgspec.field(default_factory=list)
+    dedup_ids: list[Row] | None = None
+    life: _LifeRow | None = None
+    dying: list[bytes] = msgspec.field(default_factory=list)
+    reasons: list[str] = msgspec.field(default_factory=list)
+    unsaved: tuple[int, int, bool] | None = None
+    blocked: list[bytes] = msgspec.field(default_factory=list)
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
     rows: list[tuple[bytes, bytes]]
     marks: list[tuple[int, int]]
     seen: int
-
-
-def _bytes_of(column: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        column = column[:]
-        column.byteswap()
-    return column.tobytes()
-
-
-def _column(kind: str, data: bytes) -> array[int]:
-    column: array[int] = array(kind, data)
-    if sys.byteorder == "big":
-        column.byteswap()
-    return column
 
 
 def sections(state: State) -> Iterator[bytes]:
@@ -131,14 +121,15 @@ def sections(state: State) -> Iterator[bytes]:
             state.next_queue_id,
             len(state.queues),
             len(producers),
+            state.defaults.SerializeToString(deterministic=True) if state.defaults is not None else b"",
+            state.defaults_version,
+            state.gone.row(),
         )
     )
     for _, queue in sorted(state.queues.items()):
         yield encode(_queue_row(queue))
     for queue_id, client_id, producer in producers:
-        chunks = [_chunk_row(chunk) for chunk in producer.chunks]
-        marks = _bytes_of(producer.fingerprints)
-        yield encode(_ProducerRow(queue_id, client_id, producer.last_sequence, producer.time_ms, chunks, marks))
+        yield encode(producer_row(queue_id, client_id, producer))
     yield encode(_RequestRows(*state.requests.dump()))
 
 
@@ -159,32 +150,41 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         payload_bytes=queue.bytes,
         timed=queue.timed,
         totals=queue.totals.row(),
-        segments=[_bytes_of(column) for column in columns],
+        segments=[bytes_of(column) for column in columns],
         extras=[
-            _ExtraRow(place, _bytes_of(extra.ordinals), extra.priorities, _bytes_of(extra.expires_at_ms))
+            _ExtraRow(
+                place,
+                bytes_of(extra.ordinals),
+                extra.priorities,
+                bytes_of(extra.expires_at_ms),
+                bytes_of(extra.groups),
+            )
             for place, extra in sorted(extras.items())
         ],
-        ready=[_bytes_of(level.edges()) for level in queue.ready],
-        volatile=_bytes_of(queue.volatile.edges()),
+        ready=[bytes_of(level.edges()) for level in queue.ready],
+        volatile=bytes_of(queue.volatile.edges()),
         leases=[
             _LeaseRow(
                 lease.lease_id,
-                _bytes_of(lease.ranges.edges()),
+                bytes_of(lease.ranges.edges()),
                 lease.client_id,
                 lease.expires_at_ms,
                 lease.duration_ms,
+                lease.since_ms,
             )
             for _, lease in sorted(queue.leases.items())
         ],
         deliveries=sorted(queue.deliveries.items()),
-        settled=[(key, _bytes_of(array("Q", queue.settled[key]))) for key in queue.settled_order],
+        settled=[(key, bytes_of(array("Q", queue.settled[key]))) for key in queue.settled_order],
+        completions=completion_row(queue.completions) if queue.completions is not None else None,
+        delayed=[bytes_of(column) for column in queue.delayed.columns()] if queue.delayed.size else [],
+        dedup_ids=None if queue.dedup_ids is None else queue.dedup_ids.rows(),
+        life=_LifeRow(list(queue.aliases), queue.configuring, queue.idle_since_ms),
+        dying=[bytes_of(column) for column in queue.dying.columns()] if queue.dying.size else [],
+        reasons=queue.reasons,
+        unsaved=None if queue.unsaved is None else (*queue.unsaved,),
+        blocked=[bytes_of(level.edges()) for level in queue.groups.blocked] if queue.groups is not None else [],
     )
-
-
-def _chunk_row(chunk: Chunk) -> _ChunkRow:
-    columns = [_bytes_of(column) for column in (chunk.sequences, chunk.indexes, chunk.logs, chunk.flags)]
-    refusals = [(row, [(at, int(why)) for at, why in refused]) for row, refused in sorted(chunk.refusals.items())]
-    return _ChunkRow(chunk.epoch, chunk.base, chunk.end_sequence, chunk.time_ms, columns, refusals)
 
 
 def snapshot(state: State) -> bytes:
@@ -230,16 +230,23 @@ def restore(data: bytes, limits: Limits) -> State:
     state = State(head.domain, limits)
     state.applied_index, state.time_ms, state.next_queue_id = head.applied_index, head.time_ms, head.next_queue_id
     state.commit_index = commit_index
+    state.defaults = admin_pb2.QueueConfig.FromString(head.defaults) if head.defaults else None
+    state.defaults_version = head.defaults_version
+    state.gone = Totals(*head.gone)
     queue_decoder = msgspec.msgpack.Decoder(_QueueRow)
     for _ in range(head.queues):
-        queue = _queue(queue_decoder.decode(reader.section()))
+        row = queue_decoder.decode(reader.section())
+        queue = _queue(row)
+        if row.completions is not None:
+            queue.completions = completions_of(state, queue.queue_id, row.completions)
         state.queues[queue.queue_id] = queue
-        state.ids[queue.name] = queue.queue_id
+        for name in (queue.name, *queue.aliases):
+            state.ids[name] = queue.queue_id
         state.leases |= queue.leases
-    producer_decoder = msgspec.msgpack.Decoder(_ProducerRow)
+    producer_decoder = msgspec.msgpack.Decoder(ProducerRow)
     for _ in range(head.producers):
-        row = producer_decoder.decode(reader.section())
-        state.producers.put(row.queue_id, row.client_id, _producer(row))
+        made = producer_decoder.decode(reader.section())
+        state.producers.put(made.queue_id, made.client_id, producer_of(made))
     requests = msgspec.msgpack.decode(reader.section(), type=_RequestRows)
     state.requests.load(iter(requests.rows), iter(requests.marks), requests.seen)
     reader.check_end()
@@ -251,15 +258,15 @@ def _derive(state: State) -> None:
     """What is not in the snapshot because it follows from it."""
     pending = []
     for queue in state.queues.values():
+        if queue.dying.size:
+            state.dying[queue.queue_id] = None
+        if queue.unsaved is not None:
+            state.saving[queue.queue_id] = None
         beyond = queue.segments.after(state.commit_index)
         queue.visible_index = (beyond[0][1] if beyond else queue.next_index) - 1
         pending += [(log_index, queue.queue_id, first + count - 1) for log_index, first, count in beyond]
     state.pending.extend(sorted(pending))
     state.rebuild_schedules()
-
-
-def _range_set(edges: bytes) -> RangeSet:
-    return RangeSet.from_edges(_column("Q", edges))
 
 
 def _queue(row: _QueueRow) -> QueueState:
@@ -275,47 +282,42 @@ def _queue(row: _QueueRow) -> QueueState:
         row.timed,
     )
     queue.totals = Totals(*row.totals)
-    columns = [_column(kind, data) for kind, data in zip(COLUMNS, row.segments, strict=True)]
+    columns = [column_of(kind, data) for kind, data in zip(COLUMNS, row.segments, strict=True)]
     queue.segments = Segments.from_columns(columns, {extra.place: _extra(extra) for extra in row.extras})
-    queue.ready = [_range_set(edges) for edges in row.ready]
-    queue.volatile = _range_set(row.volatile)
+    queue.ready = [range_set(edges) for edges in row.ready]
+    queue.volatile = range_set(row.volatile)
     queue.leases = {
         lease.lease_id: Lease(
             lease.lease_id,
             row.queue_id,
-            _range_set(lease.edges),
+            range_set(lease.edges),
             lease.client_id,
             lease.expires_at_ms,
             lease.duration_ms,
+            lease.since_ms,
         )
         for lease in row.leases
     }
     queue.deliveries = dict(row.deliveries)
-    queue.settled = {key: tuple(_column("Q", edges)) for key, edges in row.settled}
+    queue.settled = {key: tuple(column_of("Q", edges)) for key, edges in row.settled}
     queue.settled_order = deque(queue.settled)
+    if row.delayed:
+        queue.delayed = Spans.from_columns([column_of("Q", data) for data in row.delayed])
+    queue.dedup_ids = None if row.dedup_ids is None else DedupIds(row.dedup_ids)
+    if row.life is not None:
+        queue.aliases, queue.configuring = tuple(row.life.aliases), row.life.configuring
+        queue.idle_since_ms = row.life.idle_since_ms
+    if row.dying:
+        queue.dying = Spans.from_columns([column_of("Q", data) for data in row.dying])
+    queue.reasons = row.reasons
+    queue.unsaved = None if row.unsaved is None else Unsaved(*row.unsaved)
+    keep_lines(queue)
+    if queue.groups is not None:
+        queue.groups.blocked = [PagedSet(range_set(edges)) for edges in row.blocked]
+        read_lines(queue)
     return queue
 
 
 def _extra(row: _ExtraRow) -> Extra:
-    ordinals, expires_at_ms = _column("H", row.ordinals), _column("Q", row.expires_at_ms)
-    return extra_of(ordinals, row.priorities, expires_at_ms) if ordinals or row.priorities or expires_at_ms else PLAIN
-
-
-def _producer(row: _ProducerRow) -> Producer:
-    producer = Producer()
-    producer.last_sequence, producer.time_ms = row.last_sequence, row.time_ms
-    producer.fingerprints = _column("I", row.fingerprints)
-    for kept in row.chunks:
-        chunk = Chunk(kept.epoch, kept.base)
-        chunk.sequences, chunk.indexes, chunk.logs, chunk.flags = (
-            _column(kind, data) for kind, data in zip("IIIB", kept.columns, strict=True)
-        )
-        chunk.end_sequence, chunk.time_ms = kept.end_sequence, kept.time_ms
-        chunk.refusals = {at: _refusals(refused) for at, refused in kept.refusals}
-        producer.chunks.append(chunk)
-        producer.rows += len(chunk.sequences)
-    return producer
-
-
-def _refusals(rows: list[tuple[int, int]]) -> Refusals:
-    return tuple((ordinal, cast("common_pb2.Reason", why)) for ordinal, why in rows)
+    groups = column_of("Q", row.groups)
+    return extra_of(column_of("H", row.ordinals), row.priorities, column_of("Q", row.expires_at_ms), groups)

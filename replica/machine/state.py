@@ -9,19 +9,26 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from replica.machine.completions import BUCKET_MS
+from replica.machine.config import milliseconds
 from replica.machine.dedup import Producers
 from replica.machine.errors import Refused
+from replica.machine.idle import IdleQueues
 from replica.machine.limits import Limits
-from replica.machine.queue import Lease, QueueState
+from replica.machine.queue import Lease, QueueState, Totals
 from replica.machine.requests import Requests
 from replica.machine.schedule import Due, Schedule
 from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
 class Applied(NamedTuple):
     queue_ids: tuple[int, ...]  # touched: something may be ready, or have room, that was not before
     freed: list[int]  # log indexes of ENQUEUE records that hold no message any more
     lease_id: int = 0  # of a LEASE that was not immediate
+
+
+REASONS_MAX = 256  # that one queue's dying messages are remembered by; the next ones have none
 
 
 class State:
@@ -32,7 +39,13 @@ class State:
         self.time_ms = 0  # of that record; never falls
         self.next_queue_id = 1  # ids are never used again
         self.queues: dict[int, QueueState] = {}
-        self.ids: dict[str, int] = {}  # by name
+        self.ids: dict[str, int] = {}  # by name, and by alias
+        self.dying: dict[int, None] = {}  # queues that hold dying messages
+        self.saving: dict[int, None] = {}  # queues whose volatile messages become persistent
+        self.owing: dict[int, None] = {}  # queues of whose answers copies are owed to others
+        self.defaults: admin_pb2.QueueConfig | None = None  # of new queues; None: as the limits say
+        self.defaults_version = 1
+        self.gone = Totals()  # of queues that were deleted, summed: the domain's never fall
         self.leases: dict[int, Lease] = {}  # of all queues; an EXPIRE record names only the lease
         self.producers = Producers(limits)
         self.requests = Requests(limits)
@@ -42,6 +55,11 @@ class State:
         self.pending: deque[tuple[int, int, int]] = deque()
         self.lease_ends = Schedule(self._lease_ends)
         self.message_ends = Schedule(self._message_ends)
+        self.reply_ends = Schedule(self._reply_ends)  # by the first request of a row of deadlines
+        self.completion_ends = Schedule(self._completion_ends)  # by the second in which messages ended
+        self.delay_ends = Schedule(self._delay_ends)
+        self.idle = IdleQueues(self.queues)
+        self.enabling = Schedule(self._enabling)  # 0: sending, 1: receiving
 
     def named(self, name: str) -> QueueState:
         queue_id = self.ids.get(name)
@@ -66,28 +84,144 @@ class State:
     def _message_ends(self, due: Due) -> bool:
         return bool(self.expired_runs(due))
 
+    def _reply_ends(self, due: Due) -> bool:
+        return bool(self.late_requests(due))
+
+    def late_requests(self, due: Due) -> list[tuple[int, int]]:
+        """Open requests that one entry of the schedule stands for."""
+        queue = self.queues.get(due.queue_id)
+        if queue is None or queue.completions is None:
+            return []
+        found = queue.completions.deadlines.find(due.ident)
+        if found is None or found[1] != due.when_ms:
+            return []
+        return list(queue.completions.unended.runs(due.ident, found[0]))
+
+    def _completion_ends(self, due: Due) -> bool:
+        queue = self.queues.get(due.queue_id)
+        if queue is None or queue.completions is None or not queue.completions.buckets:
+            return False
+        oldest = queue.completions.buckets[0].second
+        return due.ident >= oldest and due.when_ms == forget_ms(queue, due.ident)
+
+    def _enabling(self, due: Due) -> bool:
+        queue = self.queues.get(due.queue_id)
+        return queue is not None and due.when_ms == enabled_at_ms(queue.config, receiving=bool(due.ident))
+
+    def schedule_queue(self, queue: QueueState) -> None:
+        """What its attributes wait for: when it is new, changed, or read back."""
+        queue.idle_ms = milliseconds(queue.config.empty_idle_expiry)
+        self.idle.touch(queue)
+        for receiving in (False, True):
+            if when_ms := enabled_at_ms(queue.config, receiving=receiving):
+                self.enabling.push(when_ms, queue.queue_id, int(receiving))
+
+    def _delay_ends(self, due: Due) -> bool:
+        return self.matured_run(due) is not None
+
+    def matured_run(self, due: Due) -> tuple[int, int] | None:
+        """Delayed messages that one entry of the schedule stands for: its index and those behind it of equal time."""
+        queue = self.queues.get(due.queue_id)
+        if queue is not None:
+            for low, high, when_ms in queue.delayed.rows(due.ident, 1 << 63):
+                return (low, high) if low == due.ident and when_ms == due.when_ms else None
+        return None
+
+    def delay(self, queue: QueueState, start: int, end: int, when_ms: int) -> None:
+        """Messages that nobody holds wait until then."""
+        if queue.delayed.add(start, end, when_ms):
+            self.delay_ends.push(when_ms, queue.queue_id, start)
+
+    def take_waiting(self, queue: QueueState, start: int, end: int) -> int:
+        """Out of those that no lease holds, ready, blocked or delayed; says how many."""
+        taken = queue.take_ready(start, end)
+        if queue.groups is not None and taken < end - start:
+            taken += queue.take_blocked(start, end)
+        if taken < end - start and queue.delayed.size:
+            begun: list[tuple[int, int, int]] = []
+            taken += queue.delayed.take(start, end, begun)
+            for low, _, when_ms in begun:
+                self.delay_ends.push(when_ms, queue.queue_id, low)
+        return taken
+
+    def take_unleased(self, queue: QueueState, start: int, end: int) -> int:
+        """Out of those that no lease holds, dying ones too; says how many."""
+        taken = self.take_waiting(queue, start, end)
+        if taken < end - start and queue.dying.size:
+            taken += queue.dying.take(start, end)
+            if not queue.dying.size:
+                queue.reasons.clear()
+                del self.dying[queue.queue_id]
+        return taken
+
+    def kill(self, queue: QueueState, start: int, end: int, reason: str | None) -> None:
+        """Messages that nobody holds are never delivered again. No reason: delivered too often."""
+        number = 0
+        if reason is not None:
+            if reason not in queue.reasons:
+                reason = reason if len(queue.reasons) < REASONS_MAX else ""
+                queue.reasons += [reason] if reason not in queue.reasons else []
+            number = queue.reasons.index(reason) + 1
+        if queue.groups is not None:
+            queue.leave_lines(start, end)  # their groups do not wait until they have been moved
+        queue.dying.add(start, end, number)
+        self.dying[queue.queue_id] = None
+
     def expired_runs(self, due: Due) -> list[tuple[int, int]]:
-        """Ready messages that one entry of the schedule stands for: its index and its neighbours of equal expiry."""
+        """Messages that one entry of the schedule stands for: its index and its neighbours of equal expiry, if no lease
+        holds them.
+        """
         queue = self.queues.get(due.queue_id)
         if queue is None:
             return []
         for part in queue.segments.parts(due.ident, due.ident + 1):
             if part.expiry(due.ident) == due.when_ms:
-                return list(queue.ready_in(due.ident, part.expiry_run(due.ident)))
+                return list(queue.waiting_in(due.ident, part.expiry_run(due.ident)))
         return []
 
     def schedule_messages(self, queue: QueueState, start: int, end: int, *, again: bool = False) -> None:
-        """They became ready; leased messages do not expire."""
+        """They wait for a consumer, ready, blocked or delayed; leased messages do not expire."""
         for expiry, low, _ in queue.timed_runs(start, end):
             self.message_ends.push(expiry, queue.queue_id, low, again=again)
 
     def rebuild_schedules(self) -> None:
         self.lease_ends.clear()
         self.message_ends.clear()
+        self.reply_ends.clear()
+        self.completion_ends.clear()
+        self.delay_ends.clear()
+        self.idle.clear()
+        self.enabling.clear()
         for lease in self.leases.values():
             self.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)
         for queue in self.queues.values():
             if queue.timed:
-                for level in queue.ready:
-                    for start, end in level:
-                        self.schedule_messages(queue, start, end)
+                for start, end in queue.waiting_in(0, 1 << 63):
+                    self.schedule_messages(queue, start, end)
+            if queue.delayed.size:
+                self.delay_ends.load((when_ms, queue.queue_id, start) for start, _, when_ms in queue.delayed)
+            self.schedule_completions(queue)
+            self.schedule_queue(queue)
+
+    def on_bucket(self, queue_id: int, second: int) -> None:
+        self.completion_ends.push(forget_ms(self.queues[queue_id], second), queue_id, second)
+
+    def schedule_completions(self, queue: QueueState) -> None:
+        """All that its completions wait for: after a restart, or when the queue's attributes have changed."""
+        if queue.completions is not None:
+            for first, when_ms in queue.completions.deadlines.rows():
+                self.reply_ends.push(when_ms, queue.queue_id, first)
+            for bucket in queue.completions.buckets:
+                self.completion_ends.push(forget_ms(queue, bucket.second), queue.queue_id, bucket.second)
+
+
+def forget_ms(queue: QueueState, second: int) -> int:
+    """When what ended within that second need not be known any more: not before its retention is over."""
+    return (second + 1) * BUCKET_MS + milliseconds(queue.config.completion_retention)
+
+
+def enabled_at_ms(config: admin_pb2.QueueConfig, *, receiving: bool) -> int:
+    """Domain time at which it becomes enabled by itself; 0: never."""
+    if receiving:
+        return 0 if config.dequeue_enabled else milliseconds(config.dequeue_enabled_at)
+    return 0 if config.enqueue_enabled else milliseconds(config.enqueue_enabled_at)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from replica.machine.pages import Level
 from replica.machine.queue import QueueState
-from replica.machine.ranges import RangeSet, Run
+from replica.machine.ranges import Run
 from replica.machine.segments import Part
+from replica.machine.spans import Spans
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
@@ -50,18 +52,32 @@ def _delivery_counts(queue: QueueState, part: Part, *, delivered: bool) -> list[
         counts = [queue.deliveries.get(index, 0) + 1 for index in range(part.start, part.end)]
         return counts if max(counts) > 1 else None
     counts = [queue.deliveries.get(index, 0) + 1 for index in range(part.start, part.end)]
-    for start, end in queue.ready_in(part.start, part.end):
+    for start, end in queue.unleased_in(part.start, part.end):
         for index in range(start, end):
             counts[index - part.start] -= 1  # it waits: the delivery that the others are in has not begun
     return counts
 
 
+def left_of(queue: QueueState, ranges: Iterable[common_pb2.IndexRange]) -> list[common_pb2.IndexRange]:
+    """What of some ranges the queue still holds, ready or leased, in the order of the ranges."""
+    found = []
+    for part in ranges:
+        end = part.first + part.count
+        runs = list(queue.ready_in(part.first, end))
+        for lease in queue.leases.values():
+            runs += lease.ranges.runs(part.first, end)
+        found += [common_pb2.IndexRange(first=low, count=high - low) for low, high in sorted(runs)]
+    return found
+
+
 def browse(queue: QueueState, from_index: int, limit: int) -> list[common_pb2.IndexRange]:
-    """Visible messages, ready or leased, by rising index; limit 0: all."""
+    """Visible messages, wherever in the queue they are, by rising index; limit 0: all."""
     below = queue.visible_index + 1
     start = max(from_index, 1)
     found: list[Run] = []
-    sources: list[RangeSet] = [level for level in queue.ready if level.size]
+    sources: list[Level | Spans] = [level for level in queue.ready if level.size]
+    sources += queue.groups.blocked if queue.groups is not None else ()
+    sources += [queue.delayed, queue.dying]
     sources += [lease.ranges for lease in queue.leases.values()]
     for source in sources:
         room = limit or below
@@ -86,13 +102,15 @@ def browse(queue: QueueState, from_index: int, limit: int) -> list[common_pb2.In
 
 
 def queue_info(queue: QueueState, member: str) -> admin_pb2.QueueInfo:
-    if member in queue.open_members:
+    if queue.configuring:
+        state = admin_pb2.QUEUE_STATE_CONFIGURING
+    elif member in queue.open_members:
         state = admin_pb2.QUEUE_STATE_OPEN
     elif member in queue.closed_members:
         state = admin_pb2.QUEUE_STATE_CLOSED
     else:
         state = admin_pb2.QUEUE_STATE_CONFIGURED if member in queue.members else admin_pb2.QUEUE_STATE_UNSPECIFIED
-    ready = queue.ready_count
+    ready, delayed, dying, blocked = queue.ready_count, queue.delayed.size, queue.dying.size, queue.blocked_count
     info = admin_pb2.QueueInfo(
         name=queue.name,
         config=queue.config,
@@ -100,16 +118,36 @@ def queue_info(queue: QueueState, member: str) -> admin_pb2.QueueInfo:
         state=state,
         length=queue.length,
         ready=ready,
-        leased=queue.length - ready,
+        leased=queue.length - ready - delayed - dying - blocked,
+        delayed=delayed,
+        dying=dying,
+        blocked=blocked,
+        dead_lettered_total=queue.totals.dead_lettered,
+        purged_total=queue.totals.purged,
         bytes=queue.bytes,
         last_index=queue.next_index - 1,
         enqueued_total=queue.totals.enqueued,
         acked_total=queue.totals.acked,
         expired_total=queue.totals.expired,
+        replied_total=queue.totals.replied,
         volatile_lost_total=queue.totals.volatile_lost,
         highest_length=queue.totals.highest_length,
         open_members=sorted(queue.open_members),
+        aliases=queue.aliases,
+        ready_by_priority=[level.size for level in queue.ready],
+        refused_full_total=queue.totals.refused_full,
+        dropped_total=queue.totals.dropped,
+        volatile_length=queue.volatile.size,
+        saving=queue.unsaved is not None,
     )
+    totals = queue.totals
+    info.rejected_total, info.delivered_total = totals.rejected, totals.delivered
+    info.redelivered_total, info.released_total = totals.redelivered, totals.released
+    info.duplicates_total, info.reply_timeouts_total = totals.duplicates, totals.reply_timeouts
+    if queue.completions is not None and queue.completions.owed:
+        info.copies_owed = sum(map(len, queue.completions.owed.values()))
+    if totals.processed:
+        info.mean_process_time.FromMicroseconds(totals.process_ms * 1_000 // totals.processed)
     info.created_at.FromMilliseconds(queue.created_ms)
     info.last_activity_at.FromMilliseconds(queue.last_activity_ms)
     return info

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
 
@@ -14,9 +15,12 @@ COMMANDS = {
     "witness": ("tandemq.cli.witness:witness", "Run a witness: the third voice that decides who takes over."),
     "pair": ("tandemq.cli.pair:pair", "See how the members of a pair do, and give them orders."),
     "queue": ("tandemq.cli.queue:queue", "Create, list, change and remove queues."),
+    "manager": ("tandemq.cli.statistics:manager", "See what a queue manager is and how it does."),
     "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
+    "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
+    "backup": ("tandemq.cli.backup:backup", "Take, check and restore backups of a member."),
     "classifier": ("tandemq.cli.classifier:classifier", "Check, try and replay what decides who lives."),
-    "config": ("tandemq.cli.config:config", "Check a manager's configuration."),
+    "config": ("tandemq.cli.config:config", "Check a manager's configuration, and see which manager clients find."),
     "version": ("tandemq.cli.version:version", "Print versions."),
 }
 
@@ -36,6 +40,13 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """What was typed may be any bytes, and files may have such names; a member is told text, which is UTF-8."""
+        try:
+            return super().invoke(ctx)
+        except UnicodeEncodeError as error:
+            raise click.UsageError(f"{error.object[:80]!r} is not UTF-8, and cannot be told to a member") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

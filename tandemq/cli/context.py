@@ -28,11 +28,15 @@ def control_path(data_dir: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"tandemq-{os.getuid()}-{name}.sock"
 
 
-def write(data_dir: Path, target: str, pair: str, pids: Mapping[str, int], witness: str = "") -> None:
+def write(
+    data_dir: Path, target: str, pair: str, pids: Mapping[str, int], witness: str = "", toxiproxy: str = ""
+) -> None:
     """Describes the pair in its data directory."""
     from tandemq.config import toml_value
 
     facts = {"target": target, "pair": pair, "data_dir": str(data_dir.resolve()), "witness": witness}
+    if toxiproxy:
+        facts["toxiproxy"] = toxiproxy
     lines = [f"{name} = {toml_value(value)}" for name, value in facts.items()]
     lines += ["", "[pids]", *(f"{name} = {pid}" for name, pid in pids.items()), ""]
     _replace(data_dir / CONTEXT_FILE, "\n".join(lines))

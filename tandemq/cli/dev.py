@@ -26,8 +26,9 @@ DEFAULT_DATA_DIR = "~/.local/share/tandemq/dev"
 )
 @click.option("--base-port", type=click.IntRange(1024, 65000), default=7600, show_default=True)
 @click.option("--quiet", is_flag=True, help="Show only what the supervisor says; logs are in DIR/logs.")
+@click.option("--chaos", is_flag=True, help="Put Toxiproxy between the processes, for drills that hurt the network.")
 @click.pass_context
-def dev(ctx: click.Context, data_dir: str, base_port: int, quiet: bool) -> None:
+def dev(ctx: click.Context, data_dir: str, base_port: int, quiet: bool, chaos: bool) -> None:
     """Run members a and b and a witness on this machine until Ctrl-C.
 
     The pair becomes the current context: other commands find it without --target. Kill a member as you like; nothing
@@ -42,16 +43,25 @@ def dev(ctx: click.Context, data_dir: str, base_port: int, quiet: bool) -> None:
     if ctx.invoked_subcommand is None:
         from tandemq.cli.supervisor import supervise
 
-        supervise(_cluster(directory, base_port), quiet=quiet)
+        supervise(_cluster(directory, base_port, chaos=chaos), quiet=quiet)
 
 
-def _cluster(directory: Path, base_port: int) -> Cluster:
+def _cluster(directory: Path, base_port: int, *, chaos: bool) -> Cluster:
     from tandemq.embedded import server_path
 
     server_path()
     from chaos.cluster import Cluster
 
-    return Cluster(directory, base_port, pair="dev")
+    if not chaos:
+        return Cluster(directory, base_port, pair="dev")
+    from chaos.toxiproxy import find_server, package_is_there
+
+    program = find_server()
+    if program is None or not package_is_there():
+        missing = "toxiproxy-python" if program is not None else "toxiproxy-server"
+        step = "install tandemq[chaos] and put toxiproxy-server on the PATH (`make chaos-deps` builds it)"
+        raise Failure("CONFIG_ERROR", f"--chaos needs {missing}", step)
+    return Cluster(directory, base_port, pair="dev", toxiproxy=program)
 
 
 @dev.command()

@@ -126,9 +126,7 @@ def call(
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
             text = f"the member at {endpoint} does not know this order"
             raise Failure("UNIMPLEMENTED", text, "upgrade it; see `tandemq version`") from error
-        failure = failure_of(from_rpc_error(error), endpoint)
-        failure.next_step = failure.next_step or next_step
-        raise failure from error
+        raise failure_of(from_rpc_error(error), endpoint, next_step) from error
     except TimeoutError as error:
         from tandemq.cli.failure import timed_out
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,13 +14,18 @@ import click
 if TYPE_CHECKING:  # generic for type checkers; older versions of click cannot be subscripted at run time
     WholeType = click.ParamType[int]
     PairType = click.ParamType[tuple[str, str]]
+    TypedPairType = click.ParamType[tuple[str, "TypedValue"]]
+    MomentParamType = click.ParamType[datetime]
 else:
-    WholeType = PairType = click.ParamType
+    WholeType = PairType = TypedPairType = MomentParamType = click.ParamType
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+TypedValue = str | int | float | bool
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _UNITS_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+DURATION_MS_MAX = 36_500 * _UNITS_MS["d"]  # a hundred years; nothing here is meant to take longer
+SIZE_MAX = 1 << 60
 FORMATS = ("table", "json", "jsonl")
 
 
@@ -32,10 +39,13 @@ class DurationType(WholeType):
             return value
         if value.strip() == "0":
             return 0
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", value.strip())
+        match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,15})?)(ms|s|m|h|d)", value.strip())
         if not match:
             self.fail(f"{value!r} is not a duration; write a number and a unit: 500ms, 5s, 2m, 1h, 1d", param, ctx)
-        return round(float(match[1]) * _UNITS_MS[match[2]])
+        duration_ms = round(float(match[1]) * _UNITS_MS[match[2]])
+        if duration_ms > DURATION_MS_MAX:
+            self.fail(f"{value!r} is longer than {DURATION_MS_MAX // _UNITS_MS['d']}d", param, ctx)
+        return duration_ms
 
 
 class SizeType(WholeType):
@@ -46,10 +56,13 @@ class SizeType(WholeType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        match = re.fullmatch(r"(\d+)\s*(?:([kmg])(?:ib|b)?|b)?", value.strip().lower())
+        match = re.fullmatch(r"([0-9]{1,19})\s*(?:([kmg])(?:ib|b)?|b)?", value.strip().lower())
         if not match:
             self.fail(f"{value!r} is not a size; write bytes or a number with KiB, MiB, GiB", param, ctx)
-        return int(match[1]) * _UNITS_BYTES[match[2] or ""]
+        size = int(match[1]) * _UNITS_BYTES[match[2] or ""]
+        if size > SIZE_MAX:
+            self.fail(f"{value!r} is more than {SIZE_MAX >> 30}GiB", param, ctx)
+        return size
 
 
 class PropertyType(PairType):
@@ -66,14 +79,74 @@ class PropertyType(PairType):
         return key, text
 
 
+class TypedPropertyType(TypedPairType):
+    """`key=text`; `key:=value` for an integer, a number, true or false. A selector compares values of one kind only."""
+
+    name = "k=v or k:=v"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, TypedValue]:
+        if isinstance(value, tuple):
+            return value
+        key, separator, text = value.partition("=")
+        typed = key.endswith(":")
+        key = key.removesuffix(":") if typed else key
+        if not separator or not key:
+            self.fail(f"{value!r} is not a property; write colour=red for text, weight:=2 for a number", param, ctx)
+        if not typed:
+            return key, text
+        found = _typed(text)
+        if found is None:
+            examples = f"{key}:=2, {key}:=2.5, {key}:=true or {key}:=false; {key}=VALUE for text"
+            self.fail(f"{text!r} is no integer of 64 bits, number, true or false; write {examples}", param, ctx)
+        return key, found
+
+
+def _typed(text: str) -> TypedValue | None:
+    if text in ("true", "false"):
+        return text == "true"
+    if re.fullmatch(r"-?[0-9]{1,19}", text):
+        whole = int(text)
+        return whole if INTEGER_MIN <= whole <= INTEGER_MAX else None
+    if re.fullmatch(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?", text) and not text.lstrip("-").isdecimal():
+        number = float(text)
+        return number if math.isfinite(number) else None
+    return None
+
+
+class MomentType(MomentParamType):
+    """A moment as RFC 3339 has it, with its offset from UTC, from 1970 to 9999."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        text = value.strip().upper()
+        try:
+            found = datetime.fromisoformat(text) if _MOMENT.fullmatch(text) else None
+        except ValueError:  # of this shape, but not in the calendar
+            found = None
+        if found is None or not _MOMENT_MIN <= found <= _MOMENT_MAX:
+            example = "2030-12-24T18:00:00Z or 2030-12-24T18:00:00+01:00"
+            self.fail(f"{value!r} is not a moment from 1970 to 9999 with its offset; write {example}", param, ctx)
+        return found
+
+
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
+_MOMENT_MIN, _MOMENT_MAX = datetime(1970, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+INTEGER_MIN, INTEGER_MAX = -(1 << 63), (1 << 63) - 1  # of a property, in the contract
+
 DURATION, SIZE, PROPERTY = DurationType(), SizeType(), PropertyType()
+TYPED_PROPERTY, MOMENT = TypedPropertyType(), MomentType()
 
 
 def target_option(command: Command) -> Command:
     return click.option(
         "--target",
         metavar="HOST:PORT[,...]",
-        help="Members to ask. Default: $TANDEMQ_TARGET, then the current context.",
+        help="Members to ask, or //NAME of a manager. Default: see `tandemq config where`.",
     )(command)
 
 

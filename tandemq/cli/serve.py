@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from tandemq.cli.failure import FAILED, Failure
+from tandemq.cli.notifying import Notifier
 
 if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
@@ -47,6 +48,17 @@ def process_options(command: click.decorators.FC) -> click.decorators.FC:
 @click.option("--member", metavar="NAME", help="Name of this member.")
 @click.option("--data-dir", metavar="DIR", help="Where it keeps everything.")
 @click.option("--base-port", type=click.IntRange(1, 65000), help="Clients here, peer +1, HTTP +2, on 127.0.0.1.")
+@click.option(
+    "--listen",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Where clients connect: host:port, or unix:/path for this machine alone; once for each of the two.",
+)
+@click.option(
+    "--restore-from",
+    metavar="FILE|DIR",
+    help="Fill the data directory, which must be empty, from a backup or a stopped member's directory first.",
+)
 @click.option("--insecure-network", is_flag=True, help="Allow listening beyond this machine, without encryption.")
 @process_options
 def serve(
@@ -54,6 +66,8 @@ def serve(
     member: str | None,
     data_dir: str | None,
     base_port: int | None,
+    listen: tuple[str, ...],
+    restore_from: str | None,
     insecure_network: bool,
     log_level: str,
     log_format: str | None,
@@ -62,11 +76,14 @@ def serve(
     """Run one queue manager until SIGTERM or Ctrl-C.
 
     Options win over TANDEMQ_SECTION_KEY variables, and these over the file. Without a pair in its configuration it is
-    a single, unreplicated manager.
+    a single, unreplicated manager. It restores what its own data directory holds; with --restore-from, which needs an
+    empty one, what another store holds.
 
     \b
     Example: tandemq serve --config a.toml
              tandemq serve --member solo --data-dir ./solo
+             tandemq serve --member solo --data-dir ./solo --listen unix:/run/tandemq/solo.sock
+             tandemq serve --config a.toml --restore-from orders.tqb
     """
     overrides: dict[str, Any] = {"member": member, "data_dir": data_dir and str(Path(data_dir).resolve())}
     if base_port is not None:
@@ -74,10 +91,33 @@ def serve(
 
         client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
         overrides |= {"listen_client": client, "listen_peer": peer, "listen_http": http}
+    overrides |= _listening(listen)
     overrides["insecure_network"] = insecure_network or None
     config = load_config(file, {name: value for name, value in overrides.items() if value is not None})
+    if not config.server_required:
+        text = "manager.server_required = false opens no listener, so nobody could reach this process"
+        raise Failure("CONFIG_ERROR", text, "use tandemq.embedded in the application, or set it to true")
     _set_up_logs(config.member, log_level, log_format)
+    if restore_from is not None and Path(restore_from).resolve() != Path(config.data_dir).resolve():
+        from tandemq.cli.backup import fill
+
+        restored = fill(Path(config.data_dir), Path(restore_from), pair=config.pair, member=config.member)
+        log.info("%s restored %d records from %s", config.member, restored["records"], restore_from)
     _run(_manager(config), config.member, config.endpoint, until_stdin_closes=until_stdin_closes)
+
+
+def _listening(addresses: tuple[str, ...]) -> dict[str, str]:
+    """`--listen` as values of the configuration: a socket alone means no port for clients."""
+    from tandemq.client.target import UNIX
+
+    if not addresses:
+        return {}
+    paths = [address.removeprefix(UNIX) for address in addresses if address.startswith(UNIX)]
+    ports = [address for address in addresses if not address.startswith(UNIX)]
+    if len(paths) > 1 or len(ports) > 1:
+        text = f"--listen {addresses[-1]}: at most one host:port and one unix:/path"
+        raise Failure("CONFIG_ERROR", text, "leave the others away")
+    return {"listen_client": ports[0] if ports else "", "listen_unix": paths[0] if paths else ""}
 
 
 def serve_witness(
@@ -182,8 +222,12 @@ async def _serve(opening: Awaitable[Server], name: str, endpoint: str, *, until_
         loop.add_signal_handler(number, told_to_stop.set)
     if until_stdin_closes:
         loop.add_reader(sys.stdin.fileno(), _on_stdin, told_to_stop)
+    notifier = Notifier.take()
     server = await opening
     log.info("%s serves at %s", name, endpoint, extra={"pid": os.getpid()})
+    # Ready is: it answers. A member that waits for its peer is as ready as it can be alone.
+    notifier.say("READY=1", f"STATUS={name} serves at {endpoint}")
+    beating = asyncio.ensure_future(notifier.beat())
     asked = asyncio.ensure_future(told_to_stop.wait())
     gave_up = asyncio.ensure_future(_gives_up(server))
     try:
@@ -193,8 +237,9 @@ async def _serve(opening: Awaitable[Server], name: str, endpoint: str, *, until_
             raise Failure("INTERNAL", f"{name} gave up", "its last log lines say why")
     finally:
         log.info("%s stops", name)
+        notifier.say("STOPPING=1")
         await _stop(server, name, gave_up=gave_up.done())
-        for task in (asked, gave_up):
+        for task in (asked, gave_up, beating):
             task.cancel()
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tandemq.cli.failure import FAILED, Failure, timed_out, unreachable
+from tandemq.cli.failure import FAILED, UNREACHABLE, Failure, timed_out, unreachable
 
 if TYPE_CHECKING:
     from tandemq.client.aio import Client
@@ -19,6 +19,8 @@ Result = TypeVar("Result")
 
 # What helps, by reason; the other reasons' messages say it themselves.
 NEXT_STEPS = {
+    "MANAGER_NOT_FOUND": "see `tandemq config where //NAME`; enter it there, or give --target HOST:PORT",
+    "MANAGER_UNREACHABLE": "see `tandemq config where //NAME`; mend what is away, or give --target HOST:PORT",
     "QUEUE_NOT_FOUND": "see `tandemq queue ls`, or create it with `tandemq queue create NAME`",
     "QUEUE_EXISTS": "use it as it is (`tandemq queue info NAME`), or choose another name",
     "NOT_EMPTY": "purge it first, or leave out --if-empty",
@@ -35,24 +37,78 @@ NEXT_STEPS = {
     "WRONG_PAIR": "compare manager.pair in both members' configuration",
     "NEWER_FORMAT": "start the newer version that wrote this directory",
 }
+GENERAL_STEPS = {  # for a command that has no better word
+    "INVALID_HANDLE": "ask sooner, or let the queue remember longer (--completion-retention)",
+    "INVALID_STATE": "see its state with `tandemq queue info NAME`, or the members' with `tandemq pair status`",
+    "CONFIG_MISMATCH": "see who has it now: `tandemq queue find NAME`; withdraw it there first, or use another name",
+    "CONFIG_ERROR": "change the option or the file that it names",
+    "CROSS_DOMAIN": "name a queue of the same domain, or receive the messages and send them there",
+    "VERSION_MISMATCH": "look again with `tandemq queue info NAME`, and repeat it with that version",
+    "MESSAGE_TOO_LARGE": "send less at once, or raise it with `tandemq queue update NAME --max-message-bytes N`",
+    "BAD_NAME": "a name is segments of A-Z a-z 0-9 . _ - joined by /",
+    "BAD_ATTRIBUTE": "correct that option; `tandemq queue create --help` lists them",
+    "BAD_REQUEST": "correct that option; the command's --help says what it takes",
+    "READ_ONLY": "create a queue that has it, and move the messages",
+    "QUOTA_EXCEEDED": "wait until something of it is free, or ask for less",
+    "TOO_MANY_WAITERS": "receive something, or repeat it later",
+    "ALIAS_EXISTS": "choose another name, or `tandemq queue alias remove NAME`",
+    "ALREADY_REPLIED": "see the answer that counts: `tandemq msg completion QUEUE HANDLE`",
+    "REPLY_REQUIRED": "answer it: `tandemq msg reply QUEUE TEXT`",
+    "NOT_TWO_WAY": "acknowledge it instead: `tandemq msg receive QUEUE --ack`",
+    "BAD_SELECTOR": "correct it; one that works: \"colour = 'red' AND weight > 2\"",
+    "CORRUPT_STORE": "keep it as it is, and take everything from the peer or a backup",
+}
 
 
 def target_of(given: str | None) -> Target:
-    """Whom to ask. Ends the command as unreachable when nobody is named."""
-    from tandemq.client.target import NoTarget, resolve_target
+    """Whom to ask: --target, else the manager in a full name among the arguments, else the default one.
 
+    Ends the command as unreachable when nobody is named.
+    """
+    from tandemq.client.target import NoTarget, resolve_target
+    from tandemq.finding.profile import BadProfile
+
+    named, hint = (given, "--target") if given else _named_by_argument()
     try:
-        return resolve_target(given)
+        return resolve_target(named)
+    except BadProfile as error:
+        raise Failure("CONFIG_ERROR", str(error), "correct that file", FAILED) from error
     except NoTarget as error:
-        if given:
-            raise click.BadParameter(str(error), param_hint="--target") from error
+        if named:
+            raise click.BadParameter(str(error), param_hint=hint) from error
         raise Failure(
             "UNREACHABLE", str(error), "start a pair with `tandemq dev`, or name one with --target", 3
         ) from error
 
 
+def _named_by_argument() -> tuple[str | None, str]:
+    """The first argument that is a full name, and its name for messages."""
+    context = click.get_current_context(silent=True)
+    for param in context.command.params if context is not None else ():
+        value = context.params.get(param.name or "") if context is not None else None
+        if isinstance(param, click.Argument) and isinstance(value, str) and value.startswith("//"):
+            return value, param.human_readable_name
+    return None, ""
+
+
 def endpoints_of(given: str | None) -> list[str]:
-    return list(target_of(given).endpoints)
+    """Where the members are; looks them up when only a name is known."""
+    named = target_of(given)
+    if named.endpoints:
+        return list(named.endpoints)
+
+    async def located() -> tuple[str, ...]:
+        from tandemq.client import aio
+
+        async with aio.connect(named) as client:
+            return await client.locate()
+
+    from tandemq.errors import TandemqError
+
+    try:
+        return list(asyncio.run(located()))
+    except TandemqError as error:
+        raise failure_of(error, str(named)) from error
 
 
 def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
@@ -71,16 +127,19 @@ def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[
     try:
         return asyncio.run(connected())
     except TandemqError as error:
-        raise failure_of(error, ",".join(named.endpoints)) from error
+        raise failure_of(error, str(named)) from error
 
 
-def failure_of(error: TandemqError, target: str) -> Failure:
-    """How a command ends that got this error."""
+def failure_of(error: TandemqError, target: str, next_step: str = "") -> Failure:
+    """How a command ends that got this error. `next_step` is told with a refusal that has none of its own."""
     from tandemq.errors import InDoubt, TimedOut, Unreachable
 
+    if error.reason == "MANAGER_UNREACHABLE" or "last: MANAGER_UNREACHABLE" in error.message:
+        return Failure("MANAGER_UNREACHABLE", error.message, NEXT_STEPS["MANAGER_UNREACHABLE"], UNREACHABLE)
     if isinstance(error, Unreachable) or "last: UNREACHABLE" in error.message:  # a stream's last attempt
         return unreachable(target, error.message)
     if isinstance(error, TimedOut) or error.reason == "NO_PROGRESS":
         return timed_out(error.message or "no answer in time")
     doubt = "it may have been done: look before you repeat it" if isinstance(error, InDoubt) else ""
-    return Failure(error.reason, error.message or error.reason, NEXT_STEPS.get(error.reason, doubt), FAILED)
+    step = NEXT_STEPS.get(error.reason) or doubt or next_step or GENERAL_STEPS.get(error.reason, "")
+    return Failure(error.reason, error.message or error.reason, step, FAILED)

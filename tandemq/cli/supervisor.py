@@ -34,13 +34,24 @@ def supervise(cluster: Cluster, *, quiet: bool) -> None:
         )
     if not quiet:
         cluster.on_line = _print_line
-    from chaos.cluster import ClusterError
+    from chaos.cluster import ClusterError, PortTakenError
+    from chaos.toxics import ToxiproxyError
 
     try:
         asyncio.run(Supervisor(cluster).run())
+    except ToxiproxyError as error:
+        raise Failure(error.reason, str(error), _logs_of(cluster)) from error
+    except PortTakenError as error:  # logs, if there are any, are of another time
+        step = "stop what listens there (another `tandemq dev`?), or give --base-port; it moves all ports"
+        raise Failure("PORT_IN_USE", str(error), step) from error
     except ClusterError as error:
-        reason = "PORT_IN_USE" if "is in use" in str(error) else "FAILED"
-        raise Failure(reason, str(error), f"logs are in {cluster.data_dir / 'logs'}") from error
+        raise Failure("FAILED", str(error), _logs_of(cluster)) from error
+
+
+def _logs_of(cluster: Cluster) -> str:
+    """Where they are, if any process came so far as to have one."""
+    logs = cluster.data_dir / "logs"
+    return f"logs are in {logs}" if logs.is_dir() and any(logs.iterdir()) else ""
 
 
 def _print_line(name: str, line: str) -> None:
@@ -97,7 +108,8 @@ class Supervisor:
     def _write_context(self) -> None:
         cluster = self._cluster
         pids = {name: child.pid for name, child in cluster.children.items() if child.pid and child.running}
-        context.write(cluster.data_dir, cluster.target, cluster.pair, pids, cluster.witness_endpoint)
+        toxiproxy = cluster.toxiproxy_endpoint if cluster.toxiproxy is not None else ""
+        context.write(cluster.data_dir, cluster.target, cluster.pair, pids, cluster.witness_endpoint, toxiproxy)
         context.make_current(cluster.data_dir)
 
     def _greet(self) -> None:

@@ -26,7 +26,7 @@ def fail_entry(entry: Entry, error: TandemqError) -> None:
 
 def resolve(batch: Batch, domain: int) -> None:
     """Gives every future of an answered batch its receipt, runs or error."""
-    if len(batch.acks) == 1 and not batch.acks[0].errors:
+    if len(batch.acks) == 1 and not batch.acks[0].errors and not batch.acks[0].duplicates:
         _resolve_plain(batch, batch.acks[0], domain)
         return
     outcomes = outcomes_of(batch, domain)
@@ -43,6 +43,7 @@ def outcomes_of(batch: Batch, domain: int) -> list[Outcome]:
     for ack in sorted(batch.acks, key=lambda ack: ack.first_sequence):
         start = ack.first_sequence - batch.first
         refused = {entry.ordinal: to_error(entry.error) for entry in ack.errors}
+        doubles = {entry.ordinal: entry.index for entry in ack.duplicates}
         index = ack.first_index
         place, end = start, min(start + ack.count, batch.count)
         while place < end:
@@ -50,7 +51,11 @@ def outcomes_of(batch: Batch, domain: int) -> list[Outcome]:
                 outcomes.append((place, refused[place]))
                 place += 1
                 continue
-            run_end = min((other for other in refused if other > place), default=end)
+            if place in doubles:
+                outcomes.append(replace(_run(ack, place, 1, doubles[place], 0), duplicate=True))
+                place += 1
+                continue
+            run_end = min((other for other in (*refused, *doubles) if other > place), default=end)
             outcomes.append(_run(ack, place, run_end - place, index, domain))
             index += run_end - place
             place = run_end
@@ -70,6 +75,7 @@ def _run(ack: queue_service_pb2.EnqueueAck, place: int, count: int, index: int, 
         domain,
         ack.log_index,
         place,
+        handles=ack.handle_prefix,
     )
 
 
@@ -88,7 +94,10 @@ def _resolve_plain(batch: Batch, ack: queue_service_pb2.EnqueueAck, domain: int)
         else:
             if not future.done():
                 named = message_id(domain, epoch, log_index, place)
-                future.set_result(Receipt(first_index + place, named, epoch, copies, level, duplicate, warning))
+                receipt = Receipt(first_index + place, named, epoch, copies, level, duplicate, warning)
+                if ack.handle_prefix:
+                    receipt.handle = ack.handle_prefix + receipt.index.to_bytes(8, "big")
+                future.set_result(receipt)
             place += 1
 
 

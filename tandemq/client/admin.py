@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
+from tandemq.client.admin_moves import MovesAdmin
+from tandemq.client.admin_names import NamesAdmin
 from tandemq.client.calls import ADMIN_SERVICE, MANAGER_SERVICE, PAIR_SERVICE, Caller
 from tandemq.client.identity import new_request_id
 from tandemq.errors import TandemqError
@@ -20,9 +23,12 @@ from tandemq.v1 import pair_service_pb2 as pair
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
 STATUS_TIMEOUT_S = 2.0
+RESTORE_TIMEOUT_S = 600.0
+HANDOFF_TIMEOUT_S = 15.0
 PAGE_SIZE = 1000
 
 Reply = TypeVar("Reply", bound=Message)
+Handoff = pair.HandoffResponse
 
 
 class MemberAnswer(NamedTuple):
@@ -33,14 +39,21 @@ class MemberAnswer(NamedTuple):
     error: TandemqError | None
 
 
-class Admin:
+class Admin(NamesAdmin, MovesAdmin):
     """The administrative calls of a client; every one raises TandemqError."""
 
     _caller: Caller
 
-    async def create_queue(self, name: str, config: admin.QueueConfig | None = None) -> admin.QueueInfo:
-        """Creates a queue and opens it on every member. Unset attributes take the manager's defaults."""
-        request = admin.CreateQueueRequest(name=name, request_id=new_request_id(), config=config)
+    async def create_queue(
+        self, name: str, config: admin.QueueConfig | None = None, *, configuring: bool = False
+    ) -> admin.QueueInfo:
+        """Creates a queue and opens it on every member. Unset attributes take the manager's defaults.
+
+        configuring: leave it in CONFIGURING; configure_queue and open_queue follow.
+        """
+        request = admin.CreateQueueRequest(
+            name=name, request_id=new_request_id(), config=config, configuring=configuring
+        )
         return (await self._queue_call("CreateQueue", request, admin.CreateQueueResponse, name)).queue
 
     async def create_replicated_queue(self, name: str, config: admin.QueueConfig | None = None) -> admin.QueueInfo:
@@ -50,14 +63,18 @@ class Admin:
             await self._queue_call("CreateReplicatedQueue", request, admin.CreateReplicatedQueueResponse, name)
         ).queue
 
-    async def open_replicated_queue(self, name: str, *, master_required: bool = False) -> admin.QueueInfo:
+    async def open_replicated_queue(
+        self, name: str, *, master_required: bool = False, options: admin.QueueConfig | None = None
+    ) -> admin.QueueInfo:
         """Opens the instance of the member that is asked; returns when it is synchronised.
 
         With `master_required` refuses (E_MASTER_EXISTS) unless that member is master. The member that is asked is the
         first endpoint of this client: use a client for one endpoint, with follow_master=False.
+        options: what that member takes the attributes to be. They become the queue's while it is open nowhere; else it
+            refuses (CONFIG_MISMATCH) where they differ from those in force, but for address and remote_clients_allowed.
         """
         request = admin.OpenReplicatedQueueRequest(
-            name=name, request_id=new_request_id(), master_required=master_required
+            name=name, request_id=new_request_id(), master_required=master_required, options=options
         )
         return (await self._queue_call("OpenReplicatedQueue", request, admin.OpenReplicatedQueueResponse, name)).queue
 
@@ -95,6 +112,9 @@ class Admin:
     ) -> admin.QueueInfo:
         """Changes the attributes that `fields` names (names of QueueConfig's fields) to their values in `config`.
 
+        A change of the persistence returns when the messages that are persistent by the new rule are on every disk that
+        must have them; `saving` of get_queue tells that it is under way.
+
         With `expected_version` refuses (VERSION_MISMATCH) when the queue was changed since that version.
         """
         request = admin.UpdateQueueRequest(
@@ -106,15 +126,32 @@ class Admin:
         )
         return (await self._queue_call("UpdateQueue", request, admin.UpdateQueueResponse, name)).queue
 
-    async def delete_queue(self, name: str, *, if_empty: bool = False) -> int:
-        """Deletes a queue; how many messages went with it. With `if_empty` refuses (NOT_EMPTY) when there are any."""
-        request = admin.DeleteQueueRequest(name=name, request_id=new_request_id(), if_empty=if_empty)
+    async def delete_queue(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
+        """Deletes a queue; how many messages went with it. With `if_empty` refuses (NOT_EMPTY) when there are any.
+
+        if_unused: refuse (INVALID_STATE) when clients are attached at either member.
+        """
+        request = admin.DeleteQueueRequest(
+            name=name, request_id=new_request_id(), if_empty=if_empty, if_unused=if_unused
+        )
         return (await self._queue_call("DeleteQueue", request, admin.DeleteQueueResponse, name)).removed
 
     async def purge_queue(self, name: str) -> int:
         """Removes every message that is not leased; how many."""
         request = admin.PurgeQueueRequest(name=name, request_id=new_request_id())
         return (await self._queue_call("PurgeQueue", request, admin.PurgeQueueResponse, name)).removed
+
+    async def restore_queue(
+        self, name: str, source: str = "", *, request_id: bytes = b"", timeout: float = RESTORE_TIMEOUT_S
+    ) -> admin.RestoreQueueResponse:
+        """Puts back what the queue held in `source`, a file in the backup directory of the master's machine.
+
+        Refused (NOT_EMPTY) while the queue is open and holds messages. Without a source the member's own store is
+        checked. A call that broke off is repeated with its request id: what it has put back does not enter again.
+        """
+        request = admin.RestoreQueueRequest(name=name, request_id=request_id or new_request_id(), source=source)
+        path, reply = f"{ADMIN_SERVICE}RestoreQueue", admin.RestoreQueueResponse
+        return await self._caller.call(path, request, reply, queue=name, wait=timedelta(seconds=timeout))
 
     async def manager_info(self) -> manager.GetManagerResponse:
         """Versions, limits and totals of the first member that answers."""
@@ -127,6 +164,7 @@ class Admin:
         Members may disagree: that is what this call is for. Never raises for a member that does not answer.
         """
         members = self._caller.members
+        await members.located()
         endpoints = members.endpoints("main")
         answers = list(await asyncio.gather(*(self._status_of(endpoint, timeout) for endpoint in endpoints)))
         asked = {*endpoints, *(answer.status.member.endpoint for answer in answers if answer.status is not None)}
@@ -137,6 +175,18 @@ class Admin:
         )
         answers += await asyncio.gather(*(self._status_of(endpoint, timeout) for endpoint in others))
         return answers
+
+    async def handoff(self, domain: str = "", *, to: str = "", dry_run: bool = False, reason: str = "") -> Handoff:
+        """Asks the first member of this client to move the mastership of a domain (empty: main), without loss.
+
+        to: the member that is to be master; empty: the one that is not. A refusal is an answer: `done` is false,
+        `reasons` says why, and nothing was changed. Sent once: repeating it could move the mastership back.
+        """
+        members = self._caller.members
+        await members.located()
+        request = pair.HandoffRequest(domain=domain, to=to, dry_run=dry_run, reason=reason)
+        path = PAIR_SERVICE + "Handoff"
+        return await self._caller.once(members.named[0], path, request, pair.HandoffResponse, HANDOFF_TIMEOUT_S)
 
     async def _status_of(self, endpoint: str, timeout: float) -> MemberAnswer:
         request, reply = pair.GetPairStatusRequest(), pair.GetPairStatusResponse

@@ -18,11 +18,15 @@ from typing import Self
 
 from tandemq import retry
 from tandemq.client.admin import Admin, MemberAnswer
-from tandemq.client.calls import QUEUE_SERVICE, Attempts, Caller
+from tandemq.client.calls import QUEUE_SERVICE, Attempts
+from tandemq.client.completion import Completion, Completions, Final, Handle, Reached
 from tandemq.client.consumer import Consumer, Mode, to_mode
 from tandemq.client.delivery import Delivery, DeliveryBatch, MessageBatch, ReceivedMessage
+from tandemq.client.exporting import Export, Exporting
+from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_client_id, new_request_id
-from tandemq.client.members import Members
+from tandemq.client.links import Links
+from tandemq.client.members import OpenChannel
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
 from tandemq.client.parts import RowsPart
 from tandemq.client.producer import Producer
@@ -39,15 +43,21 @@ from tandemq.client.receipts import (
 )
 from tandemq.client.settling import Act, Lost, Range, to_settlement
 from tandemq.client.target import NoTarget, Target, resolve_target
+from tandemq.client.waits import Wait, to_wait
 from tandemq.errors import TandemqError, to_error
+from tandemq.finding.resolver import Resolver
 from tandemq.v1 import queue_service_pb2
 
 __all__ = [
     "Attributes",
     "Client",
+    "Completion",
     "Consumer",
     "Delivery",
     "DeliveryBatch",
+    "Export",
+    "Final",
+    "Handle",
     "Level",
     "Lost",
     "MemberAnswer",
@@ -55,6 +65,7 @@ __all__ = [
     "Outgoing",
     "PartlyRefused",
     "Producer",
+    "Reached",
     "Receipt",
     "Receipts",
     "ReceivedBatch",
@@ -74,8 +85,13 @@ def connect(
     timeout: float = TIMEOUT_S,
     attempt_timeout: float = 5.0,
     follow_master: bool = True,
+    resolvers: Sequence[Resolver] = (),
 ) -> Client:
-    """A client for the members of a pair: "host:port,host:port", else $TANDEMQ_TARGET, else the current context.
+    """A client for a pair: "host:port,host:port", or "//name"; else the default one of this user, host or site.
+
+    "//orders" is looked up by `resolvers`, then by those of this machine's files (docs/CLIENTS.md, Finding a manager);
+    "//orders/cf/hotline" connects to the same and lets `Client.queue` be "cf/hotline"; "///cf/hotline" finds a queue
+    that was exported. Wherever a queue is named, a full name may stand: another manager's opens a connection there.
 
     Connects when something is asked of it. `timeout` (seconds) bounds every call with all its repetitions, and the time
     that producers and consumers go on without any answer; `attempt_timeout` one attempt. With `follow_master` the
@@ -84,7 +100,8 @@ def connect(
     """
     if not isinstance(target, Target):
         target = resolve_target(target if target is None or isinstance(target, str) else ",".join(target))
-    return Client(target, retry.Policy(total_s=timeout, attempt_s=attempt_timeout), follow_master=follow_master)
+    policy = retry.Policy(total_s=timeout, attempt_s=attempt_timeout)
+    return Client(target, policy, follow_master=follow_master, resolvers=resolvers)
 
 
 class ReceivedBatch(MessageBatch):
@@ -100,9 +117,9 @@ class ReceivedBatch(MessageBatch):
         """Done: remove them. Raises LeaseLost when the member refused some."""
         await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_ACK))
 
-    async def release(self) -> None:
-        """Not done: give them to somebody, at their old places."""
-        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE))
+    async def release(self, delay: timedelta | None = None) -> None:
+        """Not done: give them to somebody, at their old places, after `delay`."""
+        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
 
     async def reject(self, reason: str = "") -> None:
         """Never: to the dead-letter queue, or removed if there is none."""
@@ -119,14 +136,23 @@ class ReceivedBatch(MessageBatch):
             raise loss.error
 
 
-class Client(Admin):
+class Client(Admin, Exporting, Completions):
     """Talks to one pair. Belongs to the event loop in which it is first used."""
 
-    def __init__(self, target: Target, policy: retry.Policy, *, follow_master: bool = True) -> None:
+    def __init__(
+        self,
+        target: Target,
+        policy: retry.Policy,
+        *,
+        follow_master: bool = True,
+        open_channel: OpenChannel | None = None,
+        resolvers: Sequence[Resolver] = (),
+    ) -> None:
         self.target = target
         self._policy = policy
-        self._members = Members(target.endpoints, follow_master=follow_master)
-        self._caller = Caller(self._members, policy)
+        self._links = Links(target, policy, follow_master=follow_master, open_channel=open_channel, extra=resolvers)
+        self._members, self._caller = self._links.own
+        self._init_completions()
         self._open: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
 
     async def __aenter__(self) -> Self:
@@ -139,8 +165,19 @@ class Client(Admin):
 
     async def close(self) -> None:
         """Closes its producers (which flush) and consumers (which give back), then the connections."""
+        await self._close_completions()
         await asyncio.gather(*(item.close() for item in list(self._open)))
-        await self._members.close()
+        await self._links.close()
+
+    @property
+    def queue(self) -> str:
+        """The queue that the target named beside the manager, relative to it; empty when it named none."""
+        return self.target.queue
+
+    async def locate(self) -> tuple[str, ...]:
+        """Where its manager serves clients; looks it up when it was given by name. Raises MANAGER_NOT_FOUND,
+        MANAGER_UNREACHABLE."""
+        return await self._members.located()
 
     def epoch(self, domain: str = "main") -> int:
         """Highest epoch that replies have told of; 0 when none has."""
@@ -163,15 +200,20 @@ class Client(Admin):
         max_unanswered_batches: int = 4,
         max_pending_bytes: int = 64 << 20,
         max_pending_messages: int = 1_000_000,
+        full_wait: Wait | None = None,
     ) -> Producer:
         """A producer for one queue; connects when it is first used.
 
-        client_id: names it over restarts of the application (1 to 56 bytes); None: a new one. One producer at a time.
+        client_id: names it over restarts of the application (1 to 56 bytes); None: a new one. One producer at a time:
+            when batches of another one turn up under it, this one goes on as `<client_id>~1`.
         min_copies: refuse (NOT_ENOUGH_COPIES) rather than acknowledge on fewer; 0 means 1.
         max_pending_*: bound of what waits here; beyond it `send` waits and `send_nowait` raises.
+        full_wait: how long a message may wait for room in a full queue, in the order in which it came to the master;
+            seconds, -1 for ever; by default it is refused with QUEUE_FULL at once. `timeout` counts from then on.
         """
+        link, queue = self._links.at(queue)
         producer = Producer(
-            self._members,
+            link.members,
             self._policy,
             queue,
             client_id=client_id,
@@ -181,6 +223,7 @@ class Client(Admin):
             max_unanswered_batches=max_unanswered_batches,
             max_pending_bytes=max_pending_bytes,
             max_pending_messages=max_pending_messages,
+            full_wait=to_wait(full_wait),
         )
         self._open.add(producer)
         return producer
@@ -195,15 +238,18 @@ class Client(Admin):
         lease: timedelta | None = None,
         mode: Mode | None = None,
         on_lost: Callable[[Lost], None] | None = None,
+        where: str | Where | None = None,
     ) -> Consumer:
         """A consumer of one queue; connects when it is first asked for a message.
 
         credit_*: how much may be on its way or buffered here.
         lease, mode: None: the queue's. Mode "immediate" removes at delivery: at most once.
         on_lost: called with settlements that were refused; they are counted in `Consumer.lost` as well.
+        where: only these; a text is a selector.
         """
+        link, queue = self._links.at(queue)
         consumer = Consumer(
-            self._members,
+            link.members,
             self._policy,
             queue,
             client_id=client_id,
@@ -212,6 +258,7 @@ class Client(Admin):
             lease=lease,
             mode=mode,
             on_lost=on_lost,
+            where=where,
         )
         self._open.add(consumer)
         return consumer
@@ -219,10 +266,18 @@ class Client(Admin):
     # -- single calls --------------------------------------------------------------------------------------------
 
     async def enqueue(
-        self, queue: str, messages: Iterable[bytes | Outgoing], *, min_copies: int = 0, request_id: bytes | None = None
+        self,
+        queue: str,
+        messages: Iterable[bytes | Outgoing],
+        *,
+        min_copies: int = 0,
+        wait: Wait | None = None,
+        request_id: bytes | None = None,
     ) -> Receipts:
         """Sends up to 10,000 messages by one call. Raises PartlyRefused with the receipts when some were refused.
 
+        wait: how long for room in a full queue, in the order in which calls came to the master; seconds, -1 for ever;
+            by default not at all. All of them enter together; at the end of the wait, what has room.
         Repeating it with the same `request_id` (16 bytes; None: a new one) has one effect and the same answer.
         """
         request = queue_service_pb2.EnqueueRequest(
@@ -235,8 +290,10 @@ class Client(Admin):
             min_copies=min_copies,
             epoch=self._epoch_of(queue),
         )
+        if room_wait := to_wait(wait):
+            request.wait.FromTimedelta(room_wait)
         reply = await self._caller.call(
-            QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue
+            QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue, wait=room_wait
         )
         runs = [
             ReceiptRun(
@@ -246,9 +303,11 @@ class Client(Admin):
                 epoch=reply.header.epoch,
                 copies=reply.header.copies,
                 level=level_of(reply.header.level),
-                duplicate=reply.duplicate,
+                duplicate=reply.duplicate or result.duplicate,
                 warning=warning_of(result.warning),
                 ids=(result.id,),
+                # What has ended within the wait may have an answer, which its sender asks for by the handle.
+                handles=b"" if result.completed and not result.final_state else result.handle[:8],
             )
             for place, result in enumerate(reply.results)
             if not result.HasField("error")
@@ -269,6 +328,7 @@ class Client(Admin):
         mode: Mode | None = None,
         client_id: bytes | str | None = None,
         request_id: bytes | None = None,
+        where: str | Where | None = None,
     ) -> ReceivedBatch:
         """Receives up to `max_messages`; waits for the first one for `wait`, by default not at all. May be empty."""
         request = queue_service_pb2.DequeueRequest(
@@ -278,6 +338,7 @@ class Client(Admin):
             max_bytes=max_bytes,
             client_id=new_client_id(client_id),
             epoch=self._epoch_of(queue),
+            filter=to_filter(where),
         )
         if wait is not None:
             request.wait.FromTimedelta(wait)
@@ -313,23 +374,29 @@ class Client(Admin):
             if result.HasField("error")
         ]
 
-    async def browse(self, queue: str, *, from_index: int = 0, max_messages: int = 0) -> AsyncIterator[ReceivedMessage]:
+    async def browse(
+        self, queue: str, *, from_index: int = 0, max_messages: int = 0, where: str | Where | None = None
+    ) -> AsyncIterator[ReceivedMessage]:
         """Reads messages without changing anything, lowest index first; 0 means from the first one, and all there are.
 
         A broken stream goes on behind the last message that was read.
         """
-        attempts = Attempts(self._members, self._policy, self._members.masters.domain_of(queue) or "main")
+        (members, caller), queue = self._links.at(queue)
+        attempts = Attempts(members, self._policy, members.masters.domain_of(queue) or "main")
         given = 0
         while True:
             request = queue_service_pb2.BrowseRequest(
-                queue=queue, from_index=from_index, max_messages=max_messages - given if max_messages else 0
+                queue=queue,
+                from_index=from_index,
+                max_messages=max_messages - given if max_messages else 0,
+                filter=to_filter(where),
             )
             try:
-                async for reply in self._caller.stream(
-                    attempts.endpoint, QUEUE_SERVICE + "Browse", request, queue_service_pb2.BrowseResponse, None
+                async for reply in caller.stream(
+                    await attempts.located(), QUEUE_SERVICE + "Browse", request, queue_service_pb2.BrowseResponse, None
                 ):
                     attempts.progress()
-                    self._members.learn(reply.header, queue)
+                    members.learn(reply.header, queue)
                     for message in MessageBatch(queue, 0, [RowsPart(reply.messages)]):
                         given += 1
                         from_index = message.index + 1

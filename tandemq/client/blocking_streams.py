@@ -141,7 +141,7 @@ class Consumer:
         self._lock = threading.Lock()
         self._taking = threading.Lock()  # one thread at a time waits for a batch
         self._current: Iterator[Delivery] = iter(())
-        self._handed: list[tuple[Act, Sequence[Range]]] = []
+        self._handed: list[tuple[Act, Sequence[Range]] | tuple[int, int, bytes, Attributes]] = []
         self._failed: TandemqError | None = None
 
     @property
@@ -212,8 +212,11 @@ class Consumer:
         with self._lock:
             handed, self._handed = self._handed, []
         try:
-            for act, ranges in handed:
-                self._inner.settle_soon(act, ranges)
+            for item in handed:
+                if len(item) == 2:
+                    self._inner.settle_soon(*item)
+                else:
+                    self._inner.reply_soon(*item)
         except TandemqError as error:
             self._failed = error
 
@@ -224,6 +227,20 @@ class Consumer:
     def ack(self, item: Delivery | DeliveryBatch) -> None:
         """Acknowledges and waits for the confirmation; raises LeaseLost when a member refused."""
         self._thread.run(item.ack_async())
+
+    def reply_soon(self, lease_id: int, index: int, payload: bytes, attributes: Attributes) -> None:
+        """Hands an answer over. Raises the consumer's error after it failed."""
+        if self._failed is not None:
+            raise self._failed
+        with self._lock:
+            first = not self._handed
+            self._handed.append((lease_id, index, payload, attributes))
+        if first:
+            self._thread.call_soon(self._take_over)
+
+    def reply(self, delivery: Delivery, payload: bytes, **attributes: Unpack[Attributes]) -> None:
+        """TWO_WAY: answers a request and waits for the confirmation; see aio.Consumer.reply."""
+        self._thread.run(self._inner.reply(delivery, payload, **attributes))
 
     def settled(self) -> None:
         """Waits until everything settled so far is confirmed. Refusals are counted in `lost`, not raised."""

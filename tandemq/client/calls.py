@@ -6,8 +6,7 @@ It never changes a request: the identity inside it is what makes repeating safe.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -19,9 +18,9 @@ from tenacity.asyncio import AsyncRetrying as _AsyncRetrying
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
-from tandemq import retry
+from tandemq import ambient, retry
 from tandemq.client.members import Members
-from tandemq.errors import TandemqError, Unavailable, from_rpc_error
+from tandemq.errors import TandemqError, Unavailable, error_of, from_rpc_error
 
 Reply = TypeVar("Reply", bound=Message)
 QUEUE_SERVICE = "/tandemq.v1.QueueService/"
@@ -52,6 +51,22 @@ class Attempts:
         self._next: retry.Attempt | None = None
         self._redirected = False
         self.endpoint = retry.first_endpoint(members.endpoints(domain), members.master(domain))
+
+    async def located(self) -> str:
+        """Where the attempt goes that begins now; a manager that is known by name only is looked up first."""
+        members = self._members
+        if members.whereabouts is not None:
+            try:
+                async with asyncio.timeout(self.remaining_s):
+                    await members.located()
+            except TimeoutError as error:
+                last = f"; last: {self.last_error.message}" if self.last_error is not None else ""
+                raise error_of(
+                    "MANAGER_UNREACHABLE", f"it was not found out in time where the manager is{last}"
+                ) from error
+            if self.endpoint not in members.endpoints(self.domain):
+                self.endpoint = retry.first_endpoint(members.named, members.master(self.domain))
+        return self.endpoint
 
     @property
     def remaining_s(self) -> float:
@@ -86,6 +101,8 @@ class Attempts:
         self.failures += 1
         self.last_error = error
         self.in_doubt = self.in_doubt or not error.definite
+        if failure.kind is retry.Kind.AWAY and self._members.whereabouts is not None:
+            self._members.whereabouts.doubt()
         self._next = retry.next_attempt(
             self.policy,
             self._members.endpoints(self.domain),
@@ -93,7 +110,7 @@ class Attempts:
             failure,
             failures=self.failures,
             elapsed_s=self._loop.time() - self._started,
-            jitter=random.random(),
+            jitter=ambient.fraction(),
         )
         if self._next is None:
             return 0.0
@@ -132,6 +149,8 @@ class Caller:
     def __init__(self, members: Members, policy: retry.Policy) -> None:
         self.members = members
         self.policy = policy
+        # Set for who may be asked about full names: the caller of the manager, the request it reads, the name there.
+        self.elsewhere: Callable[[Message, str], tuple[Caller, Message, str]] | None = None
 
     async def call(
         self,
@@ -142,7 +161,11 @@ class Caller:
         queue: str = "",
         wait: timedelta | None = None,
     ) -> Reply:
-        """The answer. `queue` says whose master is asked first; `wait` is time that the call itself may take."""
+        """The answer. `queue` says whose master is asked first, and by a full name which manager; `wait` is time that
+        the call itself may take."""
+        if queue.startswith("//") and self.elsewhere is not None:
+            caller, local, relative = self.elsewhere(request, queue)
+            return await caller.call(path, local, reply, queue=relative, wait=wait)
         wait_s = wait.total_seconds() if wait is not None else 0.0
         policy = retry.Policy(
             self.policy.total_s + wait_s,
@@ -151,21 +174,39 @@ class Caller:
             self.policy.delay_max_s,
         )
         attempts = Attempts(self.members, policy, self.members.masters.domain_of(queue) or "main")
+        try:
+            # Most calls are answered at once: only the first failure is tenacity's, which costs as much as the call.
+            answer = await self._attempt(attempts, path, request, reply)
+        except TandemqError as failure:
+            answer = await self._go_on(attempts, failure, path, request, reply)
+        header = getattr(answer, "header", None)
+        if header is not None:
+            self.members.learn(header, queue)
+        return answer
+
+    async def _attempt(self, attempts: Attempts, path: str, request: Message, reply: type[Reply]) -> Reply:
+        endpoint = attempts.endpoint if self.members.whereabouts is None else await attempts.located()
+        timeout_s = min(attempts.policy.attempt_s, attempts.remaining_s)
+        return await self.once(endpoint, path, request, reply, timeout_s)
+
+    async def _go_on(
+        self, attempts: Attempts, failure: TandemqError, path: str, request: Message, reply: type[Reply]
+    ) -> Reply:
+        """After the first attempt, which ended in that failure."""
         answer: Reply | None = None
+        first: TandemqError | None = failure
         try:
             async for attempt in attempts.retrying():
                 with attempt:
-                    answer = await self.once(
-                        attempts.endpoint, path, request, reply, min(policy.attempt_s, attempts.remaining_s)
-                    )
+                    if first is not None:
+                        failed, first = first, None
+                        raise failed
+                    answer = await self._attempt(attempts, path, request, reply)
         except TandemqError as error:
             if attempts.in_doubt and error.definite:
                 raise error.in_doubt() from error
             raise
         assert answer is not None
-        header = getattr(answer, "header", None)
-        if header is not None:
-            self.members.learn(header, queue)
         return answer
 
     async def once(self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float) -> Reply:

@@ -10,17 +10,19 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from tandemq import retry
 from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
 from tandemq.client.delivery import Delivery, DeliveryBatch, delivered
+from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_client_id
 from tandemq.client.members import Members
+from tandemq.client.outgoing import Attributes, to_message
 from tandemq.client.receipts import domain_number
 from tandemq.client.settling import Act, Lost, Range, Settling
-from tandemq.client.streams import Stream, open_stream, run_both
-from tandemq.errors import Closed, InDoubt, TandemqError, TimedOut
+from tandemq.client.streams import Ended, Stream, open_stream, run_both
+from tandemq.errors import Closed, InDoubt, TandemqError, TimedOut, to_error
 from tandemq.v1 import queue_service_pb2
 
 Mode = Literal["lease", "immediate"]
@@ -48,6 +50,7 @@ class Consumer:
         lease: timedelta | None,
         mode: Mode | None,
         on_lost: Callable[[Lost], None] | None,
+        where: str | Where | None = None,
     ) -> None:
         if credit_messages < 1 or credit_bytes < 1:
             raise ValueError("credit is at least 1 message and 1 byte")
@@ -56,6 +59,7 @@ class Consumer:
         self.lost = 0  # messages whose settlement was refused
         self.redelivered = 0  # messages received that were delivered to somebody before
         self._on_lost = on_lost
+        self._filter = to_filter(where)
         self._members, self._policy, self._lease, self._mode = members, policy, lease, mode
         self._credit_messages, self._credit_bytes = credit_messages, credit_bytes
         self._buffer: deque[DeliveryBatch] = deque()  # bounded by the credit
@@ -69,6 +73,8 @@ class Consumer:
         self._failed: TandemqError | None = None
         self._last_lease_id = 0  # highest that was received; lease ids rise with the log
         self._was_open = False
+        self._closing = False
+        self._quiet = asyncio.Event()  # while closing: no stream brings messages any more
         self._domain = members.masters.domain_of(queue) or "main"
         self._domain_number = 0
         self._read_at = self._loop.time()
@@ -139,6 +145,25 @@ class Consumer:
         self._wake.set()
         await future
 
+    def reply_soon(self, lease_id: int, index: int, payload: bytes, attributes: Attributes) -> None:
+        """Gathers an answer for the next frame. Raises the consumer's error after it failed."""
+        if self._failed is not None:
+            raise self._failed
+        self._settling.add_reply(lease_id, index, to_message(payload, attributes))
+        self._wake.set()
+
+    async def reply(self, delivery: Delivery, payload: bytes, **attributes: Unpack[Attributes]) -> None:
+        """TWO_WAY: answers a request and waits for the confirmation. The first answer counts: raises AlreadyExists
+        (ALREADY_REPLIED) for another one, LeaseLost when the request may be with somebody else.
+        """
+        if self._failed is not None:
+            raise self._failed
+        self._start()
+        future: asyncio.Future[None] = self._loop.create_future()
+        self._settling.add_reply(delivery.lease_id, delivery.index, to_message(payload, attributes), future)
+        self._wake.set()
+        await future
+
     async def settled(self) -> None:
         """Waits until everything settled so far is confirmed. Refusals are counted in `lost`, not raised."""
         if self._failed is not None and self._settling.messages:
@@ -158,12 +183,13 @@ class Consumer:
         Never raises for settlements that stay unconfirmed: their leases end by time. May be called twice.
         """
         if self._failed is None:
-            for delivery in self._current:
-                delivery.release()
-            while self._buffer:
-                self._buffer.popleft().release()
+            self._closing = True
+            self._wake.set()
             try:
                 async with asyncio.timeout(self._policy.attempt_s):
+                    if self._task is not None:
+                        await self._quiet.wait()  # what is given back before would come again, over the same stream
+                    self._give_back()
                     await self.settled()
             except (TandemqError, TimeoutError):
                 pass  # said above
@@ -171,6 +197,12 @@ class Consumer:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    def _give_back(self) -> None:
+        for delivery in self._current:
+            delivery.release()
+        while self._buffer:
+            self._buffer.popleft().release()
 
     # -- the stream ----------------------------------------------------------------------------------------------
 
@@ -183,6 +215,13 @@ class Consumer:
     async def _run(self, attempts: Attempts) -> None:
         async for attempt in attempts.retrying():
             with attempt:
+                await self._session(attempts)
+                # It ended in order, because this consumer closes: nothing more comes. What is to be said goes out over
+                # a stream without credit.
+                self._quiet.set()
+                while not self._settling.messages:
+                    self._wake.clear()
+                    await self._wake.wait()
                 await self._session(attempts)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -199,6 +238,7 @@ class Consumer:
             client_id=self.client_id,
             format=queue_service_pb2.DELIVERY_FORMAT_SEGMENTS,
             epoch=self._members.masters.epoch(self._domain),
+            filter=self._filter,
         )
         if self._mode is not None:
             opening.settle_mode = to_mode(self._mode)
@@ -210,7 +250,7 @@ class Consumer:
         return queue_service_pb2.ConsumeRequest(open=opening).SerializeToString()
 
     async def _session(self, attempts: Attempts) -> None:
-        endpoint = attempts.endpoint
+        endpoint = await attempts.located()
         channel = self._members.channel(endpoint)
         async with open_stream(channel, QUEUE_SERVICE + "Consume", endpoint) as stream:
             await stream.write(self._opening())
@@ -233,15 +273,21 @@ class Consumer:
             self._owed_bytes = self._credit_bytes - sum(len(item) for batch in self._buffer for item in batch.payloads)
             self._read_at = self._loop.time()
             self._wake.set()
+            if self._closing:
+                self._quiet.set()  # no credit is given here
             await run_both(lambda: self._read(stream, attempts), lambda: self._write(stream))
 
     def _is_credit_due(self) -> bool:
         """Credit goes out in halves: a frame for each message would cost more than the message."""
-        if self._settling.messages > UNCONFIRMED_MESSAGES_MAX:
+        if self._closing or self._settling.messages > UNCONFIRMED_MESSAGES_MAX:
             return False
         return self._owed_messages * 2 >= self._credit_messages or self._owed_bytes * 2 >= self._credit_bytes
 
     async def _write(self, stream: Stream) -> None:
+        # What an earlier stream was not told of goes before any credit: a new master that does not know those leases
+        # takes an acknowledgement while nobody holds the message, and with credit it would lease it to us again first.
+        while (frame := self._settling.next_frame()) is not None:
+            await stream.write(frame)
         while True:
             if self._is_credit_due():
                 credit = queue_service_pb2.ConsumeCredit(
@@ -253,6 +299,9 @@ class Consumer:
             frame = self._settling.next_frame()
             if frame is not None:
                 await stream.write(frame)
+            elif self._closing and not self._quiet.is_set():
+                await stream.half_close()
+                await self._quiet.wait()  # the reader goes on to the end of the stream
             elif not self._is_credit_due():
                 self._wake.clear()
                 await self._woken(stream)
@@ -277,7 +326,12 @@ class Consumer:
 
     async def _read(self, stream: Stream, attempts: Attempts) -> None:
         while True:
-            frame = await stream.read()
+            try:
+                frame = await stream.read()
+            except Ended:
+                if self._closing and not self._quiet.is_set():
+                    return  # as it was asked to
+                raise
             self._read_at = self._loop.time()
             attempts.progress()
             self._on_frame(queue_service_pb2.ConsumeResponse.FromString(frame))
@@ -293,6 +347,8 @@ class Consumer:
             case "goaway":
                 goaway = response.goaway
                 self._members.masters.learn(self._domain, goaway.epoch, goaway.master_endpoint)
+                if (refused := to_error(goaway.error)).reason != "NOT_MASTER":
+                    raise refused  # the queue was closed, disabled or deleted: no other member would serve it
                 raise Moved(self._members.master(self._domain), goaway.error.message)
             case _:
                 return  # a newer member's word

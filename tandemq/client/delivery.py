@@ -8,12 +8,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, overload
+from typing import Protocol, Unpack, overload
 
 from tandemq.client.outgoing import Attributes, Value
 from tandemq.client.parts import Part, RowsPart, SegmentPart
 from tandemq.client.settling import Act, Range, merge
 from tandemq.v1 import queue_service_pb2
+
+RESERVED = "tq_"
+"""Begins the names of properties that the manager sets, and that no client may."""
 
 
 class Settler(Protocol):
@@ -24,6 +27,9 @@ class Settler(Protocol):
 
     async def settle_now(self, act: Act, ranges: Sequence[Range]) -> None:
         """Returns when a member confirmed; raises LeaseLost when it refused."""
+
+    def reply_soon(self, lease_id: int, index: int, payload: bytes, attributes: Attributes) -> None:
+        """Returns at once; sends with the next frame."""
 
 
 class ReceivedMessage:
@@ -64,13 +70,19 @@ class ReceivedMessage:
 
     @property
     def attributes(self) -> Attributes:
-        """What the producer gave besides the payload; what it left to the queue is missing."""
-        return self._part.attributes(self._place)
+        """What the producer gave besides the payload; what it left to the queue is missing, and so is what the manager
+        added to its properties: fit to send the message on.
+        """
+        found = self._part.attributes(self._place)
+        if "properties" in found:
+            given = {name: value for name, value in found["properties"].items() if not name.startswith(RESERVED)}
+            found["properties"] = given
+        return found
 
     @property
     def properties(self) -> dict[str, Value]:
-        """Typed properties by name."""
-        return dict(self.attributes.get("properties", {}))
+        """Typed properties by name, those of the manager (`tq_...`) too."""
+        return dict(self._part.attributes(self._place).get("properties", {}))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(queue={self.queue!r}, index={self.index}, {len(self.payload)} bytes)"
@@ -94,9 +106,9 @@ class Delivery(ReceivedMessage):
         """Done: remove it."""
         self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_ACK))
 
-    def release(self) -> None:
-        """Not done: give it to somebody, at its old place. Takes back the delivery count."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE))
+    def release(self, delay: timedelta | None = None) -> None:
+        """Not done: give it to somebody, at its old place, after `delay`. Takes back the delivery count."""
+        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
 
     def reject(self, reason: str = "") -> None:
         """Never: to the dead-letter queue, or removed if there is none."""
@@ -110,6 +122,10 @@ class Delivery(ReceivedMessage):
         """As ack; returns when a member confirmed. Raises LeaseLost when the message may be with somebody else."""
         if self.lease_id:
             await self._settler.settle_now(Act(self.lease_id, queue_service_pb2.OUTCOME_ACK), [(self.index, 1)])
+
+    def reply(self, payload: bytes, **attributes: Unpack[Attributes]) -> None:
+        """TWO_WAY: done, and this is the answer. Returns at once; `Consumer.reply` waits for the confirmation."""
+        self._settler.reply_soon(self.lease_id, self.index, payload, attributes)
 
     def _soon(self, act: Act) -> None:
         if self.lease_id:
@@ -193,9 +209,9 @@ class DeliveryBatch(MessageBatch):
         """Done: remove them."""
         self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_ACK))
 
-    def release(self) -> None:
-        """Not done: give them to somebody, at their old places. Takes back the delivery counts."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE))
+    def release(self, delay: timedelta | None = None) -> None:
+        """Not done: give them to somebody, at their old places, after `delay`. Takes back the delivery counts."""
+        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
 
     def reject(self, reason: str = "") -> None:
         """Never: to the dead-letter queue, or removed if there is none."""

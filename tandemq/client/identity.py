@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import uuid
-
+from tandemq import ambient
 from tandemq.errors import InvalidRequest
 
 CLIENT_ID_BYTES_MAX = 64
-SUFFIX_BYTES_MAX = 8  # room that is kept for the suffix of a producer whose sequences are spent (Outbox.spent)
+SUFFIX_BYTES_MAX = 8  # room that is kept for the suffix of a producer whose sequences are spent (Outbox.switching)
 
 
 def new_client_id(given: bytes | str | None) -> bytes:
     """The bytes that name a producer or consumer: what was given (1 to 56 bytes), or 16 random ones."""
     if given is None:
-        return uuid.uuid4().bytes
+        return ambient.random_bytes(16)
     name = given.encode() if isinstance(given, str) else given
     if not 1 <= len(name) <= CLIENT_ID_BYTES_MAX - SUFFIX_BYTES_MAX:
         raise InvalidRequest(
@@ -24,4 +23,4 @@ def new_client_id(given: bytes | str | None) -> bytes:
 
 def new_request_id() -> bytes:
     """16 random bytes."""
-    return uuid.uuid4().bytes
+    return ambient.random_bytes(16)

@@ -6,11 +6,16 @@ Hints of older epochs are ignored. It opens channels when they are asked for and
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 
+from tandemq.client.target import is_local
 from tandemq.v1 import common_pb2
+
+if TYPE_CHECKING:
+    from tandemq.client.whereabouts import Whereabouts
 
 MESSAGE_BYTES_MAX = 16 << 20
 DOMAINS_MAX = 1024  # remembered; the one that was learned of first is forgotten
@@ -32,6 +37,10 @@ CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.use_local_subchannel_pool", 1),  # clients in one process share no connection, so no flow-control window
 )
+
+
+OpenChannel = Callable[[str, tuple[tuple[str, Any], ...]], grpc.aio.Channel]
+"""A connection to an endpoint, with these options; made when it is first used."""
 
 
 class Masters:
@@ -64,6 +73,11 @@ class Masters:
         """Empty when no reply has told yet."""
         return self._domains.get(queue, "")
 
+    def forget_endpoints(self) -> None:
+        """The manager has moved: whoever is master now is somewhere else. Epochs stay."""
+        for domain, (epoch, _) in self._known.items():
+            self._known[domain] = (epoch, "")
+
     def epoch(self, domain: str) -> int:
         """Highest seen; 0 when none."""
         return self._known.get(domain, (0, ""))[0]
@@ -76,11 +90,29 @@ class Masters:
 class Members:
     """The channels of one client. Belongs to one event loop."""
 
-    def __init__(self, endpoints: tuple[str, ...], *, follow_master: bool = True) -> None:
-        self.named = endpoints
+    def __init__(
+        self, endpoints: tuple[str, ...], *, follow_master: bool = True, open_channel: OpenChannel | None = None
+    ) -> None:
+        self.named = endpoints  # empty until `located` has been called, when only a name is known
+        self.whereabouts: Whereabouts | None = None  # set when only a name is known
+        self._open_channel = open_channel if open_channel is not None else grpc.aio.insecure_channel
         self.masters = Masters()
         self._follow_master = follow_master
         self._channels: dict[str, grpc.aio.Channel] = {}
+
+    @property
+    def _local(self) -> bool:
+        """Who names a way without a network first wants to go there; the master's address is then for when it fails."""
+        return bool(self.named) and is_local(self.named[0])
+
+    async def located(self) -> tuple[str, ...]:
+        """The named endpoints; looks them up first when only a name is known. Raises TandemqError."""
+        if self.whereabouts is not None:
+            found = await self.whereabouts.endpoints()
+            if found != self.named:
+                self.named = found
+                self.masters.forget_endpoints()
+        return self.named
 
     def learn(self, header: common_pb2.ResponseHeader, queue: str = "") -> None:
         """Takes what a reply's header says about its domain."""
@@ -90,11 +122,11 @@ class Members:
 
     def master(self, domain: str) -> str:
         """Where to go first for a domain; empty when unknown or when this client keeps to the named endpoints."""
-        return self.masters.endpoint(domain) if self._follow_master else ""
+        return self.masters.endpoint(domain) if self._follow_master and not self._local else ""
 
     def endpoints(self, domain: str) -> tuple[str, ...]:
         """Where to go in turn for a domain: the named ones, and its master if that is another."""
-        master = self.master(domain)
+        master = self.masters.endpoint(domain) if self._local else self.master(domain)
         return self.named if not master or master in self.named else (*self.named, master)
 
     def channel(self, endpoint: str) -> grpc.aio.Channel:
@@ -104,7 +136,7 @@ class Members:
             if len(self._channels) >= len(self.named) + CHANNELS_LEARNED_MAX:
                 # Dropped, not closed: calls on it go on, and grpc closes it when the last one is done.
                 self._channels.pop(next(name for name in self._channels if name not in self.named))
-            channel = grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
+            channel = self._open_channel(endpoint, CHANNEL_OPTIONS)
             self._channels[endpoint] = channel
         return channel
 

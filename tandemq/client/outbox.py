@@ -1,8 +1,9 @@
 """Decides which messages travel together, under which sequences, and what each answer means for those that wait.
 
 It never writes to a stream, waits, or resolves a future: whoever owns the stream asks for the next frame and hands the
-answers in. A batch is serialised once; a resend is the same bytes under the same sequences. Sequences change in one
-case: a batch before them was refused, which consumed none of its own (`_rewind`).
+answers in. A batch is serialised once; a resend is the same bytes under the same sequences, never cut otherwise.
+Sequences change in two cases: a batch before them was refused, which consumed none of its own (`_rewind`), or another
+producer used the same client id (`_oust`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Batch:
     answered: int = 0  # messages that `acks` cover
     streams: int = 0  # streams on which it was written; above 1 an earlier copy may still be under way
     stream: int = 0  # the last of them
+    orphaned: bool = False  # written under numbers that follow those of a refused batch
 
     @property
     def end(self) -> int:
@@ -52,16 +54,17 @@ class Batch:
             request = queue_service_pb2.ProduceRequest.FromString(self.data)
             request.batch.first_sequence = first
             self.first, self.data = first, request.SerializeToString()
+        self.orphaned = False
 
 
 class Answer(NamedTuple):
     """What a frame from the member settled."""
 
     done: Sequence[Batch] = ()  # their acks are complete
-    refused: Batch | None = None  # as a whole, with `error`
+    refused: Sequence[tuple[Batch, TandemqError]] = ()  # as a whole
     error: TandemqError | None = None
     # The stream is of no more use: `error` says why when a member asked for it; without an error a new identity is
-    # needed (`spent`).
+    # needed (`switching`).
     reopen: bool = False
 
 
@@ -72,6 +75,7 @@ class Outbox:
         self.queue = queue
         self._messages_max, self._bytes_max, self._batches_max = messages_max, bytes_max, batches_max
         self._server_batches_max = batches_max
+        self._server_messages_max = 0
         self._server_bytes_max = 0  # 0 until a member has told
         self._waiting: deque[Entry] = deque()
         self._unanswered: deque[Batch] = deque()  # by sequence
@@ -82,6 +86,8 @@ class Outbox:
         self._stale: list[Batch] = []  # written behind a refused batch; their answers come before anything is rewritten
         self._rewinding = False
         self.spent = False  # the identity may not be used for renumbered batches; see _rewind
+        self._shared: TandemqError | None = None  # another producer uses the identity: how that was told
+        self._ousted: list[Batch] = []  # their sequences went to that one; they wait for a new identity
         self.messages = 0  # waiting and unanswered
         self.bytes = 0
 
@@ -94,6 +100,11 @@ class Outbox:
 
     # -- the stream ----------------------------------------------------------------------------------------------
 
+    @property
+    def switching(self) -> bool:
+        """Whether the next stream needs a new identity: what was executed under the old one has its answers."""
+        return self.spent and not any(batch.first <= self._last for batch in self._unanswered)
+
     def opened(self, last_sequence: int, batches_max: int, batch_bytes_max: int) -> None:
         """A stream is open; everything unanswered is to be written on it again."""
         self._server_batches_max = batches_max or self._batches_max
@@ -101,14 +112,23 @@ class Outbox:
         self._stream += 1
         self._written = 0
         self._stale, self._rewinding = [], False
-        if self.spent or not self._next:
-            self.spent = False
+        if self.switching or not self._next:
+            self.spent, self._shared = False, None
+            self._last = last_sequence
             self._next = last_sequence + 1
+            self._unanswered = deque(sorted((*self._ousted, *self._unanswered), key=lambda batch: batch.first))
+            self._ousted = []
             for batch in self._unanswered:
+                if batch.streams == 1:
+                    batch.streams = 0  # its one copy was refused
                 batch.renumber(self._next)
                 self._next += batch.count
         for batch in self._unanswered:
             batch.acks, batch.answered = [], 0
+
+    def limit(self, messages_max: int) -> None:
+        """A queue that holds fewer messages than a batch may have: a larger batch would wait for room in vain."""
+        self._server_messages_max = messages_max
 
     def next_frame(self) -> tuple[bytes | None, Entry | None]:
         """The next bytes to write, or an entry that no member would take and that has just been dropped, or neither."""
@@ -118,7 +138,8 @@ class Outbox:
                 return None, None
             return self._write(batch), None
         limit = min(self._batches_max, self._server_batches_max)
-        if not self._waiting or not self._next or self._rewinding or self.spent or len(self._unanswered) >= limit:
+        blocked = self._rewinding or self.spent or self._shared is not None
+        if not self._waiting or not self._next or blocked or len(self._unanswered) >= limit:
             return None, None
         entry = self._waiting[0]
         if self._server_bytes_max and entry.size + FRAME_OVERHEAD_BYTES > self._server_bytes_max:
@@ -147,6 +168,7 @@ class Outbox:
     def _take(self) -> Batch:
         waiting = self._waiting
         bytes_max = self._bytes_max
+        messages_max = min(self._messages_max, self._server_messages_max or self._messages_max)
         if self._server_bytes_max:
             bytes_max = min(bytes_max, self._server_bytes_max - FRAME_OVERHEAD_BYTES)
         entries: list[Entry] = []
@@ -157,7 +179,7 @@ class Outbox:
             entry = waiting[0]
             given = entry.payloads
             more = len(given) if type(given) is list else 1
-            if entries and (len(payloads) + more > self._messages_max or size + entry.size > bytes_max):
+            if entries and (len(payloads) + more > messages_max or size + entry.size > bytes_max):
                 break
             waiting.popleft()
             entries.append(entry)
@@ -193,7 +215,13 @@ class Outbox:
             return Answer()
         self._last = max(self._last, batch.end - 1)
         self._remove(batch)
-        return Answer(done=(batch,), reopen=self._advance(batch))
+        refused: list[tuple[Batch, TandemqError]] = []
+        while self._shared is not None and self._ousted and self._ousted[0].first < batch.first:
+            ousted = self._ousted.pop(0)  # under a new identity it would come behind what was sent after it
+            self._forget(ousted.size, ousted.count)
+            refused.append((ousted, self._shared))
+        reopen = self._advance(batch, refused)
+        return Answer(done=(batch,), refused=refused, reopen=reopen)
 
     def on_reject(self, reject: queue_service_pb2.EnqueueReject) -> Answer:
         """A batch was refused as a whole: what was written behind it has a gap before it now."""
@@ -201,33 +229,69 @@ class Outbox:
         if batch is None:
             return Answer()
         error = to_error(reject.error)
+        refused: list[tuple[Batch, TandemqError]] = []
+        if error.metadata.get("outcome") == "stored":
+            # On fewer copies than asked for, but executed: as with an acknowledgement nothing behind it has a gap, and
+            # refusals that tell of more may have overtaken it.
+            self._last = max(self._last, reject.last_sequence)
+            self._refuse(batch, error, refused)
+            return Answer(refused=refused, reopen=self._advance(batch, refused))
         if error.retryable:
             return Answer(error=error, reopen=True)
-        self._last = reject.last_sequence
+        # A refusal that does not say how far the producer got must not take it back: what follows would get the
+        # numbers, and the answers, of what was executed before.
+        reason = reject.error.reason
+        gap = reason == common_pb2.REASON_SEQUENCE_GAP
+        if reason == common_pb2.REASON_DEDUP_EXPIRED and not self._last and batch.orphaned:
+            gap = True  # the one before it was refused, perhaps on an earlier stream, so nobody knows this identity yet
+        known = gap or "last_sequence" in reject.error.metadata
+        self._last = reject.last_sequence if known else max(self._last, reject.last_sequence)
         if not self._rewinding:
             self._rewinding = True
             self._stale = list(self._unanswered)[: self._written]
-        if reject.error.reason == common_pb2.REASON_SEQUENCE_GAP:
-            return Answer(reopen=self._advance(batch))
-        reopen = self._advance(batch, removing=True)
-        return Answer(refused=batch, error=error if batch.streams <= 1 else error.in_doubt(), reopen=reopen)
+            for each in self._stale:
+                each.orphaned = each is not batch or each.orphaned
+        # A member of an older version calls it a gap when a batch begins within what was executed.
+        if reason == common_pb2.REASON_REQUEST_MISMATCH or (gap and batch.first <= reject.last_sequence):
+            self._oust(batch, error, refused)
+        elif not gap:
+            self._refuse(batch, error, refused)
+        return Answer(refused=refused, reopen=self._advance(batch, refused))
 
-    def _advance(self, batch: Batch, *, removing: bool = False) -> bool:
+    def _oust(self, batch: Batch, error: TandemqError, refused: list[tuple[Batch, TandemqError]]) -> None:
+        """Another producer's messages were executed under its sequences: one that used the client id before and died
+        while its last batches were under way, or one that uses it now. This identity is given up.
+        """
+        self._shared = error
+        if batch.streams > 1:
+            self._refuse(batch, error, refused)
+        else:
+            self._take_out(batch)
+            self._ousted.append(batch)
+            self._ousted.sort(key=lambda ousted: ousted.first)
+
+    def _refuse(self, batch: Batch, error: TandemqError, refused: list[tuple[Batch, TandemqError]]) -> None:
+        """In doubt when an earlier copy may still be under way."""
+        self._remove(batch)
+        refused.append((batch, error if batch.streams <= 1 else error.in_doubt()))
+
+    def _advance(self, batch: Batch, refused: list[tuple[Batch, TandemqError]]) -> bool:
         """Answers come in order: whatever was written before this batch gets none any more. True: reopen."""
         if batch in self._stale:
             del self._stale[: self._stale.index(batch) + 1]
-        if removing:
-            self._remove(batch)
         if self._rewinding and not self._stale:
-            self._rewind()
-        return self.spent and not any(other.first <= self._last for other in self._unanswered)
+            self._rewind(refused)
+        if self._shared is not None and not self._unanswered:
+            self.spent = True
+        return self.switching
 
-    def _rewind(self) -> None:
+    def _rewind(self, refused: list[tuple[Batch, TandemqError]]) -> None:
         """Numbers what was certainly not executed from the last executed sequence on, and writes everything again.
 
         A batch that was also written on an earlier stream may have a copy under way; under a number that we give to
         other messages, that copy could be taken for them. Such batches go on under a new identity (`spent`), after
-        those that were executed have got their answers under this one.
+        those that were executed have got their answers under this one. Where another producer uses the identity, it may
+        fill the gap before such a copy, and nobody can tell whether that is then executed: it is given up, in doubt.
         """
         self._rewinding = False
         self._written = 0
@@ -240,6 +304,12 @@ class Outbox:
                 following = max(following, batch.end)
             else:
                 loose.append(batch)
+        if self._shared is not None:
+            self.spent = True
+            for batch in loose:
+                if batch.streams > 1:
+                    self._refuse(batch, self._shared, refused)
+            return
         first = following
         for batch in loose:
             if batch.first != first and batch.streams > 1:
@@ -260,11 +330,14 @@ class Outbox:
         return None
 
     def _remove(self, batch: Batch) -> None:
+        self._take_out(batch)
+        self._forget(batch.size, batch.count)
+
+    def _take_out(self, batch: Batch) -> None:
         place = self._unanswered.index(batch)
         del self._unanswered[place]
         if place < self._written:
             self._written -= 1
-        self._forget(batch.size, batch.count)
 
     def _forget(self, size: int, count: int) -> None:
         self.messages -= count
@@ -274,11 +347,13 @@ class Outbox:
 
     def give_up(self) -> tuple[list[Entry], list[Entry]]:
         """Empties the box: the entries that never left it, and those whose outcome is unknown."""
-        unsent = [entry for batch in self._unanswered if not batch.streams for entry in batch.entries]
+        clean = [*self._ousted, *(batch for batch in self._unanswered if not batch.streams)]
+        unsent = [entry for batch in clean for entry in batch.entries]
         unsent.extend(self._waiting)
         doubtful = [entry for batch in self._unanswered if batch.streams for entry in batch.entries]
         self._waiting.clear()
         self._unanswered.clear()
+        self._ousted.clear()
         self._written = self.messages = self.bytes = 0
         return unsent, doubtful
 

@@ -5,8 +5,9 @@ It never sends anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 
 from tandemq.v1 import message_pb2
@@ -21,10 +22,13 @@ class Attributes(TypedDict, total=False):
     priority: int  # 0 to 9, 9 first
     persistent: bool
     ttl: timedelta  # unsettled messages older than this are removed
+    delay: timedelta  # not delivered before so much time has passed since ordering
+    deliver_at: datetime  # not delivered before; with a time zone, or local time
     content_type: str
     correlation_id: str
     reply_to: str
     group_id: str
+    dedup_id: str  # a second message with the same one, within the queue's window, is not stored
     properties: Mapping[str, Value]
 
 
@@ -59,11 +63,16 @@ def to_message(payload: bytes, attributes: Attributes) -> message_pb2.Message:
         correlation_id=attributes.get("correlation_id", ""),
         reply_to=attributes.get("reply_to", ""),
         group_id=attributes.get("group_id", ""),
+        dedup_id=attributes.get("dedup_id", ""),
     )
     if "persistent" in attributes:
         message.persistent = attributes["persistent"]
     if "ttl" in attributes:
         message.ttl.FromTimedelta(attributes["ttl"])
+    if "delay" in attributes:
+        message.delay.FromTimedelta(attributes["delay"])
+    if "deliver_at" in attributes:
+        message.deliver_at.FromMilliseconds(_moment(attributes["deliver_at"]))
     for name, value in attributes.get("properties", {}).items():
         message.properties[name].CopyFrom(to_property(value))
     return message
@@ -85,6 +94,10 @@ def write_columns(batch: message_pb2.MessageBatch, rows: Sequence[Attributes | N
             batch.persistence.extend([1 + given["persistent"] if "persistent" in given else 0] * count)
         if "ttl" in used:
             batch.ttls_ms.extend([_milliseconds(given["ttl"]) if "ttl" in given else 0] * count)
+        if "delay" in used:
+            batch.delays_ms.extend([_milliseconds(given["delay"]) if given.get("delay") else 0] * count)
+        if "deliver_at" in used:
+            batch.deliver_at_ms.extend([_moment(given["deliver_at"]) if "deliver_at" in given else 0] * count)
         if "content_type" in used:
             batch.content_types.extend([given.get("content_type", "")] * count)
         if "correlation_id" in used:
@@ -93,11 +106,18 @@ def write_columns(batch: message_pb2.MessageBatch, rows: Sequence[Attributes | N
             batch.reply_tos.extend([given.get("reply_to", "")] * count)
         if "group_id" in used:
             batch.group_ids.extend([given.get("group_id", "")] * count)
+        if "dedup_id" in used:
+            batch.dedup_ids.extend([given.get("dedup_id", "")] * count)
         if "properties" in used:
             entries = {name: to_property(value) for name, value in given.get("properties", {}).items()}
             batch.properties.extend([message_pb2.Properties(entries=entries)] * count)
 
 
-def _milliseconds(ttl: timedelta) -> int:
-    """At least 1: on the wire 0 means forever."""
-    return max(1, round(ttl / timedelta(milliseconds=1)))
+def _milliseconds(duration: timedelta) -> int:
+    """At least 1: on the wire 0 means that none was given."""
+    return max(1, round(duration / timedelta(milliseconds=1)))
+
+
+def _moment(at: datetime) -> int:
+    """Milliseconds since 1970, rounded up: never before the moment that was named."""
+    return max(0, math.ceil(at.timestamp() * 1_000))

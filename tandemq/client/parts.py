@@ -6,7 +6,7 @@ It never settles anything. Columns are read when they are asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
 from tandemq.client.outgoing import PRIORITY_DEFAULT, Attributes, Value
@@ -75,6 +75,10 @@ class SegmentPart:
             found["persistent"] = kept == 2  # see MessageBatch.persistence
         if ttl_ms := _at(batch.ttls_ms, place, 0):
             found["ttl"] = timedelta(milliseconds=ttl_ms)
+        if delay_ms := _at(batch.delays_ms, place, 0):
+            found["delay"] = timedelta(milliseconds=delay_ms)
+        if moment_ms := _at(batch.deliver_at_ms, place, 0):
+            found["deliver_at"] = datetime.fromtimestamp(moment_ms / 1000, UTC)
         if text := _at(batch.content_types, place, ""):
             found["content_type"] = text
         if text := _at(batch.correlation_ids, place, ""):
@@ -125,6 +129,10 @@ class RowsPart:
             found["persistent"] = message.persistent
         if message.HasField("ttl"):
             found["ttl"] = message.ttl.ToTimedelta()
+        if message.HasField("delay"):
+            found["delay"] = message.delay.ToTimedelta()
+        if message.HasField("deliver_at"):
+            found["deliver_at"] = datetime.fromtimestamp(message.deliver_at.ToMilliseconds() / 1000, UTC)
         if message.content_type:
             found["content_type"] = message.content_type
         if message.correlation_id:

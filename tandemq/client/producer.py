@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -51,6 +52,7 @@ class Producer:
         max_unanswered_batches: int,
         max_pending_bytes: int = PENDING_BYTES_MAX,
         max_pending_messages: int = PENDING_MESSAGES_MAX,
+        full_wait: timedelta = timedelta(0),
     ) -> None:
         if (
             min(max_batch_messages, max_batch_bytes, max_unanswered_batches, max_pending_bytes, max_pending_messages)
@@ -61,7 +63,10 @@ class Producer:
         self.client_id = new_client_id(client_id)
         self._generation = 0
         self._members, self._policy, self._min_copies = members, policy, min_copies
-        self._batch_messages_max, self._batch_bytes_max = max_batch_messages, max_batch_bytes
+        # What waits for room together enters together, and how much the queue can hold is not known here yet.
+        self._batch_messages_max = max_batch_messages if not full_wait else 1
+        self._batch_bytes_max = max_batch_bytes
+        self._full_wait = full_wait
         self._outbox = Outbox(
             queue, messages_max=max_batch_messages, bytes_max=max_batch_bytes, batches_max=max_unanswered_batches
         )
@@ -190,7 +195,7 @@ class Producer:
 
     @property
     def _identity(self) -> bytes:
-        """The client id on the wire: grows a suffix when its sequences cannot be used any more (Outbox.spent)."""
+        """The client id on the wire: grows a suffix when its sequences cannot be used any more (Outbox.switching)."""
         return self.client_id + (b"~%d" % self._generation if self._generation else b"")
 
     async def _run(self) -> None:
@@ -198,7 +203,7 @@ class Producer:
             with attempt:
                 await self._wanted()
                 try:
-                    await self._session(self._attempts.endpoint)
+                    await self._session(await self._attempts.located())
                 finally:
                     if self._idle.is_set():
                         self._attempts.progress()  # a stream that nobody needed is no failure
@@ -230,7 +235,9 @@ class Producer:
                     epoch=self._members.masters.epoch(self._domain),
                 )
             )
-            if self._outbox.spent:
+            if self._full_wait:
+                opening.open.full_wait.FromTimedelta(self._full_wait)
+            if self._outbox.switching:
                 self._generation += 1
                 opening.open.client_id = self._identity
             await stream.write(opening.SerializeToString())
@@ -246,6 +253,9 @@ class Producer:
             self._domain_number = domain_number(self._domain)
             self._attempts.prefer_master(header.master_endpoint)
             self._outbox.opened(first.opened.last_sequence, first.opened.max_batches, first.opened.max_batch_bytes)
+            if self._full_wait:
+                self._outbox.limit(first.opened.max_batch_messages)
+                self._attempts.progress()  # what waits for room is silent; `_watch_progress` knows for how long it may
             self._opened_at = self._loop.time()
             self._wake.set()
             await run_both(lambda: self._read(stream), lambda: self._write(stream))
@@ -264,7 +274,7 @@ class Producer:
 
     async def _woken(self, stream: Stream) -> None:
         """Waits for work; leaves a member that takes batches and answers none, for it may hang where others do not."""
-        patience_s = 2 * self._policy.attempt_s
+        patience_s = 2 * self._policy.attempt_s + self._full_wait.total_seconds()
         # New messages wake it too: whoever goes on sending must not wait for ever.
         silent_s = self._loop.time() - max(self._progress_at, self._opened_at)
         if not self._outbox.messages or silent_s < patience_s:
@@ -298,11 +308,10 @@ class Producer:
     def _on_answer(self, answer: Answer) -> None:
         for batch in answer.done:
             resolve(batch, self._domain_number)
-        if answer.refused is not None:
-            assert answer.error is not None
-            for entry in answer.refused.entries:
-                fail_entry(entry, answer.error)
-        if answer.done or answer.refused is not None:
+        for batch, error in answer.refused:
+            for entry in batch.entries:
+                fail_entry(entry, error)
+        if answer.done or answer.refused:
             self._attempts.progress()
             self._after_answer()
         self._wake.set()
@@ -321,7 +330,7 @@ class Producer:
         self._watch = None
         if self._failed is not None or not self._outbox.messages:
             return
-        left_s = self._progress_at + self._policy.total_s - self._loop.time()
+        left_s = self._progress_at + self._policy.total_s + self._full_wait.total_seconds() - self._loop.time()
         if left_s > 0:
             self._watch = self._loop.call_later(left_s, self._watch_progress)
             return
@@ -336,7 +345,8 @@ class Producer:
             self._failed, unsent_error, sent_error = cause, cause, cause.in_doubt()
         else:
             last = cause or self._attempts.last_error
-            told = f"no answer for {self._policy.total_s:g} s" + (f"; last: {last}" if last is not None else "")
+            patience_s = self._policy.total_s + self._full_wait.total_seconds()
+            told = f"no answer for {patience_s:g} s" + (f"; last: {last}" if last is not None else "")
             unsent_error, sent_error = Unavailable("NO_PROGRESS", told, definite=True), InDoubt("NO_PROGRESS", told)
             self._failed = sent_error
         unsent, doubtful = self._outbox.give_up()

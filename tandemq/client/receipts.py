@@ -71,6 +71,7 @@ class Receipt:
     level: Level
     duplicate: bool  # it was accepted earlier; this repeats the first answer
     warning: Warned
+    handle: bytes = b""  # to ask what becomes of it; empty when the queue's type completes with this receipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,16 @@ class ReceiptRun:
     log_index: int = 0
     ordinal: int = 0  # of the first one in its record
     ids: tuple[bytes, ...] = ()  # when they were given one by one
+    handles: bytes = b""  # first half of their handles
 
     def receipt(self, offset: int) -> Receipt:
         """Of the message at `position + offset`."""
         named = (
             self.ids[offset] if self.ids else message_id(self.domain, self.epoch, self.log_index, self.ordinal + offset)
         )
-        return Receipt(
-            self.first_index + offset, named, self.epoch, self.copies, self.level, self.duplicate, self.warning
-        )
+        index = self.first_index + offset
+        handle = self.handles + index.to_bytes(8, "big") if self.handles else b""
+        return Receipt(index, named, self.epoch, self.copies, self.level, self.duplicate, self.warning, handle)
 
     def moved(self, by: int) -> ReceiptRun:
         """The same run at another position."""

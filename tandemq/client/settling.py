@@ -13,8 +13,9 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from tandemq.errors import TandemqError, to_error
-from tandemq.v1 import common_pb2, queue_service_pb2
+from tandemq.v1 import common_pb2, message_pb2, queue_service_pb2
 
+REPLIES_UNCONFIRMED_MAX = 1_000  # each is a frame
 FRAMES_UNCONFIRMED_MAX = 4  # written and not confirmed; what is settled meanwhile gathers for the next frame
 RANGES_PER_FRAME_MAX = 10_000
 
@@ -28,6 +29,7 @@ class Act(NamedTuple):
     outcome: queue_service_pb2.Outcome
     extension: timedelta | None = None  # EXTEND: from now; None: the queue's
     reason: str = ""  # REJECT
+    delay: timedelta | None = None  # RELEASE: before the next delivery; None: none
 
 
 class Lost(NamedTuple):
@@ -60,6 +62,7 @@ class _Frame:
     acts: list[tuple[Act, tuple[Range, ...]]]
     data: bytes
     watchers: list[Watcher] = field(default_factory=list)
+    is_reply: bool = False
 
 
 class Settling:
@@ -87,6 +90,18 @@ class Settling:
             self.messages += count
         if watcher is not None:
             self._watchers.append(Watcher(act, tuple(given), watcher))
+
+    def add_reply(self, lease_id: int, index: int, message: message_pb2.Message, watcher: Any = None) -> None:
+        """An answer: a frame of its own, after what was settled before it."""
+        self.seal()
+        self._last_id += 1
+        reply = queue_service_pb2.ConsumeReply(settle_id=self._last_id, lease_id=lease_id, index=index, message=message)
+        data = queue_service_pb2.ConsumeRequest(reply=reply).SerializeToString()
+        act, ranges = Act(lease_id, queue_service_pb2.OUTCOME_ACK), ((index, 1),)
+        watchers = [] if watcher is None else [Watcher(act, ranges, watcher)]
+        self._frames[self._last_id] = _Frame(self._last_id, [(act, ranges)], data, watchers, is_reply=True)
+        self._unwritten.append(self._last_id)
+        self.messages += 1
 
     def seal(self) -> int:
         """Makes frames of what is gathered; the id of the last frame there is, 0 when there was none."""
@@ -124,11 +139,16 @@ class Settling:
 
     def next_frame(self) -> bytes | None:
         """The next bytes to write; None when nothing is to be said, or enough is unconfirmed."""
-        if len(self._frames) - len(self._unwritten) >= FRAMES_UNCONFIRMED_MAX:
-            return None
-        if not self._unwritten and self._gathered:
+        unconfirmed = len(self._frames) - len(self._unwritten)
+        if not self._unwritten and self._gathered and unconfirmed < FRAMES_UNCONFIRMED_MAX:
             self.seal()
-        return self._frames[self._unwritten.popleft()].data if self._unwritten else None
+        if not self._unwritten:
+            return None
+        frame = self._frames[self._unwritten[0]]
+        if unconfirmed >= (REPLIES_UNCONFIRMED_MAX if frame.is_reply else FRAMES_UNCONFIRMED_MAX):
+            return None
+        self._unwritten.popleft()
+        return frame.data
 
     def is_confirmed(self, settle_id: int) -> bool:
         """Whether all frames up to this one are confirmed."""
@@ -173,6 +193,8 @@ def to_settlement(act: Act, ranges: Iterable[Range]) -> queue_service_pb2.Settle
     )
     if act.extension is not None:
         settlement.extension.FromTimedelta(act.extension)
+    if act.delay is not None:
+        settlement.delay.FromTimedelta(act.delay)
     return settlement
 
 

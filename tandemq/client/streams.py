@@ -16,6 +16,10 @@ import grpc.aio
 from tandemq.errors import TimedOut, Unreachable, from_rpc_error
 
 
+class Ended(Unreachable):
+    """The member ended the stream in good order. Stays inside the client."""
+
+
 class Stream:
     """One open bidirectional stream. Every failure of it is raised as a TandemqError."""
 
@@ -24,7 +28,7 @@ class Stream:
         self.endpoint = endpoint
 
     async def read(self) -> bytes:
-        """The next frame; raises Unreachable when the member ends the stream, even in good order."""
+        """The next frame; raises Ended when the member ends the stream in good order."""
         try:
             frame = await self._call.read()
         except grpc.aio.AioRpcError as error:
@@ -32,7 +36,7 @@ class Stream:
         except asyncio.InvalidStateError as error:
             raise Unreachable("UNREACHABLE", f"{self.endpoint}: the stream is over", retryable=True) from error
         if frame is grpc.aio.EOF:
-            raise Unreachable("UNREACHABLE", f"{self.endpoint} ended the stream", retryable=True)
+            raise Ended("UNREACHABLE", f"{self.endpoint} ended the stream", retryable=True)
         data: bytes = frame
         return data
 
@@ -44,6 +48,13 @@ class Stream:
             raise from_rpc_error(error) from error
         except asyncio.InvalidStateError as error:
             raise Unreachable("UNREACHABLE", f"{self.endpoint}: the stream is over", retryable=True) from error
+
+    async def half_close(self) -> None:
+        """Nothing more is written; the member ends the stream when it has said what it had to say."""
+        try:
+            await self._call.done_writing()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            return  # it is over already, which the reader is told with the reason
 
     async def read_first(self, timeout_s: float) -> bytes:
         """The first frame; a member that is silent for so long is left."""

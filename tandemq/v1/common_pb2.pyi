@@ -103,6 +103,14 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_DIRECTORY_IN_USE: _ClassVar[Reason]
     REASON_PORT_IN_USE: _ClassVar[Reason]
     REASON_INTERNAL: _ClassVar[Reason]
+    REASON_ALIAS_EXISTS: _ClassVar[Reason]
+    REASON_ALREADY_REPLIED: _ClassVar[Reason]
+    REASON_REPLY_REQUIRED: _ClassVar[Reason]
+    REASON_NOT_TWO_WAY: _ClassVar[Reason]
+    REASON_BAD_SELECTOR: _ClassVar[Reason]
+    REASON_LOOP_LIMIT: _ClassVar[Reason]
+    REASON_MANAGER_UNREACHABLE: _ClassVar[Reason]
+    REASON_REMOTE_NOT_ALLOWED: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -184,6 +192,14 @@ REASON_NEWER_FORMAT: Reason
 REASON_DIRECTORY_IN_USE: Reason
 REASON_PORT_IN_USE: Reason
 REASON_INTERNAL: Reason
+REASON_ALIAS_EXISTS: Reason
+REASON_ALREADY_REPLIED: Reason
+REASON_REPLY_REQUIRED: Reason
+REASON_NOT_TWO_WAY: Reason
+REASON_BAD_SELECTOR: Reason
+REASON_LOOP_LIMIT: Reason
+REASON_MANAGER_UNREACHABLE: Reason
+REASON_REMOTE_NOT_ALLOWED: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

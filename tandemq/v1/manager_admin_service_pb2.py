@@ -23,10 +23,11 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tandemq/v1/manager_admin_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tandemq/v1/common.proto\"\x13\n\x11GetManagerRequest\"\xa8\x03\n\x12GetManagerResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x16\n\x0e\x66ormat_version\x18\x03 \x01(\r\x12\x14\n\x0cprotocol_min\x18\x04 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x05 \x01(\r\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\x04\x12\x17\n\x0fmax_batch_bytes\x18\x07 \x01(\x04\x12\x1a\n\x12max_batch_messages\x18\x08 \x01(\r\x12\x17\n\x0f\x64\x65\x64up_sequences\x18\t \x01(\x04\x12/\n\x0c\x64\x65\x64up_window\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06queues\x18\x0b \x01(\x04\x12\x0f\n\x07\x63lients\x18\x0c \x01(\x04\x12\x0b\n\x03pid\x18\r \x01(\r\x12\x16\n\x0eresident_bytes\x18\x0e \x01(\x04\x12\x18\n\x10store_used_bytes\x18\x0f \x01(\x04\x12\x17\n\x0fstore_map_bytes\x18\x10 \x01(\x04\x32\x62\n\x13ManagerAdminService\x12K\n\nGetManager\x12\x1d.tandemq.v1.GetManagerRequest\x1a\x1e.tandemq.v1.GetManagerResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&tandemq/v1/manager_admin_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\"\x13\n\x11GetManagerRequest\"\xfa\x03\n\x12GetManagerResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x16\n\x0e\x66ormat_version\x18\x03 \x01(\r\x12\x14\n\x0cprotocol_min\x18\x04 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x05 \x01(\r\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\x04\x12\x17\n\x0fmax_batch_bytes\x18\x07 \x01(\x04\x12\x1a\n\x12max_batch_messages\x18\x08 \x01(\r\x12\x17\n\x0f\x64\x65\x64up_sequences\x18\t \x01(\x04\x12/\n\x0c\x64\x65\x64up_window\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06queues\x18\x0b \x01(\x04\x12\x0f\n\x07\x63lients\x18\x0c \x01(\x04\x12\x0b\n\x03pid\x18\r \x01(\r\x12\x16\n\x0eresident_bytes\x18\x0e \x01(\x04\x12\x18\n\x10store_used_bytes\x18\x0f \x01(\x04\x12\x17\n\x0fstore_map_bytes\x18\x10 \x01(\x04\x12\'\n\x05state\x18\x11 \x01(\x0e\x32\x18.tandemq.v1.ManagerState\x12\'\n\x05stats\x18\x12 \x01(\x0b\x32\x18.tandemq.v1.ManagerStats\"\x97\x02\n\x0cManagerStats\x12\x14\n\x0cmacro_queues\x18\x01 \x01(\x04\x12-\n\x0cqueue_counts\x18\x02 \x01(\x0b\x32\x17.tandemq.v1.QueueCounts\x12/\n\rclient_counts\x18\x03 \x01(\x0b\x32\x18.tandemq.v1.ClientCounts\x12\x0f\n\x07waiters\x18\x04 \x01(\x04\x12\x31\n\x0emessage_counts\x18\x05 \x01(\x0b\x32\x19.tandemq.v1.MessageCounts\x12)\n\x06totals\x18\x06 \x01(\x0b\x32\x19.tandemq.v1.MessageTotals\x12\"\n\x1arefused_after_accept_total\x18\x07 \x01(\x04\"\xbb\x01\n\x0bQueueCounts\x12\x12\n\nreplicated\x18\x01 \x01(\x04\x12\x14\n\x0cunreplicated\x18\x02 \x01(\x04\x12\x0f\n\x07one_way\x18\x03 \x01(\x04\x12\x13\n\x0bone_way_ack\x18\x04 \x01(\x04\x12\x1a\n\x12one_way_queued_ack\x18\x05 \x01(\x04\x12\x0f\n\x07two_way\x18\x06 \x01(\x04\x12\x0c\n\x04open\x18\x07 \x01(\x04\x12\x10\n\x08not_open\x18\x08 \x01(\x04\x12\x0f\n\x07\x61liases\x18\t \x01(\x04\"S\n\x0c\x43lientCounts\x12\x11\n\tconsumers\x18\x01 \x01(\x04\x12\x11\n\tproducers\x18\x02 \x01(\x04\x12\x0e\n\x06remote\x18\x03 \x01(\x04\x12\r\n\x05local\x18\x04 \x01(\x04\"}\n\rMessageCounts\x12\r\n\x05total\x18\x01 \x01(\x04\x12\r\n\x05ready\x18\x02 \x01(\x04\x12\x0e\n\x06leased\x18\x03 \x01(\x04\x12\x0f\n\x07\x64\x65layed\x18\x04 \x01(\x04\x12\r\n\x05\x64ying\x18\x05 \x01(\x04\x12\r\n\x05\x62ytes\x18\x06 \x01(\x04\x12\x0f\n\x07\x62locked\x18\x07 \x01(\x04\"\xaf\x02\n\rMessageTotals\x12\x10\n\x08\x65nqueued\x18\x01 \x01(\x04\x12\x11\n\tdelivered\x18\x02 \x01(\x04\x12\r\n\x05\x61\x63ked\x18\x03 \x01(\x04\x12\x10\n\x08released\x18\x04 \x01(\x04\x12\x13\n\x0bredelivered\x18\x05 \x01(\x04\x12\x10\n\x08rejected\x18\x06 \x01(\x04\x12\x0f\n\x07\x65xpired\x18\x07 \x01(\x04\x12\x0f\n\x07\x64ropped\x18\x08 \x01(\x04\x12\x15\n\rdead_lettered\x18\t \x01(\x04\x12\x0e\n\x06purged\x18\n \x01(\x04\x12\x0f\n\x07replied\x18\x0b \x01(\x04\x12\x16\n\x0ereply_timeouts\x18\x0c \x01(\x04\x12\x12\n\nduplicates\x18\r \x01(\x04\x12\x15\n\rvolatile_lost\x18\x0e \x01(\x04\x12\x14\n\x0crefused_full\x18\x0f \x01(\x04\"!\n\rBackupRequest\x12\x10\n\x08\x61ny_copy\x18\x01 \x01(\x08\"\x82\x01\n\x0e\x42\x61\x63kupResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x18.tandemq.v1.BackupHeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12*\n\x06\x66ooter\x18\x03 \x01(\x0b\x32\x18.tandemq.v1.BackupFooterH\x00\x42\x07\n\x05\x66rame\"\xca\x02\n\x0c\x42\x61\x63kupHeader\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x16\n\x0e\x66ormat_version\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0c\n\x04pair\x18\x04 \x01(\t\x12\x0e\n\x06member\x18\x05 \x01(\t\x12\x0c\n\x04peer\x18\x06 \x01(\t\x12\x13\n\x0binstance_id\x18\x07 \x01(\t\x12\x13\n\x0bincarnation\x18\x08 \x01(\x04\x12,\n\x08taken_at\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x07\x64omains\x18\n \x03(\x0b\x32\x18.tandemq.v1.BackupDomain\x12\x0f\n\x07records\x18\x0b \x01(\x04\x12\x16\n\x0e\x62ytes_estimate\x18\x0c \x01(\x04\x12\r\n\x05whole\x18\r \x01(\x08\"\x8a\x01\n\x0c\x42\x61\x63kupDomain\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x11\n\tlog_index\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\t\x12)\n\ndata_state\x18\x05 \x01(\x0e\x32\x15.tandemq.v1.DataState\x12\x0f\n\x07records\x18\x06 \x01(\x04\"?\n\x0c\x42\x61\x63kupFooter\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x0f\n\x07\x62lake2b\x18\x02 \x01(\x0c\x12\x0f\n\x07records\x18\x03 \x01(\x04*z\n\x0cManagerState\x12\x1d\n\x19MANAGER_STATE_UNSPECIFIED\x10\x00\x12\x19\n\x15MANAGER_STATE_OPENING\x10\x01\x12\x16\n\x12MANAGER_STATE_OPEN\x10\x02\x12\x18\n\x14MANAGER_STATE_FAILED\x10\x03\x32\xa5\x01\n\x13ManagerAdminService\x12K\n\nGetManager\x12\x1d.tandemq.v1.GetManagerRequest\x1a\x1e.tandemq.v1.GetManagerResponse\x12\x41\n\x06\x42\x61\x63kup\x12\x19.tandemq.v1.BackupRequest\x1a\x1a.tandemq.v1.BackupResponse0\x01\x42V\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,10 +35,32 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.v1.manager_admin_se
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
-  _globals['_GETMANAGERREQUEST']._serialized_start=111
-  _globals['_GETMANAGERREQUEST']._serialized_end=130
-  _globals['_GETMANAGERRESPONSE']._serialized_start=133
-  _globals['_GETMANAGERRESPONSE']._serialized_end=557
-  _globals['_MANAGERADMINSERVICE']._serialized_start=559
-  _globals['_MANAGERADMINSERVICE']._serialized_end=657
+  _globals['_MANAGERSTATE']._serialized_start=2371
+  _globals['_MANAGERSTATE']._serialized_end=2493
+  _globals['_GETMANAGERREQUEST']._serialized_start=144
+  _globals['_GETMANAGERREQUEST']._serialized_end=163
+  _globals['_GETMANAGERRESPONSE']._serialized_start=166
+  _globals['_GETMANAGERRESPONSE']._serialized_end=672
+  _globals['_MANAGERSTATS']._serialized_start=675
+  _globals['_MANAGERSTATS']._serialized_end=954
+  _globals['_QUEUECOUNTS']._serialized_start=957
+  _globals['_QUEUECOUNTS']._serialized_end=1144
+  _globals['_CLIENTCOUNTS']._serialized_start=1146
+  _globals['_CLIENTCOUNTS']._serialized_end=1229
+  _globals['_MESSAGECOUNTS']._serialized_start=1231
+  _globals['_MESSAGECOUNTS']._serialized_end=1356
+  _globals['_MESSAGETOTALS']._serialized_start=1359
+  _globals['_MESSAGETOTALS']._serialized_end=1662
+  _globals['_BACKUPREQUEST']._serialized_start=1664
+  _globals['_BACKUPREQUEST']._serialized_end=1697
+  _globals['_BACKUPRESPONSE']._serialized_start=1700
+  _globals['_BACKUPRESPONSE']._serialized_end=1830
+  _globals['_BACKUPHEADER']._serialized_start=1833
+  _globals['_BACKUPHEADER']._serialized_end=2163
+  _globals['_BACKUPDOMAIN']._serialized_start=2166
+  _globals['_BACKUPDOMAIN']._serialized_end=2304
+  _globals['_BACKUPFOOTER']._serialized_start=2306
+  _globals['_BACKUPFOOTER']._serialized_end=2369
+  _globals['_MANAGERADMINSERVICE']._serialized_start=2496
+  _globals['_MANAGERADMINSERVICE']._serialized_end=2661
 # @@protoc_insertion_point(module_scope)

@@ -40,6 +40,11 @@ class ManagerAdminServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_manager__admin__service__pb2.GetManagerRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_manager__admin__service__pb2.GetManagerResponse.FromString,
                 _registered_method=True)
+        self.Backup = channel.unary_stream(
+                '/tandemq.v1.ManagerAdminService/Backup',
+                request_serializer=tandemq_dot_v1_dot_manager__admin__service__pb2.BackupRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_manager__admin__service__pb2.BackupResponse.FromString,
+                _registered_method=True)
 
 
 class ManagerAdminServiceServicer(object):
@@ -53,6 +58,15 @@ class ManagerAdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Backup(self, request, context):
+        """A copy of everything that the member which answers holds on disk, as it is at one moment; never forwarded. First the
+        header, then the chunks, then the footer: without it the backup is not whole. One at a time (QUOTA_EXCEEDED), and only
+        of a copy that holds everything acknowledged (SYNCING, INVALID_STATE).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ManagerAdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +74,11 @@ def add_ManagerAdminServiceServicer_to_server(servicer, server):
                     servicer.GetManager,
                     request_deserializer=tandemq_dot_v1_dot_manager__admin__service__pb2.GetManagerRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_manager__admin__service__pb2.GetManagerResponse.SerializeToString,
+            ),
+            'Backup': grpc.unary_stream_rpc_method_handler(
+                    servicer.Backup,
+                    request_deserializer=tandemq_dot_v1_dot_manager__admin__service__pb2.BackupRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_manager__admin__service__pb2.BackupResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +109,33 @@ class ManagerAdminService(object):
             '/tandemq.v1.ManagerAdminService/GetManager',
             tandemq_dot_v1_dot_manager__admin__service__pb2.GetManagerRequest.SerializeToString,
             tandemq_dot_v1_dot_manager__admin__service__pb2.GetManagerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Backup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tandemq.v1.ManagerAdminService/Backup',
+            tandemq_dot_v1_dot_manager__admin__service__pb2.BackupRequest.SerializeToString,
+            tandemq_dot_v1_dot_manager__admin__service__pb2.BackupResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,7 +41,23 @@ _ManagerAdminServiceGetManagerType = typing_extensions.TypeVar(
     ],
 )
 
-class ManagerAdminServiceStub(typing.Generic[_ManagerAdminServiceGetManagerType]):
+_ManagerAdminServiceBackupType = typing_extensions.TypeVar(
+    '_ManagerAdminServiceBackupType',
+    grpc.UnaryStreamMultiCallable[
+        tandemq.v1.manager_admin_service_pb2.BackupRequest,
+        tandemq.v1.manager_admin_service_pb2.BackupResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.manager_admin_service_pb2.BackupRequest,
+        tandemq.v1.manager_admin_service_pb2.BackupResponse,
+    ],
+    default=grpc.UnaryStreamMultiCallable[
+        tandemq.v1.manager_admin_service_pb2.BackupRequest,
+        tandemq.v1.manager_admin_service_pb2.BackupResponse,
+    ],
+)
+
+class ManagerAdminServiceStub(typing.Generic[_ManagerAdminServiceGetManagerType, _ManagerAdminServiceBackupType]):
     """Describes one queue manager."""
 
     @typing.overload
@@ -49,6 +65,10 @@ class ManagerAdminServiceStub(typing.Generic[_ManagerAdminServiceGetManagerType]
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.manager_admin_service_pb2.GetManagerRequest,
             tandemq.v1.manager_admin_service_pb2.GetManagerResponse,
+        ],
+        grpc.UnaryStreamMultiCallable[
+            tandemq.v1.manager_admin_service_pb2.BackupRequest,
+            tandemq.v1.manager_admin_service_pb2.BackupResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -58,15 +78,29 @@ class ManagerAdminServiceStub(typing.Generic[_ManagerAdminServiceGetManagerType]
             tandemq.v1.manager_admin_service_pb2.GetManagerRequest,
             tandemq.v1.manager_admin_service_pb2.GetManagerResponse,
         ],
+        grpc.aio.UnaryStreamMultiCallable[
+            tandemq.v1.manager_admin_service_pb2.BackupRequest,
+            tandemq.v1.manager_admin_service_pb2.BackupResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     GetManager: _ManagerAdminServiceGetManagerType
     """Versions, limits and totals of the member that answers; never forwarded."""
 
+    Backup: _ManagerAdminServiceBackupType
+    """A copy of everything that the member which answers holds on disk, as it is at one moment; never forwarded. First the
+    header, then the chunks, then the footer: without it the backup is not whole. One at a time (QUOTA_EXCEEDED), and only
+    of a copy that holds everything acknowledged (SYNCING, INVALID_STATE).
+    """
+
 ManagerAdminServiceAsyncStub: typing_extensions.TypeAlias = ManagerAdminServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.manager_admin_service_pb2.GetManagerRequest,
         tandemq.v1.manager_admin_service_pb2.GetManagerResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.manager_admin_service_pb2.BackupRequest,
+        tandemq.v1.manager_admin_service_pb2.BackupResponse,
     ],
 ]
 
@@ -80,5 +114,16 @@ class ManagerAdminServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.manager_admin_service_pb2.GetManagerResponse, collections.abc.Awaitable[tandemq.v1.manager_admin_service_pb2.GetManagerResponse]]:
         """Versions, limits and totals of the member that answers; never forwarded."""
+
+    @abc.abstractmethod
+    def Backup(
+        self,
+        request: tandemq.v1.manager_admin_service_pb2.BackupRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tandemq.v1.manager_admin_service_pb2.BackupResponse], collections.abc.AsyncIterator[tandemq.v1.manager_admin_service_pb2.BackupResponse]]:
+        """A copy of everything that the member which answers holds on disk, as it is at one moment; never forwarded. First the
+        header, then the chunks, then the footer: without it the backup is not whole. One at a time (QUOTA_EXCEEDED), and only
+        of a copy that holds everything acknowledged (SYNCING, INVALID_STATE).
+        """
 
 def add_ManagerAdminServiceServicer_to_server(servicer: ManagerAdminServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -38,7 +38,7 @@ class Properties(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, PropertyValue]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("payload", "priority", "persistent", "ttl", "content_type", "correlation_id", "reply_to", "group_id", "properties")
+    __slots__ = ("payload", "priority", "persistent", "ttl", "content_type", "correlation_id", "reply_to", "group_id", "properties", "delay", "deliver_at", "dedup_id")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,9 @@ class Message(_message.Message):
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_AT_FIELD_NUMBER: _ClassVar[int]
+    DEDUP_ID_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     priority: int
     persistent: bool
@@ -64,10 +67,13 @@ class Message(_message.Message):
     reply_to: str
     group_id: str
     properties: _containers.MessageMap[str, PropertyValue]
-    def __init__(self, payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., persistent: bool = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., content_type: _Optional[str] = ..., correlation_id: _Optional[str] = ..., reply_to: _Optional[str] = ..., group_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, PropertyValue]] = ...) -> None: ...
+    delay: _duration_pb2.Duration
+    deliver_at: _timestamp_pb2.Timestamp
+    dedup_id: str
+    def __init__(self, payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., persistent: bool = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., content_type: _Optional[str] = ..., correlation_id: _Optional[str] = ..., reply_to: _Optional[str] = ..., group_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, PropertyValue]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., deliver_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dedup_id: _Optional[str] = ...) -> None: ...
 
 class MessageBatch(_message.Message):
-    __slots__ = ("payloads", "priorities", "persistence", "ttls_ms", "content_types", "correlation_ids", "reply_tos", "group_ids", "properties")
+    __slots__ = ("payloads", "priorities", "persistence", "ttls_ms", "content_types", "correlation_ids", "reply_tos", "group_ids", "properties", "delays_ms", "deliver_at_ms", "dedup_ids")
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     PERSISTENCE_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +83,9 @@ class MessageBatch(_message.Message):
     REPLY_TOS_FIELD_NUMBER: _ClassVar[int]
     GROUP_IDS_FIELD_NUMBER: _ClassVar[int]
     PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    DELAYS_MS_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DEDUP_IDS_FIELD_NUMBER: _ClassVar[int]
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     priorities: _containers.RepeatedScalarFieldContainer[int]
     persistence: _containers.RepeatedScalarFieldContainer[int]
@@ -86,7 +95,22 @@ class MessageBatch(_message.Message):
     reply_tos: _containers.RepeatedScalarFieldContainer[str]
     group_ids: _containers.RepeatedScalarFieldContainer[str]
     properties: _containers.RepeatedCompositeFieldContainer[Properties]
-    def __init__(self, payloads: _Optional[_Iterable[bytes]] = ..., priorities: _Optional[_Iterable[int]] = ..., persistence: _Optional[_Iterable[int]] = ..., ttls_ms: _Optional[_Iterable[int]] = ..., content_types: _Optional[_Iterable[str]] = ..., correlation_ids: _Optional[_Iterable[str]] = ..., reply_tos: _Optional[_Iterable[str]] = ..., group_ids: _Optional[_Iterable[str]] = ..., properties: _Optional[_Iterable[_Union[Properties, _Mapping]]] = ...) -> None: ...
+    delays_ms: _containers.RepeatedScalarFieldContainer[int]
+    deliver_at_ms: _containers.RepeatedScalarFieldContainer[int]
+    dedup_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, payloads: _Optional[_Iterable[bytes]] = ..., priorities: _Optional[_Iterable[int]] = ..., persistence: _Optional[_Iterable[int]] = ..., ttls_ms: _Optional[_Iterable[int]] = ..., content_types: _Optional[_Iterable[str]] = ..., correlation_ids: _Optional[_Iterable[str]] = ..., reply_tos: _Optional[_Iterable[str]] = ..., group_ids: _Optional[_Iterable[str]] = ..., properties: _Optional[_Iterable[_Union[Properties, _Mapping]]] = ..., delays_ms: _Optional[_Iterable[int]] = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class MessageFilter(_message.Message):
+    __slots__ = ("selector", "ids", "correlation_id", "group_id")
+    SELECTOR_FIELD_NUMBER: _ClassVar[int]
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    selector: str
+    ids: _containers.RepeatedScalarFieldContainer[bytes]
+    correlation_id: str
+    group_id: str
+    def __init__(self, selector: _Optional[str] = ..., ids: _Optional[_Iterable[bytes]] = ..., correlation_id: _Optional[str] = ..., group_id: _Optional[str] = ...) -> None: ...
 
 class DeliveredMessage(_message.Message):
     __slots__ = ("queue", "index", "id", "message", "delivery_count", "enqueue_time", "lease_id")

@@ -85,6 +85,61 @@ class QueueAdminServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.PurgeQueueRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.PurgeQueueResponse.FromString,
                 _registered_method=True)
+        self.ConfigureQueue = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/ConfigureQueue',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ConfigureQueueRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ConfigureQueueResponse.FromString,
+                _registered_method=True)
+        self.OpenQueue = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/OpenQueue',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.OpenQueueRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.OpenQueueResponse.FromString,
+                _registered_method=True)
+        self.CloseQueue = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/CloseQueue',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CloseQueueRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CloseQueueResponse.FromString,
+                _registered_method=True)
+        self.CreateAlias = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/CreateAlias',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CreateAliasRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CreateAliasResponse.FromString,
+                _registered_method=True)
+        self.DeleteAlias = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/DeleteAlias',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteAliasRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteAliasResponse.FromString,
+                _registered_method=True)
+        self.DeleteMessages = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/DeleteMessages',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteMessagesRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteMessagesResponse.FromString,
+                _registered_method=True)
+        self.MoveMessages = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/MoveMessages',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.MoveMessagesRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.MoveMessagesResponse.FromString,
+                _registered_method=True)
+        self.RedriveQueue = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/RedriveQueue',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RedriveQueueRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RedriveQueueResponse.FromString,
+                _registered_method=True)
+        self.RestoreQueue = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/RestoreQueue',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueResponse.FromString,
+                _registered_method=True)
+        self.GetDefaults = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/GetDefaults',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.GetDefaultsRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.GetDefaultsResponse.FromString,
+                _registered_method=True)
+        self.UpdateDefaults = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/UpdateDefaults',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.UpdateDefaultsRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.UpdateDefaultsResponse.FromString,
+                _registered_method=True)
 
 
 class QueueAdminServiceServicer(object):
@@ -141,7 +196,8 @@ class QueueAdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateQueue(self, request, context):
-        """Changes the attributes that the mask names.
+        """Changes the attributes that the mask names. When the persistence is changed, the answer comes once the messages in the queue that are persistent by the new rule are on every disk that must have them; what is stored
+        already stays stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,6 +212,91 @@ class QueueAdminServiceServicer(object):
 
     def PurgeQueue(self, request, context):
         """Removes every message that is not leased.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ConfigureQueue(self, request, context):
+        """Ends the configuration phase: type, replication and domain freeze (R040).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenQueue(self, request, context):
+        """Opens a configured or closed queue on every member that holds it (R041).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CloseQueue(self, request, context):
+        """Detaches clients on every member; volatile messages are dropped, persistent ones come back at the next open (R042).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateAlias(self, request, context):
+        """Gives a queue one more name (R143).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteAlias(self, request, context):
+        """Takes such a name away; the queue stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteMessages(self, request, context):
+        """Removes the messages that a filter finds, leased ones excepted. This call, MoveMessages and RedriveQueue look at what
+        stood in the queue when they began and may take long: a call that broke off is repeated with the same request_id, at
+        either member, goes on where it stopped, and answers with the totals of the whole.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def MoveMessages(self, request, context):
+        """Moves the messages that a filter finds, leased ones excepted, to another queue of the same domain. Each is in one of the
+        two at any time; priority, properties, expiry and delay stay, index and id are new. Refused with nothing done when the
+        other queue is missing (QUEUE_NOT_FOUND), the same (BAD_REQUEST), of another domain (CROSS_DOMAIN), closed
+        (INVALID_STATE), disabled (ENQUEUE_DISABLED) or full (QUEUE_FULL); what comes to be so on the way ends in `left`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RedriveQueue(self, request, context):
+        """Moves dead letters back to the queues that they came from (property tq_origin_queue), or elsewhere, as they were first
+        sent: without what the manager added, not delivered yet. One that cannot go stays, with the reason in `behind`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreQueue(self, request, context):
+        """Puts the messages back that a queue held in a store: in a backup, or in the member's own (R155). Only while the queue is
+        closed, empty or absent (NOT_EMPTY); an absent one is made, and is to be opened. They enter as new messages with new
+        indexes; the property tq_restored_from is the id that each had. May take long: a call that broke off is repeated.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDefaults(self, request, context):
+        """What a new queue gets for attributes that its creator leaves unset (R046, R047).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateDefaults(self, request, context):
+        """Changes that for queues made from now on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -213,6 +354,61 @@ def add_QueueAdminServiceServicer_to_server(servicer, server):
                     servicer.PurgeQueue,
                     request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.PurgeQueueRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.PurgeQueueResponse.SerializeToString,
+            ),
+            'ConfigureQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConfigureQueue,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ConfigureQueueRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ConfigureQueueResponse.SerializeToString,
+            ),
+            'OpenQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenQueue,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.OpenQueueRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.OpenQueueResponse.SerializeToString,
+            ),
+            'CloseQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.CloseQueue,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CloseQueueRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CloseQueueResponse.SerializeToString,
+            ),
+            'CreateAlias': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateAlias,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CreateAliasRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.CreateAliasResponse.SerializeToString,
+            ),
+            'DeleteAlias': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAlias,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteAliasRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteAliasResponse.SerializeToString,
+            ),
+            'DeleteMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteMessages,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteMessagesRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteMessagesResponse.SerializeToString,
+            ),
+            'MoveMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.MoveMessages,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.MoveMessagesRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.MoveMessagesResponse.SerializeToString,
+            ),
+            'RedriveQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.RedriveQueue,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RedriveQueueRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RedriveQueueResponse.SerializeToString,
+            ),
+            'RestoreQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreQueue,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueResponse.SerializeToString,
+            ),
+            'GetDefaults': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDefaults,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.GetDefaultsRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.GetDefaultsResponse.SerializeToString,
+            ),
+            'UpdateDefaults': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateDefaults,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.UpdateDefaultsRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.UpdateDefaultsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -486,6 +682,303 @@ class QueueAdminService(object):
             '/tandemq.v1.QueueAdminService/PurgeQueue',
             tandemq_dot_v1_dot_queue__admin__service__pb2.PurgeQueueRequest.SerializeToString,
             tandemq_dot_v1_dot_queue__admin__service__pb2.PurgeQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConfigureQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/ConfigureQueue',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.ConfigureQueueRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.ConfigureQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/OpenQueue',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.OpenQueueRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.OpenQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CloseQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/CloseQueue',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.CloseQueueRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.CloseQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateAlias(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/CreateAlias',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.CreateAliasRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.CreateAliasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteAlias(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/DeleteAlias',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteAliasRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteAliasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/DeleteMessages',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteMessagesRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.DeleteMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MoveMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/MoveMessages',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.MoveMessagesRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.MoveMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RedriveQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/RedriveQueue',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.RedriveQueueRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.RedriveQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/RestoreQueue',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDefaults(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/GetDefaults',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.GetDefaultsRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.GetDefaultsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateDefaults(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/UpdateDefaults',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.UpdateDefaultsRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.UpdateDefaultsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -185,7 +185,183 @@ _QueueAdminServicePurgeQueueType = typing_extensions.TypeVar(
     ],
 )
 
-class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _QueueAdminServiceCreateReplicatedQueueType, _QueueAdminServiceOpenReplicatedQueueType, _QueueAdminServiceCloseReplicatedQueueType, _QueueAdminServiceDestroyReplicatedQueueType, _QueueAdminServiceGetQueueType, _QueueAdminServiceListQueuesType, _QueueAdminServiceUpdateQueueType, _QueueAdminServiceDeleteQueueType, _QueueAdminServicePurgeQueueType]):
+_QueueAdminServiceConfigureQueueType = typing_extensions.TypeVar(
+    '_QueueAdminServiceConfigureQueueType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse,
+    ],
+)
+
+_QueueAdminServiceOpenQueueType = typing_extensions.TypeVar(
+    '_QueueAdminServiceOpenQueueType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.OpenQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.OpenQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.OpenQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.OpenQueueResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.OpenQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.OpenQueueResponse,
+    ],
+)
+
+_QueueAdminServiceCloseQueueType = typing_extensions.TypeVar(
+    '_QueueAdminServiceCloseQueueType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CloseQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.CloseQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CloseQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.CloseQueueResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CloseQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.CloseQueueResponse,
+    ],
+)
+
+_QueueAdminServiceCreateAliasType = typing_extensions.TypeVar(
+    '_QueueAdminServiceCreateAliasType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CreateAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.CreateAliasResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CreateAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.CreateAliasResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CreateAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.CreateAliasResponse,
+    ],
+)
+
+_QueueAdminServiceDeleteAliasType = typing_extensions.TypeVar(
+    '_QueueAdminServiceDeleteAliasType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse,
+    ],
+)
+
+_QueueAdminServiceDeleteMessagesType = typing_extensions.TypeVar(
+    '_QueueAdminServiceDeleteMessagesType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse,
+    ],
+)
+
+_QueueAdminServiceMoveMessagesType = typing_extensions.TypeVar(
+    '_QueueAdminServiceMoveMessagesType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse,
+    ],
+)
+
+_QueueAdminServiceRedriveQueueType = typing_extensions.TypeVar(
+    '_QueueAdminServiceRedriveQueueType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse,
+    ],
+)
+
+_QueueAdminServiceRestoreQueueType = typing_extensions.TypeVar(
+    '_QueueAdminServiceRestoreQueueType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+    ],
+)
+
+_QueueAdminServiceGetDefaultsType = typing_extensions.TypeVar(
+    '_QueueAdminServiceGetDefaultsType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse,
+    ],
+)
+
+_QueueAdminServiceUpdateDefaultsType = typing_extensions.TypeVar(
+    '_QueueAdminServiceUpdateDefaultsType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse,
+    ],
+)
+
+class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _QueueAdminServiceCreateReplicatedQueueType, _QueueAdminServiceOpenReplicatedQueueType, _QueueAdminServiceCloseReplicatedQueueType, _QueueAdminServiceDestroyReplicatedQueueType, _QueueAdminServiceGetQueueType, _QueueAdminServiceListQueuesType, _QueueAdminServiceUpdateQueueType, _QueueAdminServiceDeleteQueueType, _QueueAdminServicePurgeQueueType, _QueueAdminServiceConfigureQueueType, _QueueAdminServiceOpenQueueType, _QueueAdminServiceCloseQueueType, _QueueAdminServiceCreateAliasType, _QueueAdminServiceDeleteAliasType, _QueueAdminServiceDeleteMessagesType, _QueueAdminServiceMoveMessagesType, _QueueAdminServiceRedriveQueueType, _QueueAdminServiceRestoreQueueType, _QueueAdminServiceGetDefaultsType, _QueueAdminServiceUpdateDefaultsType]):
     """Administers queues. Every change is one replicated operation; repeating it with the same request_id has one effect."""
 
     @typing.overload
@@ -229,6 +405,50 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.queue_admin_service_pb2.PurgeQueueRequest,
             tandemq.v1.queue_admin_service_pb2.PurgeQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.ConfigureQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.OpenQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.OpenQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.CloseQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.CloseQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.CreateAliasRequest,
+            tandemq.v1.queue_admin_service_pb2.CreateAliasResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.DeleteAliasRequest,
+            tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.DeleteMessagesRequest,
+            tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.MoveMessagesRequest,
+            tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.RedriveQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
+            tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.UpdateDefaultsRequest,
+            tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -274,6 +494,50 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
             tandemq.v1.queue_admin_service_pb2.PurgeQueueRequest,
             tandemq.v1.queue_admin_service_pb2.PurgeQueueResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.ConfigureQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.OpenQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.OpenQueueResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.CloseQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.CloseQueueResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.CreateAliasRequest,
+            tandemq.v1.queue_admin_service_pb2.CreateAliasResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.DeleteAliasRequest,
+            tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.DeleteMessagesRequest,
+            tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.MoveMessagesRequest,
+            tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.RedriveQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
+            tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
+            tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.UpdateDefaultsRequest,
+            tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     CreateQueue: _QueueAdminServiceCreateQueueType
@@ -298,13 +562,60 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
     """Describes all queues, by name."""
 
     UpdateQueue: _QueueAdminServiceUpdateQueueType
-    """Changes the attributes that the mask names."""
+    """Changes the attributes that the mask names. When the persistence is changed, the answer comes once the messages in the queue that are persistent by the new rule are on every disk that must have them; what is stored
+    already stays stored.
+    """
 
     DeleteQueue: _QueueAdminServiceDeleteQueueType
     """Deletes a queue with all its messages."""
 
     PurgeQueue: _QueueAdminServicePurgeQueueType
     """Removes every message that is not leased."""
+
+    ConfigureQueue: _QueueAdminServiceConfigureQueueType
+    """Ends the configuration phase: type, replication and domain freeze (R040)."""
+
+    OpenQueue: _QueueAdminServiceOpenQueueType
+    """Opens a configured or closed queue on every member that holds it (R041)."""
+
+    CloseQueue: _QueueAdminServiceCloseQueueType
+    """Detaches clients on every member; volatile messages are dropped, persistent ones come back at the next open (R042)."""
+
+    CreateAlias: _QueueAdminServiceCreateAliasType
+    """Gives a queue one more name (R143)."""
+
+    DeleteAlias: _QueueAdminServiceDeleteAliasType
+    """Takes such a name away; the queue stays."""
+
+    DeleteMessages: _QueueAdminServiceDeleteMessagesType
+    """Removes the messages that a filter finds, leased ones excepted. This call, MoveMessages and RedriveQueue look at what
+    stood in the queue when they began and may take long: a call that broke off is repeated with the same request_id, at
+    either member, goes on where it stopped, and answers with the totals of the whole.
+    """
+
+    MoveMessages: _QueueAdminServiceMoveMessagesType
+    """Moves the messages that a filter finds, leased ones excepted, to another queue of the same domain. Each is in one of the
+    two at any time; priority, properties, expiry and delay stay, index and id are new. Refused with nothing done when the
+    other queue is missing (QUEUE_NOT_FOUND), the same (BAD_REQUEST), of another domain (CROSS_DOMAIN), closed
+    (INVALID_STATE), disabled (ENQUEUE_DISABLED) or full (QUEUE_FULL); what comes to be so on the way ends in `left`.
+    """
+
+    RedriveQueue: _QueueAdminServiceRedriveQueueType
+    """Moves dead letters back to the queues that they came from (property tq_origin_queue), or elsewhere, as they were first
+    sent: without what the manager added, not delivered yet. One that cannot go stays, with the reason in `behind`.
+    """
+
+    RestoreQueue: _QueueAdminServiceRestoreQueueType
+    """Puts the messages back that a queue held in a store: in a backup, or in the member's own (R155). Only while the queue is
+    closed, empty or absent (NOT_EMPTY); an absent one is made, and is to be opened. They enter as new messages with new
+    indexes; the property tq_restored_from is the id that each had. May take long: a call that broke off is repeated.
+    """
+
+    GetDefaults: _QueueAdminServiceGetDefaultsType
+    """What a new queue gets for attributes that its creator leaves unset (R046, R047)."""
+
+    UpdateDefaults: _QueueAdminServiceUpdateDefaultsType
+    """Changes that for queues made from now on."""
 
 QueueAdminServiceAsyncStub: typing_extensions.TypeAlias = QueueAdminServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -346,6 +657,50 @@ QueueAdminServiceAsyncStub: typing_extensions.TypeAlias = QueueAdminServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.queue_admin_service_pb2.PurgeQueueRequest,
         tandemq.v1.queue_admin_service_pb2.PurgeQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.OpenQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.OpenQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CloseQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.CloseQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.CreateAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.CreateAliasResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesRequest,
+        tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
+        tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsRequest,
+        tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse,
     ],
 ]
 
@@ -414,7 +769,9 @@ class QueueAdminServiceServicer(metaclass=abc.ABCMeta):
         request: tandemq.v1.queue_admin_service_pb2.UpdateQueueRequest,
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.UpdateQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.UpdateQueueResponse]]:
-        """Changes the attributes that the mask names."""
+        """Changes the attributes that the mask names. When the persistence is changed, the answer comes once the messages in the queue that are persistent by the new rule are on every disk that must have them; what is stored
+        already stays stored.
+        """
 
     @abc.abstractmethod
     def DeleteQueue(
@@ -431,5 +788,105 @@ class QueueAdminServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.PurgeQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.PurgeQueueResponse]]:
         """Removes every message that is not leased."""
+
+    @abc.abstractmethod
+    def ConfigureQueue(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.ConfigureQueueRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.ConfigureQueueResponse]]:
+        """Ends the configuration phase: type, replication and domain freeze (R040)."""
+
+    @abc.abstractmethod
+    def OpenQueue(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.OpenQueueRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.OpenQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.OpenQueueResponse]]:
+        """Opens a configured or closed queue on every member that holds it (R041)."""
+
+    @abc.abstractmethod
+    def CloseQueue(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.CloseQueueRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.CloseQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.CloseQueueResponse]]:
+        """Detaches clients on every member; volatile messages are dropped, persistent ones come back at the next open (R042)."""
+
+    @abc.abstractmethod
+    def CreateAlias(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.CreateAliasRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.CreateAliasResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.CreateAliasResponse]]:
+        """Gives a queue one more name (R143)."""
+
+    @abc.abstractmethod
+    def DeleteAlias(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.DeleteAliasRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.DeleteAliasResponse]]:
+        """Takes such a name away; the queue stays."""
+
+    @abc.abstractmethod
+    def DeleteMessages(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.DeleteMessagesRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.DeleteMessagesResponse]]:
+        """Removes the messages that a filter finds, leased ones excepted. This call, MoveMessages and RedriveQueue look at what
+        stood in the queue when they began and may take long: a call that broke off is repeated with the same request_id, at
+        either member, goes on where it stopped, and answers with the totals of the whole.
+        """
+
+    @abc.abstractmethod
+    def MoveMessages(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.MoveMessagesRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.MoveMessagesResponse]]:
+        """Moves the messages that a filter finds, leased ones excepted, to another queue of the same domain. Each is in one of the
+        two at any time; priority, properties, expiry and delay stay, index and id are new. Refused with nothing done when the
+        other queue is missing (QUEUE_NOT_FOUND), the same (BAD_REQUEST), of another domain (CROSS_DOMAIN), closed
+        (INVALID_STATE), disabled (ENQUEUE_DISABLED) or full (QUEUE_FULL); what comes to be so on the way ends in `left`.
+        """
+
+    @abc.abstractmethod
+    def RedriveQueue(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.RedriveQueueRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.RedriveQueueResponse]]:
+        """Moves dead letters back to the queues that they came from (property tq_origin_queue), or elsewhere, as they were first
+        sent: without what the manager added, not delivered yet. One that cannot go stays, with the reason in `behind`.
+        """
+
+    @abc.abstractmethod
+    def RestoreQueue(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse]]:
+        """Puts the messages back that a queue held in a store: in a backup, or in the member's own (R155). Only while the queue is
+        closed, empty or absent (NOT_EMPTY); an absent one is made, and is to be opened. They enter as new messages with new
+        indexes; the property tq_restored_from is the id that each had. May take long: a call that broke off is repeated.
+        """
+
+    @abc.abstractmethod
+    def GetDefaults(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse]]:
+        """What a new queue gets for attributes that its creator leaves unset (R046, R047)."""
+
+    @abc.abstractmethod
+    def UpdateDefaults(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.UpdateDefaultsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.UpdateDefaultsResponse]]:
+        """Changes that for queues made from now on."""
 
 def add_QueueAdminServiceServicer_to_server(servicer: QueueAdminServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

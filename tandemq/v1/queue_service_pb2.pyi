@@ -12,6 +12,19 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class FinalState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINAL_STATE_UNSPECIFIED: _ClassVar[FinalState]
+    FINAL_STATE_CONSUMED: _ClassVar[FinalState]
+    FINAL_STATE_REPLIED: _ClassVar[FinalState]
+    FINAL_STATE_REJECTED: _ClassVar[FinalState]
+    FINAL_STATE_EXPIRED: _ClassVar[FinalState]
+    FINAL_STATE_DEAD_LETTERED: _ClassVar[FinalState]
+    FINAL_STATE_PURGED: _ClassVar[FinalState]
+    FINAL_STATE_REPLY_TIMEOUT: _ClassVar[FinalState]
+    FINAL_STATE_DROPPED: _ClassVar[FinalState]
+    FINAL_STATE_LOST: _ClassVar[FinalState]
+
 class SettleMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SETTLE_MODE_UNSPECIFIED: _ClassVar[SettleMode]
@@ -31,6 +44,16 @@ class DeliveryFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELIVERY_FORMAT_UNSPECIFIED: _ClassVar[DeliveryFormat]
     DELIVERY_FORMAT_MESSAGES: _ClassVar[DeliveryFormat]
     DELIVERY_FORMAT_SEGMENTS: _ClassVar[DeliveryFormat]
+FINAL_STATE_UNSPECIFIED: FinalState
+FINAL_STATE_CONSUMED: FinalState
+FINAL_STATE_REPLIED: FinalState
+FINAL_STATE_REJECTED: FinalState
+FINAL_STATE_EXPIRED: FinalState
+FINAL_STATE_DEAD_LETTERED: FinalState
+FINAL_STATE_PURGED: FinalState
+FINAL_STATE_REPLY_TIMEOUT: FinalState
+FINAL_STATE_DROPPED: FinalState
+FINAL_STATE_LOST: FinalState
 SETTLE_MODE_UNSPECIFIED: SettleMode
 SETTLE_MODE_LEASE: SettleMode
 SETTLE_MODE_IMMEDIATE: SettleMode
@@ -44,32 +67,44 @@ DELIVERY_FORMAT_MESSAGES: DeliveryFormat
 DELIVERY_FORMAT_SEGMENTS: DeliveryFormat
 
 class EnqueueRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "messages", "min_copies", "epoch")
+    __slots__ = ("queue", "request_id", "messages", "min_copies", "epoch", "wait")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
     min_copies: int
     epoch: int
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    wait: _duration_pb2.Duration
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class EnqueueResult(_message.Message):
-    __slots__ = ("index", "id", "completion", "error", "warning")
+    __slots__ = ("index", "id", "completion", "error", "warning", "handle", "duplicate", "final_state", "reply", "completed")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     WARNING_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    FINAL_STATE_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
     index: int
     id: bytes
     completion: _common_pb2.Completion
     error: _common_pb2.Error
     warning: _common_pb2.Warning
-    def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ...) -> None: ...
+    handle: bytes
+    duplicate: bool
+    final_state: FinalState
+    reply: _message_pb2.Message
+    completed: bool
+    def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle: _Optional[bytes] = ..., duplicate: bool = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., completed: bool = ...) -> None: ...
 
 class EnqueueResponse(_message.Message):
     __slots__ = ("header", "results", "duplicate")
@@ -82,16 +117,18 @@ class EnqueueResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
 
 class ProduceOpen(_message.Message):
-    __slots__ = ("client_id", "queue", "min_copies", "epoch")
+    __slots__ = ("client_id", "queue", "min_copies", "epoch", "full_wait")
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FULL_WAIT_FIELD_NUMBER: _ClassVar[int]
     client_id: bytes
     queue: str
     min_copies: int
     epoch: int
-    def __init__(self, client_id: _Optional[bytes] = ..., queue: _Optional[str] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    full_wait: _duration_pb2.Duration
+    def __init__(self, client_id: _Optional[bytes] = ..., queue: _Optional[str] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., full_wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class EnqueueBatch(_message.Message):
     __slots__ = ("queue", "first_sequence", "messages")
@@ -112,16 +149,18 @@ class ProduceRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[ProduceOpen, _Mapping]] = ..., batch: _Optional[_Union[EnqueueBatch, _Mapping]] = ...) -> None: ...
 
 class ProduceOpened(_message.Message):
-    __slots__ = ("header", "last_sequence", "max_batches", "max_batch_bytes")
+    __slots__ = ("header", "last_sequence", "max_batches", "max_batch_bytes", "max_batch_messages")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     LAST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     MAX_BATCHES_FIELD_NUMBER: _ClassVar[int]
     MAX_BATCH_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_BATCH_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     last_sequence: int
     max_batches: int
     max_batch_bytes: int
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., last_sequence: _Optional[int] = ..., max_batches: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ...) -> None: ...
+    max_batch_messages: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., last_sequence: _Optional[int] = ..., max_batches: _Optional[int] = ..., max_batch_bytes: _Optional[int] = ..., max_batch_messages: _Optional[int] = ...) -> None: ...
 
 class EntryError(_message.Message):
     __slots__ = ("ordinal", "error")
@@ -132,7 +171,7 @@ class EntryError(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class EnqueueAck(_message.Message):
-    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning")
+    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +183,8 @@ class EnqueueAck(_message.Message):
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     ERRORS_FIELD_NUMBER: _ClassVar[int]
     WARNING_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     queue: str
     first_sequence: int
     count: int
@@ -155,7 +196,17 @@ class EnqueueAck(_message.Message):
     duplicate: bool
     errors: _containers.RepeatedCompositeFieldContainer[EntryError]
     warning: _common_pb2.Warning
-    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ...) -> None: ...
+    handle_prefix: bytes
+    duplicates: _containers.RepeatedCompositeFieldContainer[EntryDuplicate]
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ...) -> None: ...
+
+class EntryDuplicate(_message.Message):
+    __slots__ = ("ordinal", "index")
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    ordinal: int
+    index: int
+    def __init__(self, ordinal: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
 
 class EnqueueReject(_message.Message):
     __slots__ = ("queue", "first_sequence", "count", "error", "last_sequence")
@@ -196,7 +247,7 @@ class ProduceResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[ProduceOpened, _Mapping]] = ..., ack: _Optional[_Union[EnqueueAck, _Mapping]] = ..., reject: _Optional[_Union[EnqueueReject, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ..., more_acks: _Optional[_Iterable[_Union[EnqueueAck, _Mapping]]] = ...) -> None: ...
 
 class DequeueRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch")
+    __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch", "filter")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +257,7 @@ class DequeueRequest(_message.Message):
     LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     max_messages: int
@@ -215,7 +267,8 @@ class DequeueRequest(_message.Message):
     lease_duration: _duration_pb2.Duration
     client_id: bytes
     epoch: int
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ...) -> None: ...
+    filter: _message_pb2.MessageFilter
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
 
 class DequeueResponse(_message.Message):
     __slots__ = ("header", "lease_id", "messages", "duplicate")
@@ -230,7 +283,7 @@ class DequeueResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
 
 class ConsumeOpen(_message.Message):
-    __slots__ = ("queue", "client_id", "format", "settle_mode", "lease_duration", "epoch", "last_lease_id")
+    __slots__ = ("queue", "client_id", "format", "settle_mode", "lease_duration", "epoch", "last_lease_id", "filter")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +291,7 @@ class ConsumeOpen(_message.Message):
     LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAST_LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     queue: str
     client_id: bytes
     format: DeliveryFormat
@@ -245,7 +299,8 @@ class ConsumeOpen(_message.Message):
     lease_duration: _duration_pb2.Duration
     epoch: int
     last_lease_id: int
-    def __init__(self, queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., format: _Optional[_Union[DeliveryFormat, str]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., epoch: _Optional[int] = ..., last_lease_id: _Optional[int] = ...) -> None: ...
+    filter: _message_pb2.MessageFilter
+    def __init__(self, queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., format: _Optional[_Union[DeliveryFormat, str]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., epoch: _Optional[int] = ..., last_lease_id: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
 
 class ConsumeCredit(_message.Message):
     __slots__ = ("messages", "bytes")
@@ -256,18 +311,32 @@ class ConsumeCredit(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Settlement(_message.Message):
-    __slots__ = ("lease_id", "ranges", "outcome", "extension", "reason")
+    __slots__ = ("lease_id", "ranges", "outcome", "extension", "reason", "delay")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     EXTENSION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     outcome: Outcome
     extension: _duration_pb2.Duration
     reason: str
-    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., extension: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    delay: _duration_pb2.Duration
+    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., extension: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reason: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ConsumeReply(_message.Message):
+    __slots__ = ("settle_id", "lease_id", "index", "message")
+    SETTLE_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    settle_id: int
+    lease_id: int
+    index: int
+    message: _message_pb2.Message
+    def __init__(self, settle_id: _Optional[int] = ..., lease_id: _Optional[int] = ..., index: _Optional[int] = ..., message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ...) -> None: ...
 
 class ConsumeSettle(_message.Message):
     __slots__ = ("settle_id", "settlements")
@@ -284,16 +353,18 @@ class ConsumePing(_message.Message):
     def __init__(self, nonce: _Optional[int] = ...) -> None: ...
 
 class ConsumeRequest(_message.Message):
-    __slots__ = ("open", "credit", "settle", "ping")
+    __slots__ = ("open", "credit", "settle", "ping", "reply")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CREDIT_FIELD_NUMBER: _ClassVar[int]
     SETTLE_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
     open: ConsumeOpen
     credit: ConsumeCredit
     settle: ConsumeSettle
     ping: ConsumePing
-    def __init__(self, open: _Optional[_Union[ConsumeOpen, _Mapping]] = ..., credit: _Optional[_Union[ConsumeCredit, _Mapping]] = ..., settle: _Optional[_Union[ConsumeSettle, _Mapping]] = ..., ping: _Optional[_Union[ConsumePing, _Mapping]] = ...) -> None: ...
+    reply: ConsumeReply
+    def __init__(self, open: _Optional[_Union[ConsumeOpen, _Mapping]] = ..., credit: _Optional[_Union[ConsumeCredit, _Mapping]] = ..., settle: _Optional[_Union[ConsumeSettle, _Mapping]] = ..., ping: _Optional[_Union[ConsumePing, _Mapping]] = ..., reply: _Optional[_Union[ConsumeReply, _Mapping]] = ...) -> None: ...
 
 class ConsumeOpened(_message.Message):
     __slots__ = ("header", "lease_duration")
@@ -382,14 +453,16 @@ class SettleResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[SettleResult, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
 
 class BrowseRequest(_message.Message):
-    __slots__ = ("queue", "from_index", "max_messages")
+    __slots__ = ("queue", "from_index", "max_messages", "filter")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FROM_INDEX_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     queue: str
     from_index: int
     max_messages: int
-    def __init__(self, queue: _Optional[str] = ..., from_index: _Optional[int] = ..., max_messages: _Optional[int] = ...) -> None: ...
+    filter: _message_pb2.MessageFilter
+    def __init__(self, queue: _Optional[str] = ..., from_index: _Optional[int] = ..., max_messages: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
 
 class BrowseResponse(_message.Message):
     __slots__ = ("header", "messages")
@@ -400,14 +473,16 @@ class BrowseResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ...) -> None: ...
 
 class BrowsePageRequest(_message.Message):
-    __slots__ = ("queue", "from_index", "max_messages")
+    __slots__ = ("queue", "from_index", "max_messages", "filter")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FROM_INDEX_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
     queue: str
     from_index: int
     max_messages: int
-    def __init__(self, queue: _Optional[str] = ..., from_index: _Optional[int] = ..., max_messages: _Optional[int] = ...) -> None: ...
+    filter: _message_pb2.MessageFilter
+    def __init__(self, queue: _Optional[str] = ..., from_index: _Optional[int] = ..., max_messages: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
 
 class BrowsePageResponse(_message.Message):
     __slots__ = ("header", "messages", "next_index")
@@ -418,3 +493,97 @@ class BrowsePageResponse(_message.Message):
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredMessage]
     next_index: int
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
+
+class ReplyRequest(_message.Message):
+    __slots__ = ("queue", "request_id", "lease_id", "index", "message", "epoch")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    request_id: bytes
+    lease_id: int
+    index: int
+    message: _message_pb2.Message
+    epoch: int
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., lease_id: _Optional[int] = ..., index: _Optional[int] = ..., message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class ReplyResponse(_message.Message):
+    __slots__ = ("header", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class CompletionStatus(_message.Message):
+    __slots__ = ("handle", "completion", "final_state", "reply", "error", "completed")
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    FINAL_STATE_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    handle: bytes
+    completion: _common_pb2.Completion
+    final_state: FinalState
+    reply: _message_pb2.Message
+    error: _common_pb2.Error
+    completed: bool
+    def __init__(self, handle: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., completed: bool = ...) -> None: ...
+
+class CheckCompletionRequest(_message.Message):
+    __slots__ = ("queue", "handles")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    HANDLES_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    handles: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, queue: _Optional[str] = ..., handles: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class CheckCompletionResponse(_message.Message):
+    __slots__ = ("header", "statuses")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    statuses: _containers.RepeatedCompositeFieldContainer[CompletionStatus]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., statuses: _Optional[_Iterable[_Union[CompletionStatus, _Mapping]]] = ...) -> None: ...
+
+class WaitCompletionRequest(_message.Message):
+    __slots__ = ("queue", "handles", "wait")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    HANDLES_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    handles: _containers.RepeatedScalarFieldContainer[bytes]
+    wait: _duration_pb2.Duration
+    def __init__(self, queue: _Optional[str] = ..., handles: _Optional[_Iterable[bytes]] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class WaitCompletionResponse(_message.Message):
+    __slots__ = ("header", "statuses")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    statuses: _containers.RepeatedCompositeFieldContainer[CompletionStatus]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., statuses: _Optional[_Iterable[_Union[CompletionStatus, _Mapping]]] = ...) -> None: ...
+
+class WatchCompletionsRequest(_message.Message):
+    __slots__ = ("queue", "handles")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    HANDLES_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    handles: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, queue: _Optional[str] = ..., handles: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class WatchCompletionsResponse(_message.Message):
+    __slots__ = ("header", "queue", "statuses", "goaway")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    GOAWAY_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    queue: str
+    statuses: _containers.RepeatedCompositeFieldContainer[CompletionStatus]
+    goaway: Goaway
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., queue: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[CompletionStatus, _Mapping]]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ...) -> None: ...

@@ -70,6 +70,26 @@ class QueueServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_queue__service__pb2.BrowsePageRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_queue__service__pb2.BrowsePageResponse.FromString,
                 _registered_method=True)
+        self.Reply = channel.unary_unary(
+                '/tandemq.v1.QueueService/Reply',
+                request_serializer=tandemq_dot_v1_dot_queue__service__pb2.ReplyRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__service__pb2.ReplyResponse.FromString,
+                _registered_method=True)
+        self.CheckCompletion = channel.unary_unary(
+                '/tandemq.v1.QueueService/CheckCompletion',
+                request_serializer=tandemq_dot_v1_dot_queue__service__pb2.CheckCompletionRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__service__pb2.CheckCompletionResponse.FromString,
+                _registered_method=True)
+        self.WaitCompletion = channel.unary_unary(
+                '/tandemq.v1.QueueService/WaitCompletion',
+                request_serializer=tandemq_dot_v1_dot_queue__service__pb2.WaitCompletionRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WaitCompletionResponse.FromString,
+                _registered_method=True)
+        self.WatchCompletions = channel.stream_stream(
+                '/tandemq.v1.QueueService/WatchCompletions',
+                request_serializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsResponse.FromString,
+                _registered_method=True)
 
 
 class QueueServiceServicer(object):
@@ -125,6 +145,34 @@ class QueueServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Reply(self, request, context):
+        """Acknowledges a leased request of a TWO_WAY queue and answers it, in one operation (R018, R027).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckCompletion(self, request, context):
+        """What became of sent messages, now (R025).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WaitCompletion(self, request, context):
+        """The same, when all of them have ended or the time is over; an expired wait is no error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchCompletions(self, request_iterator, context):
+        """Tells of each handle once, when its message has ended; survives nothing, ask again after a reconnect (R026).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueueServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -162,6 +210,26 @@ def add_QueueServiceServicer_to_server(servicer, server):
                     servicer.BrowsePage,
                     request_deserializer=tandemq_dot_v1_dot_queue__service__pb2.BrowsePageRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_queue__service__pb2.BrowsePageResponse.SerializeToString,
+            ),
+            'Reply': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reply,
+                    request_deserializer=tandemq_dot_v1_dot_queue__service__pb2.ReplyRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__service__pb2.ReplyResponse.SerializeToString,
+            ),
+            'CheckCompletion': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckCompletion,
+                    request_deserializer=tandemq_dot_v1_dot_queue__service__pb2.CheckCompletionRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__service__pb2.CheckCompletionResponse.SerializeToString,
+            ),
+            'WaitCompletion': grpc.unary_unary_rpc_method_handler(
+                    servicer.WaitCompletion,
+                    request_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WaitCompletionRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__service__pb2.WaitCompletionResponse.SerializeToString,
+            ),
+            'WatchCompletions': grpc.stream_stream_rpc_method_handler(
+                    servicer.WatchCompletions,
+                    request_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -354,6 +422,114 @@ class QueueService(object):
             '/tandemq.v1.QueueService/BrowsePage',
             tandemq_dot_v1_dot_queue__service__pb2.BrowsePageRequest.SerializeToString,
             tandemq_dot_v1_dot_queue__service__pb2.BrowsePageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Reply(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueService/Reply',
+            tandemq_dot_v1_dot_queue__service__pb2.ReplyRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__service__pb2.ReplyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckCompletion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueService/CheckCompletion',
+            tandemq_dot_v1_dot_queue__service__pb2.CheckCompletionRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__service__pb2.CheckCompletionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WaitCompletion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueService/WaitCompletion',
+            tandemq_dot_v1_dot_queue__service__pb2.WaitCompletionRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__service__pb2.WaitCompletionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchCompletions(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/tandemq.v1.QueueService/WatchCompletions',
+            tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -137,7 +137,71 @@ _QueueServiceBrowsePageType = typing_extensions.TypeVar(
     ],
 )
 
-class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServiceProduceType, _QueueServiceDequeueType, _QueueServiceConsumeType, _QueueServiceSettleType, _QueueServiceBrowseType, _QueueServiceBrowsePageType]):
+_QueueServiceReplyType = typing_extensions.TypeVar(
+    '_QueueServiceReplyType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.ReplyRequest,
+        tandemq.v1.queue_service_pb2.ReplyResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.ReplyRequest,
+        tandemq.v1.queue_service_pb2.ReplyResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.ReplyRequest,
+        tandemq.v1.queue_service_pb2.ReplyResponse,
+    ],
+)
+
+_QueueServiceCheckCompletionType = typing_extensions.TypeVar(
+    '_QueueServiceCheckCompletionType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.CheckCompletionRequest,
+        tandemq.v1.queue_service_pb2.CheckCompletionResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.CheckCompletionRequest,
+        tandemq.v1.queue_service_pb2.CheckCompletionResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.CheckCompletionRequest,
+        tandemq.v1.queue_service_pb2.CheckCompletionResponse,
+    ],
+)
+
+_QueueServiceWaitCompletionType = typing_extensions.TypeVar(
+    '_QueueServiceWaitCompletionType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.WaitCompletionRequest,
+        tandemq.v1.queue_service_pb2.WaitCompletionResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.WaitCompletionRequest,
+        tandemq.v1.queue_service_pb2.WaitCompletionResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.WaitCompletionRequest,
+        tandemq.v1.queue_service_pb2.WaitCompletionResponse,
+    ],
+)
+
+_QueueServiceWatchCompletionsType = typing_extensions.TypeVar(
+    '_QueueServiceWatchCompletionsType',
+    grpc.StreamStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
+        tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
+    ],
+    grpc.aio.StreamStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
+        tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
+    ],
+    default=grpc.StreamStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
+        tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
+    ],
+)
+
+class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServiceProduceType, _QueueServiceDequeueType, _QueueServiceConsumeType, _QueueServiceSettleType, _QueueServiceBrowseType, _QueueServiceBrowsePageType, _QueueServiceReplyType, _QueueServiceCheckCompletionType, _QueueServiceWaitCompletionType, _QueueServiceWatchCompletionsType]):
     """Sends, receives, settles and browses. Any member takes any call: a replica forwards to the master and waits while there is none."""
 
     @typing.overload
@@ -169,6 +233,22 @@ class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServicePro
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.queue_service_pb2.BrowsePageRequest,
             tandemq.v1.queue_service_pb2.BrowsePageResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_service_pb2.ReplyRequest,
+            tandemq.v1.queue_service_pb2.ReplyResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_service_pb2.CheckCompletionRequest,
+            tandemq.v1.queue_service_pb2.CheckCompletionResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_service_pb2.WaitCompletionRequest,
+            tandemq.v1.queue_service_pb2.WaitCompletionResponse,
+        ],
+        grpc.StreamStreamMultiCallable[
+            tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
+            tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -202,6 +282,22 @@ class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServicePro
             tandemq.v1.queue_service_pb2.BrowsePageRequest,
             tandemq.v1.queue_service_pb2.BrowsePageResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_service_pb2.ReplyRequest,
+            tandemq.v1.queue_service_pb2.ReplyResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_service_pb2.CheckCompletionRequest,
+            tandemq.v1.queue_service_pb2.CheckCompletionResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_service_pb2.WaitCompletionRequest,
+            tandemq.v1.queue_service_pb2.WaitCompletionResponse,
+        ],
+        grpc.aio.StreamStreamMultiCallable[
+            tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
+            tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     Enqueue: _QueueServiceEnqueueType
@@ -224,6 +320,18 @@ class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServicePro
 
     BrowsePage: _QueueServiceBrowsePageType
     """One page of Browse."""
+
+    Reply: _QueueServiceReplyType
+    """Acknowledges a leased request of a TWO_WAY queue and answers it, in one operation (R018, R027)."""
+
+    CheckCompletion: _QueueServiceCheckCompletionType
+    """What became of sent messages, now (R025)."""
+
+    WaitCompletion: _QueueServiceWaitCompletionType
+    """The same, when all of them have ended or the time is over; an expired wait is no error."""
+
+    WatchCompletions: _QueueServiceWatchCompletionsType
+    """Tells of each handle once, when its message has ended; survives nothing, ask again after a reconnect (R026)."""
 
 QueueServiceAsyncStub: typing_extensions.TypeAlias = QueueServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -253,6 +361,22 @@ QueueServiceAsyncStub: typing_extensions.TypeAlias = QueueServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.queue_service_pb2.BrowsePageRequest,
         tandemq.v1.queue_service_pb2.BrowsePageResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.ReplyRequest,
+        tandemq.v1.queue_service_pb2.ReplyResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.CheckCompletionRequest,
+        tandemq.v1.queue_service_pb2.CheckCompletionResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_service_pb2.WaitCompletionRequest,
+        tandemq.v1.queue_service_pb2.WaitCompletionResponse,
+    ],
+    grpc.aio.StreamStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
+        tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
     ],
 ]
 
@@ -314,5 +438,37 @@ class QueueServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.queue_service_pb2.BrowsePageResponse, collections.abc.Awaitable[tandemq.v1.queue_service_pb2.BrowsePageResponse]]:
         """One page of Browse."""
+
+    @abc.abstractmethod
+    def Reply(
+        self,
+        request: tandemq.v1.queue_service_pb2.ReplyRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_service_pb2.ReplyResponse, collections.abc.Awaitable[tandemq.v1.queue_service_pb2.ReplyResponse]]:
+        """Acknowledges a leased request of a TWO_WAY queue and answers it, in one operation (R018, R027)."""
+
+    @abc.abstractmethod
+    def CheckCompletion(
+        self,
+        request: tandemq.v1.queue_service_pb2.CheckCompletionRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_service_pb2.CheckCompletionResponse, collections.abc.Awaitable[tandemq.v1.queue_service_pb2.CheckCompletionResponse]]:
+        """What became of sent messages, now (R025)."""
+
+    @abc.abstractmethod
+    def WaitCompletion(
+        self,
+        request: tandemq.v1.queue_service_pb2.WaitCompletionRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_service_pb2.WaitCompletionResponse, collections.abc.Awaitable[tandemq.v1.queue_service_pb2.WaitCompletionResponse]]:
+        """The same, when all of them have ended or the time is over; an expired wait is no error."""
+
+    @abc.abstractmethod
+    def WatchCompletions(
+        self,
+        request_iterator: _MaybeAsyncIterator[tandemq.v1.queue_service_pb2.WatchCompletionsRequest],
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tandemq.v1.queue_service_pb2.WatchCompletionsResponse], collections.abc.AsyncIterator[tandemq.v1.queue_service_pb2.WatchCompletionsResponse]]:
+        """Tells of each handle once, when its message has ended; survives nothing, ask again after a reconnect (R026)."""
 
 def add_QueueServiceServicer_to_server(servicer: QueueServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

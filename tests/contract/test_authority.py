@@ -41,13 +41,15 @@ from failover.witness_store import (
 )
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
-from tests.support.authorities import A, B, World, etcd_world, memory_world, witness_world
+from tests.support.authorities import A, B, World, etcd_world, memory_world, simulated_world, witness_world
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 10.0  # bound of every wait; reached only by a failure
 
 
-@pytest.fixture(params=[memory_world, witness_world, etcd_world], ids=["memory", "witness", "etcd"])
+@pytest.fixture(
+    params=[memory_world, simulated_world, witness_world, etcd_world], ids=["memory", "simulated", "witness", "etcd"]
+)
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     async for each in request.param(tmp_path):
         yield each

@@ -10,10 +10,12 @@ import pytest
 
 from failover.authority import CasDone, CasRefused, CasUnknown
 from failover.register import Register, RegisterState, add_member, claim, commit
-from tests.support.authorities import A, B, World, etcd_world, memory_world, witness_world
+from tests.support.authorities import A, B, World, etcd_world, memory_world, simulated_world, witness_world
 
 
-@pytest.fixture(params=[memory_world, witness_world, etcd_world], ids=["memory", "witness", "etcd"])
+@pytest.fixture(
+    params=[memory_world, simulated_world, witness_world, etcd_world], ids=["memory", "simulated", "witness", "etcd"]
+)
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     async for each in request.param(tmp_path):
         yield each

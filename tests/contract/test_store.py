@@ -1,16 +1,18 @@
-"""What every store promises, the memory double included: each test runs on both unless it is about the disk itself."""
+"""What every store promises, the memory double and the simulator's disk included: each test runs on all of them."""
 
 from __future__ import annotations
 
+import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from chaos.sim.disk import Disk
 from storage.disk import open_disk
 from storage.errors import CorruptRecord, StoreFailed, StoreFull
 from storage.memory import MemoryStore
-from storage.records import ZERO_DIGEST, assemble, build_head, verify
+from storage.records import FLAG_VOLATILE_BODY, ZERO_DIGEST, assemble, build_head, verify
 from storage.store import RESERVED_META, Append, Store, WriteBatch
 
 # Small enough to fill. Large enough for readers beside a writer: one that loses its core in the middle of a call pins
@@ -44,9 +46,21 @@ class MemoryKind:
         return self.store
 
 
-@pytest.fixture(params=["disk", "memory"])
+class SimulatedKind:
+    def __init__(self):
+        self.disk = Disk("a", random.Random(1), lambda: 0.0, map_bytes=MAP_BYTES, max_domains=MAX_DOMAINS)
+        self.store = self.disk.open("p", "a")
+
+    def restart(self) -> Store:
+        self.disk.crash()
+        self.store = self.disk.open("p", "a")
+        return self.store
+
+
+@pytest.fixture(params=["disk", "memory", "simulated"])
 def kind(request, tmp_path):
-    kind = DiskKind(tmp_path / "store") if request.param == "disk" else MemoryKind()
+    kinds = {"disk": lambda: DiskKind(tmp_path / "store"), "memory": MemoryKind, "simulated": SimulatedKind}
+    kind = kinds[request.param]()
     yield kind
     kind.store.close()
 
@@ -163,6 +177,46 @@ def test_inserts_take_any_order_and_overwrite(store):
     assert store.read(1, 5) == value(1, 5, 20)
     store.commit(WriteBatch(inserts=appends(1, 11, 10), appends=appends(1, 12)))
     assert store.bounds(1) == (1, 12)
+
+
+def volatile(log_index, body=b"the body"):
+    """A record of domain 1 as it is stored without its body, and with it."""
+    flags, where = FLAG_VOLATILE_BODY, {"domain": 1, "epoch": 1, "log_index": log_index}
+    head, _ = build_head(flags=flags, **where, header=b"h", body=body, previous_digest=ZERO_DIGEST)
+    return Append(1, log_index, head), Append(1, log_index, assemble(head, body))
+
+
+def test_a_body_completes_its_record_once(kind):
+    head, whole = volatile(5)
+    body = Append(1, 5, b"the body")
+    kind.store.commit(WriteBatch(appends=[head]))
+    kind.store.commit(WriteBatch(appends=appends(1, 6), bodies=[body]))
+    assert kind.store.read(1, 5) == whole.record
+    kind.store.commit(WriteBatch(bodies=[body, body]))
+    store = kind.restart()
+    assert store.read(1, 5) == whole.record
+    assert present(store, 1) == [5, 6]
+
+
+def test_a_body_may_come_with_its_record_in_a_new_domain(store):
+    head, whole = volatile(5)
+    store.commit(WriteBatch(appends=[head], bodies=[Append(1, 5, b"the body")]))
+    assert store.read(1, 5) == whole.record
+
+
+def test_a_body_whose_record_is_gone_goes_nowhere(store):
+    head, _ = volatile(5)
+    body = Append(1, 5, b"the body")
+    store.commit(WriteBatch(bodies=[body]))
+    store.commit(WriteBatch(appends=[head]))
+    store.commit(WriteBatch(drops={1: [5]}, bodies=[body]))
+    assert present(store, 1) == []
+
+
+def test_a_record_that_cannot_be_read_is_not_completed(store):
+    store.commit(WriteBatch(appends=[Append(1, 5, b"no record")]))
+    with pytest.raises(StoreFailed, match="Log index 5 cannot be completed"):
+        store.commit(WriteBatch(bodies=[Append(1, 5, b"the body")]))
 
 
 def test_drops_delete_what_is_there_and_ignore_the_rest(store):
@@ -366,3 +420,42 @@ def test_the_double_fails_when_told_to():
         with pytest.raises(StoreFailed, match="planted"):
             store.commit(WriteBatch(appends=appends(1, 2)))
     assert store.crash().bounds(1) == (1, 1)
+
+
+def test_a_view_is_one_moment_whatever_is_committed_meanwhile(store):
+    store.commit(WriteBatch(appends=appends(1, 1, 2, 3) + appends(2, 5), meta={"k": b"before"}))
+    view = store.view()
+    store.commit(WriteBatch(cut={1: 1}, wipe={2}, appends=appends(1, 9) + appends(3, 1), meta={"k": b"after"}))
+    store.commit(WriteBatch(drops={1: [1]}))
+    assert view.domains() == {1: 3, 2: 1}
+    assert view.scan(1, 0, limit_bytes=1 << 20) == [(index, value(1, index)) for index in (1, 2, 3)]
+    assert view.scan(1, 2, limit_bytes=15) == [(2, value(1, 2))]
+    assert (view.last(1), view.last(2), view.last(3)) == (value(1, 3), value(2, 5), None)
+    assert view.scan(3, 0, limit_bytes=1 << 20) == []
+    items = dict(view.meta_items())
+    assert items["k"] == b"before"
+    assert items.keys() >= RESERVED_META
+    view.close()
+    view.close()
+    with pytest.raises(StoreFailed):
+        view.meta_items()
+    assert present(store, 1) == [9]
+
+
+def test_a_view_of_a_closed_store_refuses(store):
+    store.commit(WriteBatch(appends=appends(1, 1)))
+    view = store.view()
+    store.close()
+    with pytest.raises(StoreFailed):
+        view.scan(1, 0, limit_bytes=100)
+
+
+def test_a_closed_view_keeps_no_room(store):
+    """Pages that go while it is open stay; a store that forgot one would fill up for ever."""
+    store.commit(WriteBatch(appends=appends(1, *range(100), size=4096)))
+    for turn in range(1, 40):
+        view = store.view()
+        store.commit(WriteBatch(drops={1: list(range(100 * (turn - 1), 100 * turn))}))
+        store.commit(WriteBatch(appends=appends(1, *range(100 * turn, 100 * turn + 100), size=4096)))
+        view.close()
+    assert store.usage().file_bytes < MAP_BYTES // 2

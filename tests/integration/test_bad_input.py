@@ -12,6 +12,7 @@ import pytest
 
 from chaos.cluster import Cluster
 from tandemq.errors import to_error
+from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tests.integration.support import CALL_S, Raw, new_id, new_name, raw_to, refused, still_serves
@@ -57,7 +58,8 @@ async def queue(member: Raw) -> str:
 # -- names and attributes ----------------------------------------------------------------------------------------------
 
 
-async def test_r089_an_unknown_queue_is_refused_by_every_call(member: Raw) -> None:
+@pytest.mark.requirement("R063")
+async def test_an_unknown_queue_is_refused_by_every_call(member: Raw) -> None:
     calls: dict[str, Callable[[], Awaitable[Any]]] = {
         "Enqueue": lambda: member.send("nowhere", b"x"),
         "Dequeue": lambda: member.receive("nowhere"),
@@ -104,6 +106,63 @@ async def test_an_unknown_queue_rejects_a_batch_and_not_the_stream(member: Raw, 
 async def test_a_bad_name_is_refused(member: Raw, name: str) -> None:
     with refused("BAD_NAME", INVALID, "queue name"):
         await member.create(name)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "word"),
+    [
+        ({"properties": {str(n): {"flag": True} for n in range(257)}}, "BAD_REQUEST", "256"),
+        ({"properties": {"tq_hops": {"integer": 1 << 62}}}, "BAD_REQUEST", "'tq_hops'"),
+        ({"properties": {"x" * 1_025: {"flag": True}}}, "BAD_ATTRIBUTE", "1025 bytes"),
+        *(({name: "x" * 1_025}, "BAD_ATTRIBUTE", name) for name in ("group_id", "correlation_id", "content_type")),
+        ({"reply_to": "x" * 1_025}, "BAD_ATTRIBUTE", "reply_to"),
+    ],
+    ids=["properties", "tq_", "name", "group_id", "correlation_id", "content_type", "reply_to"],
+)
+async def test_what_may_not_stand_beside_a_payload(
+    member: Raw, queue: str, message: dict[str, Any], reason: str, word: str
+) -> None:
+    with refused(reason, INVALID, word):
+        request = service.EnqueueRequest(queue=queue, request_id=new_id(), messages=[message])
+        await member.queue.Enqueue(request, timeout=CALL_S)
+    with refused(reason, INVALID, word):
+        answer = service.ReplyRequest(queue=queue, request_id=new_id(), lease_id=1, index=1, message=message)
+        await member.queue.Reply(answer, timeout=CALL_S)
+    call = member.queue.Produce(timeout=CALL_S)
+    await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": queue}))
+    assert (await call.read()).HasField("opened")
+    batch = _batch(queue, 1, b"x")
+    for name, value in message.items():
+        many = name == "properties"
+        column = "properties" if many else f"{name}s"
+        getattr(batch.messages, column).extend([message_pb2.Properties(entries=value)] if many else [value])
+    await call.write(service.ProduceRequest(batch=batch))
+    error = to_error((await call.read()).reject.error)
+    assert (error.reason, word in error.message) == (reason, True), error
+    await call.write(service.ProduceRequest(batch=_batch(queue, 1, b"y")))
+    assert (await call.read()).ack.first_index == 1
+    call.cancel()
+
+
+async def test_a_request_that_is_far_too_long_is_refused_unparsed(member: Raw) -> None:
+    labels = {str(number): "" for number in range(200_000)}
+    with refused("BAD_REQUEST", INVALID, "CreateQueueRequest may have 1048576"):
+        request = admin.CreateQueueRequest(name=new_name(), request_id=new_id(), config={"labels": labels})
+        await member.admin.CreateQueue(request, timeout=CALL_S)
+
+
+@pytest.mark.parametrize("letter", ["x", "ä"])
+async def test_a_refusal_of_something_long_arrives_with_its_reason(member: Raw, queue: str, letter: str) -> None:
+    long = letter * 100_000
+    with refused("QUEUE_NOT_FOUND", MISSING, "... ("):
+        await member.admin.GetQueue(admin.GetQueueRequest(name=long), timeout=CALL_S)
+    with refused("QUEUE_NOT_FOUND", MISSING, "... ("):
+        await member.send(long, b"x")
+    mask = {"paths": [long]}
+    with refused("BAD_ATTRIBUTE", INVALID, "... ("):
+        await member.admin.UpdateQueue(
+            admin.UpdateQueueRequest(name=queue, request_id=new_id(), config={}, update_mask=mask), timeout=CALL_S
+        )
 
 
 @pytest.mark.parametrize(
@@ -154,7 +213,8 @@ async def test_changing_what_cannot_be_changed_is_refused(member: Raw, queue: st
 # -- sizes -------------------------------------------------------------------------------------------------------------
 
 
-async def test_r161_an_oversize_message_refuses_its_entry_only(member: Raw, queue: str) -> None:
+@pytest.mark.requirement("R161")
+async def test_an_oversize_message_refuses_its_entry_only(member: Raw, queue: str) -> None:
     sent = await member.send(queue, b"small", b"x" * ((1 << 20) + 1), b"also small")
     assert [result.index for result in sent.results] == [1, 0, 2]
     error = to_error(sent.results[1].error)
@@ -293,7 +353,7 @@ async def test_a_request_id_of_the_wrong_length_is_refused(member: Raw, queue: s
 # -- repetitions -------------------------------------------------------------------------------------------------------
 
 
-async def test_r119_a_replayed_request_has_one_effect_and_the_first_answer(pair: Cluster, queue: str) -> None:
+async def test_a_replayed_request_has_one_effect_and_the_first_answer(pair: Cluster, queue: str) -> None:
     request_id = new_id()
     async with raw_to(*pair.endpoints) as members:
         for repetition, member in enumerate(members * 2):

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,34 @@ def test_messages_travel_through_the_command_line(dev: Dev) -> None:
     dev.run("queue", "rm", "orders", code=2)
     dev.run("queue", "rm", "orders", "--yes")
     assert json.loads(dev.run("queue", "ls", "-o", "json"))["queues"] == []
+
+
+def test_what_the_command_line_sends_is_found_deferred_and_stored_once(dev: Dev) -> None:
+    dev.run("queue", "create", "parcels")
+    for body, weight in (("light", ":=1"), ("heavy", ":=3"), ("very", ":=2.5"), ("text", "=3")):
+        dev.run("msg", "send", "parcels", body, "--property", f"weight{weight}", "--property", "fragile:=true")
+    found = dev.lines("msg", "browse", "parcels", "--where", "weight > 2 AND fragile")
+    assert [row["body"] for row in found] == ["heavy", "very"]
+    assert [row["properties"] for row in found] == [{"fragile": True, "weight": weight} for weight in (3, 2.5)]
+    found = dev.lines("msg", "browse", "parcels", "--where", "weight = '3'")
+    assert [row["body"] for row in found] == ["text"]
+
+    dev.run("queue", "create", "orders")
+    once = ("msg", "send", "orders", "17", "--dedup-id", "order-17", "-o", "json")
+    first, again = json.loads(dev.run(*once)), json.loads(dev.run(*once))
+    assert (first["duplicate"], again["duplicate"]) == (False, True)
+    assert first["last_index"] == again["last_index"] == 1
+
+    dev.run("queue", "create", "reminders")
+    moment = datetime.now(UTC) + timedelta(seconds=1)
+    dev.run("msg", "send", "reminders", "far", "--deliver-at", "2100-01-01T00:00:00+01:00")
+    dev.run("msg", "send", "reminders", "soon", "--deliver-at", moment.isoformat())
+    [got] = dev.lines("msg", "receive", "reminders", "--wait", "20s", "--ack")
+    assert got["body"] == "soon"
+    assert datetime.now(UTC) >= moment
+    assert dev.lines("msg", "receive", "reminders") == []
+    said = dev.run("msg", "send", "reminders", "x", "--deliver-at", "next week", code=2)
+    assert "2030-12-24T18:00:00+01:00" in said
 
 
 @pytest.mark.timeout(120)  # two process starts and a takeover on a busy machine

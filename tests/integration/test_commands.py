@@ -14,6 +14,8 @@ from chaos.cluster import Cluster
 from tandemq.config import Failover
 from tests.integration.support import gone, master_of, member_view, new_name, raw_to, stopped_at_end, until
 
+pytestmark = pytest.mark.process
+
 QUICK = {"call_ms": 1000, "total_ms": 2000, "attempts": 1, "cold_start_ms": 500}
 
 
@@ -52,6 +54,7 @@ def journal(cluster: Cluster, name: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.requirement("R127", "R130")
 async def test_a_pair_without_a_third_voice_forms_and_a_command_makes_the_replica_master(tmp_path: Path) -> None:
     failover = Failover(classifier="command", command=command(tmp_path, BY_ROLE), accept_unproven=True, **QUICK)
     cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover)
@@ -90,6 +93,7 @@ async def test_without_anybody_to_ask_the_survivor_waits_and_says_what_to_do(tmp
 @pytest.mark.parametrize(
     "text", ["exit 0", "exit 1", "sleep 60", "kill -9 $$", "yes; exit 21", "exit 20", "echo {}; exit 21"]
 )
+@pytest.mark.requirement("R130")
 async def test_what_is_no_fitting_answer_never_promotes(tmp_path: Path, text: str) -> None:
     """Exit 0 above all: a script that does nothing must not make a second master."""
     failover = Failover(classifier="command", command=command(tmp_path, text), accept_unproven=True, **QUICK)
@@ -129,6 +133,7 @@ async def test_two_wrong_verdicts_end_in_diverged_never_in_silence(tmp_path: Pat
         await until(diverged, "the two histories are noticed")
 
 
+@pytest.mark.requirement("R131")
 async def test_a_failed_instance_ends_and_the_other_takes_over(tmp_path: Path) -> None:
     """R129, R131: it stops serving; a restart begins with looking for the peer and a state transfer."""
     isolated = 'if grep -q \'"role": *"MASTER\'; then exit 22; else exit 21; fi'

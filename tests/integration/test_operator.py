@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from tests.integration.support import CALL_S, gone, http_get, raw_to, refused, r
 pytestmark = pytest.mark.process
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
+PAUSED_S = 2.5
+"""Longer than a stop must be to be told of (failover.detector: PAUSE_MS)."""
 VERDICT, TRANSFER = pb.PAIR_EVENT_KIND_VERDICT, pb.PAIR_EVENT_KIND_TRANSFER
 ROLE, LINK, AUTHORITY = pb.PAIR_EVENT_KIND_ROLE, pb.PAIR_EVENT_KIND_LINK, pb.PAIR_EVENT_KIND_AUTHORITY
 
@@ -147,10 +150,16 @@ async def test_a_manager_without_a_pair_keeps_events_and_refuses_orders(tmp_path
 async def test_a_member_that_was_frozen_says_so_when_it_wakes(pair: Cluster) -> None:
     master, replica = await roles(pair)
     async with raw_to(pair.endpoint(master), pair.endpoint(replica)) as [frozen, other]:
+        frozen_at_s = time.monotonic()
         pair.pause(master)
         watch = Watch(other, from_number=1)
         await watch.until("takes over", domain="main", kind=ROLE, role=common_pb2.ROLE_MASTER)
         await watch.close()
+
+        async def long_enough() -> bool:
+            return time.monotonic() - frozen_at_s > PAUSED_S
+
+        await until(long_enough, "a takeover may come before a stop counts as one")
         pair.resume(master)
 
         async def said() -> list[str]:

@@ -60,7 +60,8 @@ async def role_of(cluster: Cluster, name: str) -> str:
 # -- coming to be ------------------------------------------------------------------------------------------------------
 
 
-async def test_r108_two_members_started_at_once_become_a_master_and_a_replica(pair: Cluster) -> None:
+@pytest.mark.requirement("R096", "R108")
+async def test_two_members_started_at_once_become_a_master_and_a_replica(pair: Cluster) -> None:
     assert await roles(pair) == ("a", "b"), "both empty: the lower name initialises"
     async with raw_to(*pair.endpoints) as members:
         name = new_name()
@@ -73,7 +74,7 @@ async def test_r108_two_members_started_at_once_become_a_master_and_a_replica(pa
     await pair.wait_for(PairView.equal, "equal members")
 
 
-async def test_r101_a_member_alone_serves_nobody_and_says_so(tmp_path: Path) -> None:
+async def test_a_member_alone_serves_nobody_and_says_so(tmp_path: Path) -> None:
     cluster = configured(tmp_path, limits=Limits(park_ms=300))
     http = member_ports(cluster.base_port, 0).http
     async with stopped_at_end(cluster), raw_to(cluster.endpoint("a")) as [member]:
@@ -135,7 +136,7 @@ async def test_the_witness_may_come_last(tmp_path: Path) -> None:
         await still_serves(cluster)
 
 
-async def test_r099_an_unpaired_manager_holds_no_replicated_queue(tmp_path: Path) -> None:
+async def test_an_unpaired_manager_holds_no_replicated_queue(tmp_path: Path) -> None:
     async with stopped_at_end(Cluster(tmp_path, members=("a",))) as cluster:
         await cluster.start()
         async with raw_to(cluster.endpoint("a")) as [member]:
@@ -191,7 +192,7 @@ async def test_health_reflection_and_http_say_what_each_member_is(pair: Cluster)
 # -- losing the replica ------------------------------------------------------------------------------------------------
 
 
-async def test_r126_a_master_goes_on_alone_and_never_in_silence(pair: Cluster) -> None:
+async def test_a_master_goes_on_alone_and_never_in_silence(pair: Cluster) -> None:
     async with raw_to(pair.endpoint("a")) as [member]:
         careful, plain = new_name("careful"), new_name("plain")
         await member.create(careful, require_two=True)
@@ -294,7 +295,8 @@ class Load:
         assert self.firsts == sorted(self.firsts), "out of order"
 
 
-async def test_r122_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pair: Cluster) -> None:
+@pytest.mark.requirement("R105", "R110", "R122")
+async def test_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pair: Cluster) -> None:
     name = new_name()
     async with sdk(pair) as client:
         await client.create_queue(name, admin.QueueConfig(lease_duration={"seconds": LEASE_S}))
@@ -317,7 +319,7 @@ async def test_r122_no_message_is_lost_or_doubled_when_the_master_dies_under_loa
     await pair.wait_for(PairView.equal, "equal members")
 
 
-async def test_r128_a_frozen_master_is_replaced_and_never_serves_again(pair: Cluster) -> None:
+async def test_a_frozen_master_is_replaced_and_never_serves_again(pair: Cluster) -> None:
     name = new_name()
     async with sdk(pair) as client, raw_to(*pair.endpoints) as (a, b):
         await client.create_queue(name, admin.QueueConfig(lease_duration={"seconds": LEASE_S}))

@@ -67,7 +67,8 @@ async def _both_restart(pair: Cluster) -> None:
 # -- persistence -------------------------------------------------------------------------------------------------------
 
 
-async def test_r151_volatile_messages_survive_one_loss_and_not_two(pair: Cluster, members: list[Raw]) -> None:
+@pytest.mark.requirement("R150")
+async def test_volatile_messages_survive_one_loss_and_not_two(pair: Cluster, members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name, persistence=admin.PERSISTENCE_VOLATILE)
     sent = await members[1].send(name, b"1", b"2")
@@ -90,7 +91,8 @@ async def test_r151_volatile_messages_survive_one_loss_and_not_two(pair: Cluster
     await pair.wait_for(PairView.equal, "equal members")
 
 
-async def test_r152_a_conditional_queue_keeps_what_is_marked(pair: Cluster, members: list[Raw]) -> None:
+@pytest.mark.requirement("R152")
+async def test_a_conditional_queue_keeps_what_is_marked(pair: Cluster, members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name, persistence=admin.PERSISTENCE_CONDITIONAL)
     sent = await _send_marked(members[1], name, True, False, True, False, None)
@@ -109,7 +111,8 @@ async def test_r152_a_conditional_queue_keeps_what_is_marked(pair: Cluster, memb
     await pair.wait_for(PairView.equal, "equal members")
 
 
-async def test_r150_a_persistent_queue_keeps_all(pair: Cluster, members: list[Raw]) -> None:
+@pytest.mark.requirement("R150")
+async def test_a_persistent_queue_keeps_all(pair: Cluster, members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name)
     await _send_marked(members[0], name, True, False, None)
@@ -117,7 +120,8 @@ async def test_r150_a_persistent_queue_keeps_all(pair: Cluster, members: list[Ra
     assert await _browse(members[1], name) == [b"0", b"1", b"2"]
 
 
-async def test_r153_a_persistent_message_in_a_volatile_queue_is_warned_of(members: list[Raw]) -> None:
+@pytest.mark.requirement("R151")
+async def test_a_persistent_message_in_a_volatile_queue_is_warned_of(members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name, persistence=admin.PERSISTENCE_VOLATILE)
     for member in members:
@@ -133,7 +137,8 @@ async def test_r153_a_persistent_message_in_a_volatile_queue_is_warned_of(member
     call.cancel()
 
 
-async def test_r153_a_repetition_is_warned_of_again(members: list[Raw]) -> None:
+@pytest.mark.requirement("R151")
+async def test_a_repetition_is_warned_of_again(members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name, persistence=admin.PERSISTENCE_VOLATILE)
     messages = [{"payload": b"x", "persistent": True}]
@@ -144,7 +149,7 @@ async def test_r153_a_repetition_is_warned_of_again(members: list[Raw]) -> None:
     assert (again.results, again.header.level) == (first.results, first.header.level)
 
 
-async def test_r126_a_refusal_that_is_certain_means_that_nothing_was_stored(pair: Cluster, members: list[Raw]) -> None:
+async def test_a_refusal_that_is_certain_means_that_nothing_was_stored(pair: Cluster, members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name)
     pair.pause("b")
@@ -182,7 +187,8 @@ async def _created(member: Raw, **config: Any) -> str:
     return name
 
 
-async def test_r099_an_instance_serves_its_own_member_once_it_is_open(members: list[Raw]) -> None:
+@pytest.mark.requirement("R009", "R044", "R124")
+async def test_an_instance_serves_its_own_member_once_it_is_open(members: list[Raw]) -> None:
     name = await _created(members[1])
     for member in members:
         with refused("INVALID_STATE", STATE, name, "not open"):
@@ -200,7 +206,8 @@ async def test_r099_an_instance_serves_its_own_member_once_it_is_open(members: l
     assert await members[0].take(name) == [b"1"]
 
 
-async def test_r109_who_must_be_master_is_told_who_is(pair: Cluster, members: list[Raw]) -> None:
+@pytest.mark.requirement("R109")
+async def test_who_must_be_master_is_told_who_is(pair: Cluster, members: list[Raw]) -> None:
     name = await _created(members[0])
     with refused("E_MASTER_EXISTS", EXISTS, "a is master", "MASTER_REQUIRED") as caught:
         await _open(members[1], name, master_required=True)
@@ -213,7 +220,8 @@ async def test_r109_who_must_be_master_is_told_who_is(pair: Cluster, members: li
     assert list((await _open(members[1], name, master_required=True)).open_members) == ["b"], "it is master by now"
 
 
-async def test_r125_closing_the_last_instance_drops_volatile_messages(members: list[Raw]) -> None:
+@pytest.mark.requirement("R042", "R125")
+async def test_closing_the_last_instance_drops_volatile_messages(members: list[Raw]) -> None:
     name = await _created(members[0], persistence=admin.PERSISTENCE_CONDITIONAL)
     for member in members:
         await _open(member, name)
@@ -231,7 +239,8 @@ async def test_r125_closing_the_last_instance_drops_volatile_messages(members: l
     assert await members[0].take(name, 10) == [b"0"]
 
 
-async def test_r045_destroying_the_last_instance_deletes_the_queue(pair: Cluster, members: list[Raw]) -> None:
+@pytest.mark.requirement("R045")
+async def test_destroying_the_last_instance_deletes_the_queue(pair: Cluster, members: list[Raw]) -> None:
     name = await _created(members[0])
     for member in members:
         await _open(member, name)

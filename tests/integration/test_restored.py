@@ -119,5 +119,5 @@ async def test_two_producers_with_one_client_id_are_told_apart(tmp_path: Path) -
                     reasons.append("")
                 except TandemqError as error:
                     reasons.append(error.reason)
-        assert set(reasons) == {"", "REQUEST_MISMATCH"}
-        assert (await one.get_queue("q")).length == reasons.count("")
+        assert set(reasons) == {""}  # one of them went on under an identity of its own
+        assert (await one.get_queue("q")).length == len(reasons) == 40

@@ -2,47 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import takewhile
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from replica.machine import DuplicateRun, Machine, Repeated
+from replica.machine import Bodies, DuplicateRun, Machine, MoveCall, Repeated, SaveLimits, columns_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.property.model import Lease, Message, Queue
+from tests.support import profiles
 from tests.unit.machine.driver import MEMBERS, Driver, batch_of, indexes_of
 
 NAMES = ("q", "r")
+DELIVERIES = {"q": 3, "r": 0}  # r is where the dead letters of q go
 CLIENTS = (b"one", b"two")
 REASONS = {"large": common_pb2.REASON_MESSAGE_TOO_LARGE, "full": common_pb2.REASON_QUEUE_FULL}
+GROUPS = ("", "red", "blue")
 names = st.sampled_from(("q", "q", "q", "r"))
 
 
-def column(draw: Any, values: st.SearchStrategy[int], count: int) -> list[int]:
+def column(draw: Any, values: st.SearchStrategy[Any], count: int) -> list[Any]:
     length = draw(st.sampled_from([0, 0, 1, count]))
     return draw(st.lists(values, min_size=length, max_size=length))
 
 
 @st.composite
-def batches(draw: Any) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Sizes, priorities, persistence, times to live. Messages of one batch that can enter have one size: the machine
+def batches(draw: Any) -> dict[str, list[Any]]:
+    """Columns. Messages of one batch that can enter have one size: the machine
     counts bytes by the mean of a batch."""
     count = draw(st.integers(1, 6))
     size = draw(st.integers(0, 50))
     sizes = [101 if large else size for large in draw(st.lists(st.integers(0, 9), min_size=count, max_size=count))]
     sizes = [entry if draw(st.integers(0, 7)) == 0 else size for entry in sizes]
-    return (
-        sizes,
-        column(draw, st.integers(0, 9), count),
-        column(draw, st.integers(0, 2), count),
-        column(draw, st.sampled_from([0, 50, 1_000]), count),
-    )
+    return {
+        "sizes": sizes,
+        "priorities": column(draw, st.integers(0, 9), count),
+        "persistence": column(draw, st.integers(0, 2), count),
+        "ttls_ms": column(draw, st.sampled_from([0, 50, 1_000]), count),
+        "delays_ms": column(draw, st.sampled_from([0, 0, 40, 300]), count) if draw(st.booleans()) else [],
+        "group_ids": column(draw, st.sampled_from(GROUPS), count),
+    }
 
 
-def entry(values: list[int], ordinal: int, default: int) -> int:
+def entry(values: list[Any], ordinal: int, default: Any) -> Any:
     return default if not values else values[ordinal if len(values) > 1 else 0]
 
 
@@ -76,10 +84,28 @@ OPERATIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "commit_all": (1, {}),
     "take_over": (1, {"new_epoch": st.booleans()}),
     "restart_the_master": (1, {}),
+    "move_the_dying": (2, {"count": st.integers(1, 4)}),
     "purge": (1, {"name": names}),
-    "delete_and_create": (1, {"name": names, "mode": st.integers(1, 3)}),
+    "delete_and_create": (
+        1,
+        {"name": names, "mode": st.integers(1, 3), "drops": st.booleans(), "ordered": st.booleans()},
+    ),
     "lose_volatile_bodies": (1, {"data": st.data()}),
+    "change_persistence": (1, {"name": names, "mode": st.integers(1, 3)}),
+    "save": (2, {"name": names, "records": st.integers(1, 3), "pieces": st.integers(1, 6)}),
 }
+
+
+def places_of(driver: Driver, name: str) -> list[int]:
+    """Indexes that are ready, blocked, delayed, dying or leased: each as often as it is."""
+    queue_id = driver.master.queue_id(name)
+    assert queue_id is not None
+    queue = driver.master.queue(queue_id)
+    blocked = queue.groups.blocked if queue.groups is not None else []
+    sources = [*queue.ready, *blocked, *(lease.ranges for lease in queue.leases.values())]
+    runs = [run for source in sources for run in source]
+    runs += [(start, end) for spans in (queue.delayed, queue.dying) for start, end, _ in spans]
+    return sorted(index for start, end in runs for index in range(start, end))
 
 
 class Comparison(RuleBasedStateMachine):
@@ -91,11 +117,13 @@ class Comparison(RuleBasedStateMachine):
         self.sent: list[tuple[str, Any, int, dict[str, Any], DuplicateRun]] = []
         self.lease_ids: list[int] = [99]  # one that never was
         self.requests = 0
+        self.marks: dict[int, Sequence[int]] = {}
+        self.stored: set[int] = set()
 
-    @initialize(mode=st.integers(1, 3))
-    def begin(self, mode: int) -> None:
+    @initialize(mode=st.integers(1, 3), ordered=st.booleans())
+    def begin(self, mode: int, ordered: bool) -> None:
         for name in NAMES:
-            self.create(name, mode, 12, 400)
+            self.create(name, mode, 12, 400, (30, 70), ordered=ordered)
 
     @rule(
         data=st.data(), kind=st.sampled_from([kind for kind, (weight, _) in OPERATIONS.items() for _ in range(weight)])
@@ -104,36 +132,66 @@ class Comparison(RuleBasedStateMachine):
         """One rule, as Hypothesis would leave some of many out of whole runs, sending among them."""
         getattr(self, kind)(**{name: data.draw(values) for name, values in OPERATIONS[kind][1].items()})
 
-    def create(self, name: str, mode: int, max_length: int, max_bytes: int) -> None:
-        self.driver.create(name, persistence=mode, max_length=max_length, max_bytes=max_bytes, max_message_bytes=100)
-        self.queues[name] = Queue(max_length, max_bytes, 100, mode)
+    def create(
+        self,
+        name: str,
+        mode: int,
+        max_length: int,
+        max_bytes: int,
+        retry_ms: tuple[int, int] = (0, 0),
+        *,
+        drops: bool = False,
+        ordered: bool = False,
+    ) -> None:
+        least, most = (timedelta(milliseconds=each) for each in retry_ms)
+        self.driver.create(
+            name,
+            persistence=mode,
+            max_length=max_length,
+            max_bytes=max_bytes,
+            max_message_bytes=100,
+            retry_delay_min=least,
+            retry_delay_max=most,
+            max_deliveries=DELIVERIES[name],
+            dead_letter_queue="r" if DELIVERIES[name] else "",
+            overflow=admin_pb2.OVERFLOW_DROP_HEAD if drops else admin_pb2.OVERFLOW_REJECT,
+            group_mode=admin_pb2.GROUP_MODE_ORDERED if ordered else admin_pb2.GROUP_MODE_NONE,
+        )
+        limits = max_length, max_bytes, 100, mode, retry_ms, DELIVERIES[name]
+        self.queues[name] = Queue(*limits, drops=drops, ordered=ordered)
 
     def enqueue(self, name: str, batch: Any, client: bytes, unary: bool, at_once: int) -> None:
-        sizes, priorities, persistence, ttls_ms = batch
+        sizes, persistence = batch["sizes"], batch["persistence"]
         model = self.queues[name]
         first_sequence = 0 if unary else model.last_sequence.get(client, 0) + 1
         self.requests += unary
         identity = {"request_id": self.requests.to_bytes(16, "big")} if unary else {"client_id": client}
-        made = batch_of(*batch, queue=name)
+        made = batch_of(**batch, queue=name)
         op = self.driver.enqueue(made, **identity)
 
         refused = dict(model.refusals(sizes))
         assert [(refusal.ordinal, refusal.reason) for refusal in op.refusals] == [
             (ordinal, REASONS[why]) for ordinal, why in refused.items()
         ]
+        entered = [size for ordinal, size in enumerate(sizes) if ordinal not in refused]
+        assert indexes_of(op.dropped) == model.drop_for(len(entered), sum(entered))
         assert op.first_index == (model.next_index if len(refused) < len(sizes) else 0)
         assert op.downgraded == (model.mode == 2 and 2 in persistence)
         for ordinal, size in enumerate(sizes):
             if ordinal in refused:
                 continue
-            ttl_ms, mark = entry(ttls_ms, ordinal, 0), entry(persistence, ordinal, 0)
+            ttl_ms, mark = entry(batch["ttls_ms"], ordinal, 0), entry(persistence, ordinal, 0)
+            delay_ms = entry(batch["delays_ms"], ordinal, 0)
             model.messages[model.next_index] = Message(
-                entry(priorities, ordinal, 4),
+                entry(batch["priorities"], ordinal, 4),
                 size,
                 self.driver.now_ms + ttl_ms if ttl_ms else 0,
                 model.mode == 2 or (model.mode == 3 and mark != 2),
                 self.driver.log_index,
                 ordinal,
+                delayed_until_ms=self.driver.now_ms + delay_ms if delay_ms else 0,
+                marked=mark == 2,
+                group=entry(batch["group_ids"], ordinal, ""),
             )
             model.next_index += 1
         if not unary:
@@ -142,6 +200,7 @@ class Comparison(RuleBasedStateMachine):
         run = DuplicateRun(
             first_sequence, len(sizes), op.first_index, self.driver.log_index, 1, refusals, op.downgraded
         )
+        self.note_body(op, persistence)
         self.sent.append((name, made, first_sequence, identity, run._replace(epoch=self.driver.epoch)))
         if at_once:
             self.commit()
@@ -152,7 +211,7 @@ class Comparison(RuleBasedStateMachine):
         _, batch, first_sequence, identity, run = data.draw(st.sampled_from(self.sent))
         plan = self.driver.plan_enqueue(batch, first_sequence=first_sequence, **identity)
         assert isinstance(plan, Repeated)
-        assert plan.runs == [run]
+        assert plan.run == run
 
     def skip_a_sequence(self, name: str, client: bytes, ahead: int) -> None:
         last = self.queues[name].last_sequence.get(client, 0)
@@ -211,8 +270,11 @@ class Comparison(RuleBasedStateMachine):
             settlement = queue_service_pb2.Settlement(lease_id=lease_id, outcome=outcome)
             settlement.ranges.extend(common_pb2.IndexRange(first=first, count=count) for first, count in runs)
             settlement.extension.FromMilliseconds(700)
+            delay_ms = data.draw(st.sampled_from([0, 80]))
+            settlement.delay.FromMilliseconds(delay_ms)
             indexes = sorted(set(indexes_of(settlement.ranges)))
-            refused = model.settle(outcome, lease_id, indexes, (driver.now_ms + 700, 700))
+            until_ms = driver.now_ms + delay_ms if delay_ms else 0
+            refused = model.settle(outcome, lease_id, indexes, (driver.now_ms + 700, 700), until_ms)
             settlements.append(settlement)
             expected.append((len(indexes) - len(refused), refused))
         results = driver.settle(*settlements, name=name)
@@ -235,10 +297,10 @@ class Comparison(RuleBasedStateMachine):
         shown = self.driver.commit()
         for name, model in self.queues.items():
             queue_id = self.driver.master.queue_id(name)
-            new = [at for at in model.messages.values() if model.committed < at.log_index]
+            new = [index for index in model.ready() if model.committed < model.messages[index].log_index]
             model.committed = self.driver.log_index
             # Something new is there: said for sure. Nothing new entered: not said.
-            if any(not message.lease_id for message in new):
+            if new:
                 assert queue_id in shown
 
     def take_over(self, new_epoch: bool) -> None:
@@ -255,19 +317,67 @@ class Comparison(RuleBasedStateMachine):
         assert self.driver.master.digest() == digest
         assert self.driver.master.snapshot() == data
 
+    def move_the_dying(self, count: int) -> None:
+        """They leave one queue and enter the other in the same record, or stay where they are."""
+        source, to, driver = self.queues["q"], self.queues["r"], self.driver
+        indexes = sorted(source.dying())[:count]
+        queue_id = driver.master.queue_id("q")
+        assert queue_id is not None
+        found = driver.master.dying_of(queue_id, 0, count)
+        assert [index for low, high, _ in found.rows for index in range(low, high)] == indexes
+        assert (queue_id in driver.master.dying_queues()) == bool(indexes)
+        if not indexes:
+            return
+        # Of one size, as in `batches`.
+        size = source.messages[indexes[0]].size
+        indexes = list(takewhile(lambda index: source.messages[index].size == size, indexes))
+        moved = [source.messages[index] for index in indexes]
+        made = batch_of(
+            [message.size for message in moved],
+            [message.priority for message in moved],
+            [1 if message.volatile else 2 for message in moved],
+            queue="r",
+            group_ids=[message.group for message in moved],
+        )
+        call = MoveCall(
+            driver.now_ms, queue_id, "r", indexes, columns_of(made), queue_service_pb2.FINAL_STATE_DEAD_LETTERED
+        )
+        sizes = [message.size for message in moved]
+        if to.refusals(sizes):
+            refused = driver.refusal(lambda: driver.plan(lambda: driver.master.plan_move(call)))
+            assert refused.reason == common_pb2.REASON_QUEUE_FULL
+            return
+        header = driver.plan(lambda: driver.master.plan_move(call))
+        driver.order(header)
+        assert sorted(indexes_of(header.enqueue.dropped)) == sorted(to.drop_for(len(sizes), sum(sizes)))
+        for ordinal, index in enumerate(indexes):
+            old = source.messages.pop(index)
+            to.messages[to.next_index] = Message(
+                old.priority,
+                old.size,
+                0,
+                to.mode == 2 or (to.mode == 3 and old.volatile),
+                driver.log_index,
+                ordinal,
+                marked=not old.volatile,
+                group=old.group,
+            )
+            to.next_index += 1
+        self.note_body(header.enqueue, made.messages.persistence)
+
     def purge(self, name: str) -> None:
         model = self.queues[name]
         header = self.driver.queue(record_pb2.QUEUE_ACTION_PURGE, name)
-        assert header.queue.removed == len(model.ready())
-        for index in model.ready():
+        assert header.queue.removed == len(model.unleased())
+        for index in model.unleased():
             del model.messages[index]
 
-    def delete_and_create(self, name: str, mode: int) -> None:
+    def delete_and_create(self, name: str, mode: int, drops: bool, ordered: bool) -> None:
         header = self.driver.queue(record_pb2.QUEUE_ACTION_DELETE, name)
         assert header.queue.removed == len(self.queues[name].messages)
         self.sent = [sent for sent in self.sent if sent[0] != name]
         committed = self.queues[name].committed
-        self.create(name, mode, 8, 10_000)
+        self.create(name, mode, 8, 300, drops=drops, ordered=ordered)
         self.queues[name].committed = committed
 
     def lose_volatile_bodies(self, data: Any) -> None:
@@ -286,12 +396,48 @@ class Comparison(RuleBasedStateMachine):
                 del model.messages[index]
             model.drop_empty_leases()
 
+    def change_persistence(self, name: str, mode: int) -> None:
+        """1 persistent, 2 volatile, 3 conditional. What it reaches becomes persistent by and by, in `save`."""
+        config = admin_pb2.QueueConfig(persistence=mode)  # type: ignore[arg-type]  # by number
+        self.driver.queue(record_pb2.QUEUE_ACTION_UPDATE, name, config=config, mask=["persistence"])
+        self.queues[name].change(mode)
+
+    def save(self, name: str, records: int, pieces: int) -> None:
+        driver, model = self.driver, self.queues[name]
+        queue_id = driver.master.queue_id(name)
+        assert queue_id is not None
+        stored, marks, limits = self.stored, self.marks, SaveLimits(records, 1_000, pieces)
+        asked = Bodies(lambda log: None if log in stored else 10, stored.__contains__, marks.__getitem__)
+        plan = driver.plan(lambda: driver.master.plan_save(queue_id, driver.now_ms, asked, limits))
+        assert (plan is not None) == driver.info(name).saving == bool(model.save_below)
+        if plan is None:
+            return
+        assert not plan.lost
+        saved = model.save(plan.header.save.next_index)
+        assert indexes_of(plan.header.save.ranges) == saved
+        looked_at = {model.messages[index].log_index for index in saved}
+        assert set(plan.log_indexes) == looked_at - stored
+        assert len(looked_at) <= records
+        assert len(plan.header.save.ranges) <= pieces
+        stored.update(plan.log_indexes)
+        driver.order(plan.header)
+
+    def note_body(self, op: record_pb2.EnqueueOp, persistence: Sequence[int]) -> None:
+        """Of the last record: its senders' marks, and whether its body is on disk."""
+        self.marks[self.driver.log_index] = persistence
+        if not op.volatiles or not min(op.volatiles):
+            self.stored.add(self.driver.log_index)
+
     @invariant()
     def same_as_the_model(self) -> None:
         for name, model in self.queues.items():
             info = self.driver.info(name)
             assert (info.length, info.ready) == (len(model.messages), len(model.ready()))
-            assert info.leased == len(model.messages) - len(model.ready())
+            assert info.blocked == len(model.blocked())
+            assert info.delayed == len(model.waiting()) - len(model.droppable())
+            assert info.leased == len(model.messages) - len(model.unleased())
+            assert info.dying == len(model.dying())
+            assert info.volatile_length == sum(message.volatile for message in model.messages.values())
             assert (info.bytes, info.last_index) == (model.bytes(), model.next_index - 1)
             assert self.driver.browse(name) == [index for index in sorted(model.messages) if model.visible(index)]
             queue_id = self.driver.master.queue_id(name)
@@ -300,6 +446,11 @@ class Comparison(RuleBasedStateMachine):
             assert self.driver.master.has_ready(queue_id) == ready
             live = {log for queue, log in self.driver.master.live_log_indexes() if queue == queue_id}
             assert live == model.live()
+
+    @invariant()
+    def each_message_is_in_one_place(self) -> None:
+        for name, model in self.queues.items():
+            assert places_of(self.driver, name) == sorted(model.messages)
 
     @invariant()
     def records_are_freed_when_their_last_message_is_gone(self) -> None:
@@ -321,11 +472,6 @@ class Comparison(RuleBasedStateMachine):
         assert again.digest() == self.driver.master.digest()
 
 
-Comparison.TestCase.settings = settings(
-    max_examples=500,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+Comparison.TestCase.settings = profiles.of(500, stateful_step_count=50)
 # A failure is worth the minutes that it takes to make it small.
 TestMachineIsTheModel = pytest.mark.slow(pytest.mark.timeout(600)(Comparison.TestCase))

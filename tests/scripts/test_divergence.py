@@ -1,94 +1,136 @@
-"""Two histories: the stories of `tests.support.diverging`, and each of its rules taken out."""
+"""Two histories, where a script cannot make them: a forged frame, a number that is given twice. The others are told in
+`protocol/divergence*.txt` and beside them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-import replica.following
-import replica.sync_target
-from replica.replication import Replication
-from tests.support import diverging
+from failover.marks import Role
+from replica import step_aside
+from tests.support.checks import require
+from tests.support.clients import Producer, remaining
+from tests.support.pair import NUMBER, Member, Pair
+from tests.support.stories import ends_well, paired
+from tests.support.walk import trim
 
 
-@pytest.mark.parametrize("story", diverging.ALL, ids=lambda story: story.__name__)
-def test_story_ends_well(story: Callable[[], None]) -> None:
-    story()
+def contents(member: Member) -> list[bytes]:
+    return [payload for _, payload in remaining(member)]
 
 
-def no_judge(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.following, "judge", lambda _shared, _begin: None)
-    patch.setattr(replica.sync_target, "cut_above", lambda _shared, begin: begin.base_index)
+def meet(pair: Pair) -> None:
+    """A comes back and meets B."""
+    pair.a.start()
+    pair.connect()
+    pair.settle(3000)
 
 
-def the_unknown_is_common(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("replica.divergence._as_far_as_not_alone", lambda _shared, end: end)
+def test_forged_outdate() -> None:
+    """From a stranger, from an older epoch, or at a master: refused, and nothing has changed."""
+    pair, _ = paired()
+    a, b = pair.a.core.replication, pair.b.core.replication
+    epoch = pair.a.shared.state.epoch
+    pair.b.shared.state.promised_epoch = epoch + 1
+    for replication, by_member, number in ((b, "c", 99), (b, "a", epoch), (a, "b", 99), (a, "", 0), (b, "b", 99)):
+        why_not = step_aside.outdate(replication, "test", by_member=by_member, epoch=number)
+        require(why_not != "", f"{by_member!r} outdates {replication.shared.member} with epoch {number}")
+    pair.b.shared.state.promised_epoch = 0
+    require(pair.is_paired, f"the pair is whole: {pair.describe()}")
 
 
-def no_memory(patch: pytest.MonkeyPatch) -> None:
-    original = Replication.start
-
-    def start(self: Replication, now_ms: int) -> None:
-        self.shared.state.diverged = ""
-        self.shared.state.solo_since = 0
-        original(self, now_ms)
-
-    patch.setattr(Replication, "start", start)
-
-
-def no_copy(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.sync_target, "salvage_above", lambda _shared, _common, _why: None)
-
-
-def every_epoch_counts(patch: pytest.MonkeyPatch) -> None:
-    def first_operation(log: Any, first: int, _held_from: int) -> int:
-        return first if first <= log.last_index else 0
-
-    patch.setattr("replica.divergence.first_operation", first_operation)
+def test_required_member_diverges() -> None:
+    """A requires B when B finds out about two histories (a register that was put back): A goes on without it."""
+    pair, x = paired()
+    pair.b.core.replication._diverge("test", 0)
+    pair.b.dispatch(pair.b.core)
+    op = x.send(pair.a)
+    pair.settle(2000)
+    require(pair.b.role is Role.DIVERGED, f"B took part: {pair.describe()}")
+    require(op.done is not None, f"A waits for a member that waits for an operator: {pair.describe()}")
+    require(op.done is not None and op.done.copies == 1, "A answers alone")
+    require(step_aside.give_way(pair.b.core.replication, "test") == "", "B gives way")
+    pair.b.dispatch(pair.b.core)
+    ends_well(pair, x)
 
 
-def answers_before_it_is_written(patch: pytest.MonkeyPatch) -> None:
-    def record_solo(self: Replication, solo_since: int) -> None:
-        self.shared.state.solo_since = solo_since
-        self.shared.persist_state()
+def test_two_owners_at_once() -> None:
+    """Cut off from each other and from the register, each is told to go on, and both take one number. Both stop; an
+    operator keeps A's history, and B's is copied.
+    """
+    pair, _ = paired()
+    pair.disconnect()
+    pair.checks.excused = True
+    told = []
+    for member in (pair.a, pair.b):
+        # Of itself each takes a number that the other one cannot; a register that was put back gives one twice.
+        member.core.replication.begin_unrecorded(frozenset({member.name}), "told to", epoch=2)
+        member.dispatch(member.core)
+        pair.quiesce(keep=("",), link=False)
+        told.append(Producer(pair, f"of-{member.name}"))
+        told[-1].send(member)
+        pair.quiesce(keep=("",), link=False)
+    require(all(producer.ops[0].done is not None for producer in told), "both answer alone")
+    pair.connect()
+    pair.quiesce(keep=("",))
+    roles = (pair.a.role, pair.b.role)
+    require(roles == (Role.DIVERGED, Role.DIVERGED), f"one wiped the other, or is about to: {pair.describe()}")
+    require(step_aside.give_way(pair.b.core.replication, "test") == "", "B gives way")
+    pair.b.dispatch(pair.b.core)
+    pair.settle(500)
+    require(pair.a.core.replication.force("test") == "", "A is forced")
+    pair.a.dispatch(pair.a.core)
+    pair.heal()
+    pair.checks.equal()
+    require(contents(pair.a) == [b"x/1", b"of-a/1"], "A's history stands")
+    require(any(pair.b.salvaged.values()), "what B acknowledged vanished")
+    require(not any(pair.a.salvaged.values()), "nothing of A went")
 
-    patch.setattr(Replication, "_record_solo", record_solo)
+
+def one_number_twice_and_trimmed() -> None:
+    """Each was told to go on alone, one after the other, and both took one number; B was recorded later and has trimmed
+    the record that shows whose epoch it was. A comes back: nothing proves that B has what A acknowledged.
+    """
+    pair, _ = paired()
+    pair.disconnect()
+    pair.checks.excused = True
+    pair.witness_away = True
+    for member in (pair.a, pair.b):
+        member.core.replication.begin_unrecorded(frozenset({member.name}), "told to", epoch=99)
+        member.dispatch(member.core)
+        pair.quiesce(keep=("",), link=False)
+        for number in range(3):
+            Producer(pair, f"of-{member.name}{number}").send(member)
+            pair.quiesce(keep=("",), link=False)
+    pair.crash(pair.a)
+    pair.witness_away = False
+    for _ in range(2):
+        pair.b.lost(refused=True)
+        pair.settle(2000)
+        Producer(pair, f"later-{pair.now_ms}").send(pair.b)
+        pair.settle(300)
+        trim(pair.b)
+        pair.b.commit()
+        pair.crash(pair.b)
+        pair.b.start()
+    pair.b.lost(refused=True)
+    pair.settle(2000)
+    trim(pair.b)
+    pair.b.commit()
+    held = pair.a.store.bounds(NUMBER)
+    meet(pair)
+    require(pair.a.role is Role.DIVERGED, f"acknowledged operations went in silence: {pair.describe()}")
+    require(pair.a.store.bounds(NUMBER) == held, "acknowledged operations were cut")
+    require(pair.b.serving, "B goes on")
 
 
-def publish_before_it_is_written(patch: pytest.MonkeyPatch) -> None:
-    original = Replication._publish
-
-    def publish(self: Replication, register: Any) -> None:
-        state, recording = self.shared.state, self.recording
-        solo_since, state.solo_since, self.recording = state.solo_since, 0, 0
-        original(self, register)
-        state.solo_since, self.recording = solo_since, recording
-
-    patch.setattr(Replication, "_publish", publish)
+def test_one_number_twice_and_trimmed() -> None:
+    one_number_twice_and_trimmed()
 
 
-@pytest.mark.parametrize(
-    ("story", "remove", "breaks"),
-    [
-        (diverging.old_master_returns, no_judge, "cut"),
-        (diverging.meets_while_serving, no_judge, "took part"),
-        (diverging.restarts_diverged, no_memory, "forget"),
-        (diverging.ordinary_tail, no_copy, "vanished"),
-        (diverging.full_transfer_wipes, no_copy, "vanished"),
-        (diverging.dies_before_the_cut, no_copy, "copied first"),
-        (diverging.epoch_without_entries, every_epoch_counts, "not a pair"),
-        (diverging.one_number_twice_and_trimmed, the_unknown_is_common, "in silence"),
-        (diverging.unanswered_tail_after_rejoin, publish_before_it_is_written, "and yet"),
-        (diverging.died_before_it_was_written, answers_before_it_is_written, "nobody will know"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_story_fails_without_the_rule(
-    story: Callable[[], None], remove: Callable[[pytest.MonkeyPatch], None], breaks: str
-) -> None:
+def test_one_number_twice_is_seen_by_what_is_not_known() -> None:
+    """Where nothing is known of the peer's log it counts as different."""
     with pytest.MonkeyPatch.context() as patch:
-        remove(patch)
-        with pytest.raises(AssertionError, match=breaks):
-            story()
+        patch.setattr("replica.divergence._as_far_as_not_alone", lambda _shared, end: end)
+        with pytest.raises(AssertionError, match="in silence"):
+            one_number_twice_and_trimmed()

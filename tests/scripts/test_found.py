@@ -340,3 +340,83 @@ def test_p6_a_late_done_opens_no_gate_once_the_peer_has_said_a_higher_epoch() ->
     assert not a.serving
     pair.heal()
     check_contents(pair, [x])
+
+
+def test_a_refused_batch_says_how_far_its_producer_got() -> None:
+    """1. A orders x1 on both copies. 2. A goes solo. 3. x2 asks for two copies and is refused, with nothing ordered.
+
+    The refusal said that nothing of x was ever executed: its client numbered what followed from 1 on, and was given the
+    answers of x1 for messages that were stored nowhere. With x3, ordered before the peer was lost, the same.
+    """
+    pair = Pair().start()
+    create(pair)
+    x = Producer(pair, "x", min_copies=2)
+    assert x.send(pair.a).done is None
+    pair.settle()
+    pair.cut()
+    stored = x.send(pair.a)
+    solo(pair, pair.a)
+    refused = x.send(pair.a)
+    pair.settle()
+    told = [op.failures[0] for op in (stored, refused)]
+    assert [(each.metadata.get("outcome"), each.metadata["last_sequence"]) for each in told] == [  # type: ignore[union-attr]  # both Failed
+        ("stored", "2"),
+        (None, "2"),
+    ]
+
+
+def test_p6_a_late_answer_to_a_claim_that_was_given_up_says_nothing_new() -> None:
+    """1. B claims epoch 2; the link is back and B follows A instead; the answer is still on its way. 2. A finds the
+    claim and steps down; B claims epoch 3 and serves. 3. The answer says "done", of epoch 2.
+
+    B took it for the register as it is, and died of its next addition to the set (the exhaustive model found it).
+    """
+    pair, x = paired()
+    pair.disconnect()
+    pair.b.lost()
+    pair.tick(400)
+    pair.quiesce(keep=("claiming",))
+    late = pair.call(pair.b, "claiming")
+    pair.connect()
+    pair.quiesce(keep=("claiming",))
+    assert pair.b.role is Role.REPLICA
+    pair.land(late)
+    for _ in range(50):
+        pair.tick(100)
+        pair.quiesce(keep=(late.name,))
+    assert pair.register.epoch > 2
+    assert pair.master is not None
+    pair.answer(late)
+    assert pair.b.core.replication.register == pair.register
+    pair.settle(200)
+    assert pair.is_paired
+    x.send(pair.master)
+    pair.settle(200)
+    check_contents(pair, [x])
+
+
+def test_p3_an_answer_to_an_addition_of_an_earlier_epoch_is_not_this_ones() -> None:
+    """1. A is solo and adds B; the link breaks before the answer. 2. In a new epoch A adds B again. 3. Only the first
+    answer comes, refused: A must not take it for the second one's, and ask a third time.
+    """
+    pair, _ = paired()
+    solo(pair, pair.a)
+    pair.b.start()
+    pair.connect()
+    pair.quiesce(keep=("add",))
+    first = pair.call(pair.a, "add")
+    pair.crash(pair.b)
+    replication = pair.a.core.replication
+    replication.to_probe("as on any higher epoch elsewhere")
+    pair.b.start()
+    pair.connect()
+    for _ in range(50):
+        pair.tick(100)
+        pair.quiesce(keep=("add",))
+    second = [call for call in pair.calls if call.name.startswith("add") and call is not first]
+    assert len(second) == 1
+    pair.answer(first)
+    pair.quiesce(keep=("add",))
+    assert [call for call in pair.calls if call.name.startswith("add")] == second
+    pair.settle(200)
+    assert pair.is_paired

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.sim.register import Route, SimAuthority, SimRegister
 from failover.authority import Authority, MemoryAuthority, MemoryRegisters, WitnessAuthority
 from failover.etcd import EtcdAuthority
 from failover.witness import WitnessServer
@@ -33,6 +35,19 @@ async def memory_world(_folder: Path) -> AsyncIterator[World]:
             authority.unreachable = unreachable
 
     yield World(a, b, lambda: set_unreachable(True), lambda: set_unreachable(False))
+
+
+async def simulated_world(_folder: Path) -> AsyncIterator[World]:
+    register = SimRegister(random.Random(1))
+    a, b = (SimAuthority(Route(name, register, random.Random(name), delay_s=0.0)) for name in (A, B))
+
+    async def cut() -> None:
+        register.down()
+
+    async def heal() -> None:
+        register.up()
+
+    yield World(a, b, cut, heal)
 
 
 async def witness_world(folder: Path) -> AsyncIterator[World]:

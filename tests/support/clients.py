@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from replica.bodies import rows
+import google_crc32c
+
+from replica.bodies import fill_rows
 from replica.calls import Consumer, EnqueueCall, QueueCall, SettleCall
 from replica.effects import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
 from replica.machine import columns_of
@@ -12,13 +14,20 @@ from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch, Settlement
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, DequeueResponse, EnqueueBatch, Settlement
 from tests.support.checks import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.support.pair import Member, Pair
+
+
+def rows(store: Any, shared: Any, queue: str, lease_id: int, slices: Any) -> Any:
+    """Messages as a Dequeue hands them out."""
+    response = DequeueResponse()
+    list(fill_rows(store, shared, queue, lease_id, slices, response.messages))
+    return response.messages
 
 
 class Waiter:
@@ -67,9 +76,19 @@ class Op:
 class Producer:
     """One client id; its sequences are dense and their bytes never change."""
 
-    def __init__(self, pair: Pair, name: str, queue: str = "q", *, min_copies: int = 0, volatile: bool = False) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        name: str,
+        queue: str = "q",
+        *,
+        min_copies: int = 0,
+        volatile: bool = False,
+        group: str = "",
+    ) -> None:
         self.pair, self.name, self.queue, self.min_copies = pair, name, queue, min_copies
         self.persistence = [1] if volatile else []
+        self.group_ids = [group] if group else []
         self.ops: list[Op] = []
 
     def send(self, member: Member) -> Op:
@@ -85,16 +104,17 @@ class Producer:
         batch = EnqueueBatch(
             queue=self.queue,
             first_sequence=op.sequence,
-            messages=MessageBatch(payloads=[op.payload], persistence=self.persistence),
+            messages=MessageBatch(payloads=[op.payload], persistence=self.persistence, group_ids=self.group_ids),
         )
 
         def on_answer(result: Any) -> None:
             self._on_answer(op, member, result)
 
+        body = batch.SerializeToString()
         member.submit(
             EnqueueCall(
-                Waiter(on_answer), self.queue, self.name.encode(), op.sequence, columns_of(batch),
-                batch.SerializeToString(), min_copies=self.min_copies, member=member.name,
+                Waiter(on_answer), self.queue, self.name.encode(), op.sequence, columns_of(batch), body,
+                request_hash=google_crc32c.value(body), min_copies=self.min_copies, member=member.name,
             )
         )  # fmt: skip
 
@@ -194,7 +214,7 @@ def remaining(member: Member, queue: str = "q") -> list[tuple[int, bytes]]:
     queue_id = machine.queue_id(queue)
     ranges = machine.browse(queue_id, 0, 0)
     slices = machine.segments_of(queue_id, ranges)
-    found = rows(member.store, member.shared, queue, 0, slices, browsing=True)
+    found = rows(member.store, member.shared, queue, 0, slices)
     return [(row.index, row.message.payload) for row in found]
 
 

@@ -56,30 +56,8 @@ class Run:
     # -- small steps -----------------------------------------------------------------------------------------------
 
     def one(self, *, senders: str = "ab", disks: str = "ab", keep: tuple[str, ...] = ()) -> bool:
-        """One thing of what is under way; False at rest. `keep`: register calls that stay unanswered."""
-        pair = self.pair
-        for member in pair.up:
-            if member.name in senders:
-                member.pump()
-                if pair.deliver(member) or pair.deliver_transfer(member):
-                    return True
-        for member in pair.up:
-            if member.name not in disks:
-                continue
-            if member.writing is None and not member.group.empty:
-                member.write()
-                return True
-            if member.writing is not None:
-                member.synced()
-                return True
-            if member.rebuilds:
-                member.rebuilt()
-                return True
-        for call in list(pair.calls):
-            if not (keep and call.name.startswith(keep)):
-                pair.answer(call)
-                return True
-        return False
+        """See `Pair.one`."""
+        return self.pair.one(senders=senders, disks=disks, keep=keep)
 
     def flow(self, *, senders: str = "ab", disks: str = "ab", keep: tuple[str, ...] = ()) -> Steps:
         while self.one(senders=senders, disks=disks, keep=keep):

@@ -5,13 +5,17 @@ repeats.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
+
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
+from replica.bodies import read_stored
 from replica.calls import EnqueueCall
 from replica.domain import Domain
 from replica.effects import (
@@ -135,6 +139,8 @@ class Member:
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer_name, self.incarnation, self.pair.limits)
         domain = Domain(shared, bias_ms=BIAS_MS)
         domain.held_call = self._held_call
+        read = functools.partial(read_stored, self.store, shared)
+        domain.dying.read = domain.orders.saving.read = domain.orders.replying.read = read
         shared.machine = drive(recover(self.store, shared))
         self.domain = domain
         domain.start(self.pair.now_ms, self.pair.wall_ms)
@@ -154,7 +160,7 @@ class Member:
         columns = columns_of(EnqueueBatch.FromString(hold.batch))
         return EnqueueCall(
             None, hold.key.queue, hold.key.client_id, hold.key.first_sequence, columns, hold.batch,
-            min_copies=hold.min_copies, member=self.peer_name,
+            request_hash=google_crc32c.value(hold.batch), min_copies=hold.min_copies, member=self.peer_name,
         )  # fmt: skip
 
     # -- effects ---------------------------------------------------------------------------------------------------
@@ -162,7 +168,9 @@ class Member:
     def dispatch(self, domain: Domain) -> None:
         while effects := domain.take():
             for effect in effects:
+                self.pair.listener("effect", self, effect)
                 self._carry_out(domain, effect)
+        self.pair.listener("step", self, None)
         self.pair.checks.after_dispatch(self)
 
     def _carry_out(self, domain: Domain, effect: Any) -> None:

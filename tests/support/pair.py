@@ -7,6 +7,8 @@ Time is a number. The shell's rules that are repeated here are those of `replica
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from failover.authority import MemoryRegisters
 from failover.marks import Role
@@ -40,6 +42,8 @@ class Pair:
         self.seen: dict[str, int] = {}
         """Queue: highest index that a client was told."""
         self.checks = Checks(self)
+        self.listener: Callable[[str, Member, Any], None] = lambda _what, _member, _thing: None
+        """Hears of each effect, frame, landed or lost call, and of the end of each step: what, of whom, the thing."""
         self.linked = False
         self.greeted: set[str] = set()
         """Members that have not noticed the end of the last connection."""
@@ -117,7 +121,9 @@ class Pair:
             sender.pump()
         if not wire:
             return False
-        receiver.take_frame(wire.popleft())
+        frame = wire.popleft()
+        self.listener("frame", sender, frame)
+        receiver.take_frame(frame)
         return True
 
     def deliver_transfer(self, sender: Member) -> bool:
@@ -131,6 +137,7 @@ class Pair:
         if not known and not receiver.expects(frame) and receiver.core.target.sync_id < frame.sync_id:
             return False
         wire.popleft()
+        self.listener("transfer", sender, frame)
         receiver.take_transfer(frame)
         return True
 
@@ -164,6 +171,7 @@ class Pair:
                     )
                 else:
                     call.landed = self.registers.set(NAME, effect.expected, effect.desired)
+                self.listener("landed", self.members[call.member], call)
             else:
                 call.landed = self.register
 
@@ -189,6 +197,7 @@ class Pair:
         self.calls.remove(call)
         if isinstance(call.effect, SetRegister) and call.landed is None:
             self.late.append(call)
+        self.listener("lost", self.members[call.member], call)
         member = self._caller(call)
         if member is None:
             return
@@ -221,6 +230,35 @@ class Pair:
         self.now_ms += milliseconds
         for member in self.up:
             member.tick()
+
+    # -- step by step ----------------------------------------------------------------------------------------------
+
+    def one(self, *, senders: str = "ab", disks: str = "ab", keep: tuple[str, ...] = ()) -> bool:
+        """One thing of what is under way; False at rest. For `disks` and `keep` see `quiesce`; `senders`: whose frames
+        arrive.
+        """
+        for member in self.up:
+            if member.name in senders:
+                member.pump()
+                if self.deliver(member) or self.deliver_transfer(member):
+                    return True
+        for member in self.up:
+            if member.name not in disks:
+                continue
+            if member.writing is None and not member.group.empty:
+                member.write()
+                return True
+            if member.writing is not None:
+                member.synced()
+                return True
+            if member.rebuilds:
+                member.rebuilt()
+                return True
+        for call in list(self.calls):
+            if not (keep and call.name.startswith(keep)):
+                self.answer(call)
+                return True
+        return False
 
     # -- all at once -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from replica.attempt import Outcome
 from replica.maintenance import Maintenance
 from storage.store import WriteBatch
+from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_VOLATILE
 from tests.support.checks import require
 from tests.support.clients import Producer, Reader, check_contents, create, remaining
 from tests.support.pair import NUMBER, Member, Pair, drive
@@ -49,7 +50,7 @@ class Walk:
         self.steps = steps
         self.pair = Pair().start()
         create(self.pair)
-        create(self.pair, "v")
+        create(self.pair, "v", persistence=PERSISTENCE_VOLATILE)
         self.producers = [Producer(self.pair, "x"), Producer(self.pair, "y", min_copies=2)]
         self.volatile = Producer(self.pair, "z", "v", volatile=True)
         self.reader = Reader(self.pair)

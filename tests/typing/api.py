@@ -28,7 +28,13 @@ def blocking() -> None:
         received = client.dequeue("orders", 10, wait=timedelta(seconds=1))
         received.ack()
         assert_type(client.get_queue("orders").length, int)
+        assert_type(client.get_queue("orders").released_total, int)
+        assert_type(client.manager_info().stats.client_counts.remote, int)
         assert_type(client.purge_queue("orders"), int)
+        assert_type(client.move_messages("orders", "old", "year < 2020").moved, int)
+        assert_type(client.redrive_queue("orders.dead", max_messages=5).left, int)
+        assert_type(client.delete_messages("orders", tandemq.Where(group_id="g")).removed, int)
+        client.delete_messages("orders")  # type: ignore[call-arg]  # purge_queue removes all
         client.enqueue("orders", [b"x", tandemq.Outgoing(b"y", {"priority": 1})])
         try:
             client.delete_queue("orders", if_empty=True)
@@ -54,6 +60,8 @@ async def asynchronous() -> None:
             assert_type(batch, aio.DeliveryBatch)
             batch.ack()
         await consumer.settled()
+        for left in (await client.move_messages("orders", "old")).behind:
+            assert_type(left.count, int)
         async for message in client.browse("orders", from_index=5):
             assert_type(message.index, int)
         for answer in await client.pair_status():

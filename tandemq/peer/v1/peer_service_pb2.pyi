@@ -226,16 +226,18 @@ class OpAck(_message.Message):
     def __init__(self, durable_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
 
 class Hold(_message.Message):
-    __slots__ = ("key", "batch", "request_id", "min_copies")
+    __slots__ = ("key", "batch", "request_id", "min_copies", "full_wait_ms")
     KEY_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
+    FULL_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     key: HeldKey
     batch: bytes
     request_id: bytes
     min_copies: int
-    def __init__(self, key: _Optional[_Union[HeldKey, _Mapping]] = ..., batch: _Optional[bytes] = ..., request_id: _Optional[bytes] = ..., min_copies: _Optional[int] = ...) -> None: ...
+    full_wait_ms: int
+    def __init__(self, key: _Optional[_Union[HeldKey, _Mapping]] = ..., batch: _Optional[bytes] = ..., request_id: _Optional[bytes] = ..., min_copies: _Optional[int] = ..., full_wait_ms: _Optional[int] = ...) -> None: ...
 
 class HoldReject(_message.Message):
     __slots__ = ("key", "error", "last_sequence", "duplicate_of")
@@ -256,12 +258,20 @@ class FetchBody(_message.Message):
     def __init__(self, indexes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class VolatileBody(_message.Message):
-    __slots__ = ("index", "body")
+    __slots__ = ("index", "body", "held")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     BODY_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     index: int
     body: bytes
-    def __init__(self, index: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
+    held: bool
+    def __init__(self, index: _Optional[int] = ..., body: _Optional[bytes] = ..., held: bool = ...) -> None: ...
+
+class VolatileBodies(_message.Message):
+    __slots__ = ("bodies",)
+    BODIES_FIELD_NUMBER: _ClassVar[int]
+    bodies: _containers.RepeatedCompositeFieldContainer[VolatileBody]
+    def __init__(self, bodies: _Optional[_Iterable[_Union[VolatileBody, _Mapping]]] = ...) -> None: ...
 
 class HandoffRequest(_message.Message):
     __slots__ = ("id", "reason", "dry_run")
@@ -364,7 +374,7 @@ class PeerError(_message.Message):
     def __init__(self, code: _Optional[_Union[MessageCode, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class PeerFrame(_message.Message):
-    __slots__ = ("domain", "epoch", "hello", "digest_query", "digest_reply", "sync_begin", "sync_end", "open_ack", "op", "op_ack", "hold", "hold_reject", "fetch_body", "error", "handoff_request", "handoff_propose", "handoff_ready", "handoff_nack", "handoff_ack", "verify_query", "verify_reply", "verify_done")
+    __slots__ = ("domain", "epoch", "hello", "digest_query", "digest_reply", "sync_begin", "sync_end", "open_ack", "op", "op_ack", "hold", "hold_reject", "fetch_body", "error", "handoff_request", "handoff_propose", "handoff_ready", "handoff_nack", "handoff_ack", "verify_query", "verify_reply", "verify_done", "volatile_bodies")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
@@ -387,6 +397,7 @@ class PeerFrame(_message.Message):
     VERIFY_QUERY_FIELD_NUMBER: _ClassVar[int]
     VERIFY_REPLY_FIELD_NUMBER: _ClassVar[int]
     VERIFY_DONE_FIELD_NUMBER: _ClassVar[int]
+    VOLATILE_BODIES_FIELD_NUMBER: _ClassVar[int]
     domain: int
     epoch: int
     hello: Hello
@@ -409,7 +420,8 @@ class PeerFrame(_message.Message):
     verify_query: VerifyQuery
     verify_reply: VerifyReply
     verify_done: VerifyDone
-    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., digest_query: _Optional[_Union[DigestQuery, _Mapping]] = ..., digest_reply: _Optional[_Union[DigestReply, _Mapping]] = ..., sync_begin: _Optional[_Union[SyncBegin, _Mapping]] = ..., sync_end: _Optional[_Union[SyncEnd, _Mapping]] = ..., open_ack: _Optional[_Union[OpenAck, _Mapping]] = ..., op: _Optional[_Union[Op, _Mapping]] = ..., op_ack: _Optional[_Union[OpAck, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., hold_reject: _Optional[_Union[HoldReject, _Mapping]] = ..., fetch_body: _Optional[_Union[FetchBody, _Mapping]] = ..., error: _Optional[_Union[PeerError, _Mapping]] = ..., handoff_request: _Optional[_Union[HandoffRequest, _Mapping]] = ..., handoff_propose: _Optional[_Union[HandoffPropose, _Mapping]] = ..., handoff_ready: _Optional[_Union[HandoffReady, _Mapping]] = ..., handoff_nack: _Optional[_Union[HandoffNack, _Mapping]] = ..., handoff_ack: _Optional[_Union[HandoffAck, _Mapping]] = ..., verify_query: _Optional[_Union[VerifyQuery, _Mapping]] = ..., verify_reply: _Optional[_Union[VerifyReply, _Mapping]] = ..., verify_done: _Optional[_Union[VerifyDone, _Mapping]] = ...) -> None: ...
+    volatile_bodies: VolatileBodies
+    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., digest_query: _Optional[_Union[DigestQuery, _Mapping]] = ..., digest_reply: _Optional[_Union[DigestReply, _Mapping]] = ..., sync_begin: _Optional[_Union[SyncBegin, _Mapping]] = ..., sync_end: _Optional[_Union[SyncEnd, _Mapping]] = ..., open_ack: _Optional[_Union[OpenAck, _Mapping]] = ..., op: _Optional[_Union[Op, _Mapping]] = ..., op_ack: _Optional[_Union[OpAck, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., hold_reject: _Optional[_Union[HoldReject, _Mapping]] = ..., fetch_body: _Optional[_Union[FetchBody, _Mapping]] = ..., error: _Optional[_Union[PeerError, _Mapping]] = ..., handoff_request: _Optional[_Union[HandoffRequest, _Mapping]] = ..., handoff_propose: _Optional[_Union[HandoffPropose, _Mapping]] = ..., handoff_ready: _Optional[_Union[HandoffReady, _Mapping]] = ..., handoff_nack: _Optional[_Union[HandoffNack, _Mapping]] = ..., handoff_ack: _Optional[_Union[HandoffAck, _Mapping]] = ..., verify_query: _Optional[_Union[VerifyQuery, _Mapping]] = ..., verify_reply: _Optional[_Union[VerifyReply, _Mapping]] = ..., verify_done: _Optional[_Union[VerifyDone, _Mapping]] = ..., volatile_bodies: _Optional[_Union[VolatileBodies, _Mapping]] = ...) -> None: ...
 
 class HeartbeatFrame(_message.Message):
     __slots__ = ("member", "number", "heard_ago_ms", "domains", "write_stall_ms", "room_bytes", "full")
@@ -474,10 +486,12 @@ class QueueSyncBegin(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
 
 class QueueSegments(_message.Message):
-    __slots__ = ("records",)
+    __slots__ = ("records", "saved")
     RECORDS_FIELD_NUMBER: _ClassVar[int]
+    SAVED_FIELD_NUMBER: _ClassVar[int]
     records: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, records: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    saved: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, records: _Optional[_Iterable[bytes]] = ..., saved: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class QueueSyncEnd(_message.Message):
     __slots__ = ("queue_id", "records", "messages", "last_index", "digest")

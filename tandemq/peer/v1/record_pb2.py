@@ -27,7 +27,7 @@ from tandemq.v1 import queue_admin_service_pb2 as tandemq_dot_v1_dot_queue__admi
 from tandemq.v1 import queue_service_pb2 as tandemq_dot_v1_dot_queue__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctandemq/peer/v1/record.proto\x12\x0ftandemq.peer.v1\x1a\x17tandemq/v1/common.proto\x1a$tandemq/v1/queue_admin_service.proto\x1a\x1etandemq/v1/queue_service.proto\"\xd7\x02\n\x0cRecordHeader\x12\x0f\n\x07time_ms\x18\x01 \x01(\x04\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12\x14\n\x0crequest_hash\x18\x03 \x01(\x06\x12-\n\x07\x65nqueue\x18\n \x01(\x0b\x32\x1a.tandemq.peer.v1.EnqueueOpH\x00\x12)\n\x05lease\x18\x0b \x01(\x0b\x32\x18.tandemq.peer.v1.LeaseOpH\x00\x12+\n\x06settle\x18\x0c \x01(\x0b\x32\x19.tandemq.peer.v1.SettleOpH\x00\x12+\n\x06\x65xpire\x18\r \x01(\x0b\x32\x19.tandemq.peer.v1.ExpireOpH\x00\x12)\n\x05queue\x18\x0e \x01(\x0b\x32\x18.tandemq.peer.v1.QueueOpH\x00\x12\'\n\x04role\x18\x0f \x01(\x0b\x32\x17.tandemq.peer.v1.RoleOpH\x00\x42\x04\n\x02op\">\n\x07Refusal\x12\x0f\n\x07ordinal\x18\x01 \x01(\r\x12\"\n\x06reason\x18\x02 \x01(\x0e\x32\x12.tandemq.v1.Reason\"\x93\x02\n\tEnqueueOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\x0c\x12\x16\n\x0e\x66irst_sequence\x18\x03 \x01(\x04\x12\r\n\x05\x63ount\x18\x04 \x01(\r\x12\x13\n\x0b\x66irst_index\x18\x05 \x01(\x04\x12*\n\x08refusals\x18\x06 \x03(\x0b\x32\x18.tandemq.peer.v1.Refusal\x12\x12\n\npriorities\x18\x07 \x03(\r\x12\x15\n\rexpires_at_ms\x18\x08 \x03(\x04\x12\x11\n\tvolatiles\x18\t \x03(\r\x12\x15\n\rpayload_bytes\x18\n \x01(\x04\x12\x12\n\ndowngraded\x18\x0b \x01(\x08\x12\x10\n\x08internal\x18\x0c \x01(\x08\"\x95\x01\n\x07LeaseOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12\x11\n\tclient_id\x18\x03 \x01(\x0c\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x04\x12\x11\n\timmediate\x18\x06 \x01(\x08\"w\n\x08SettleOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12.\n\x07\x65\x66\x66\x65\x63ts\x18\x02 \x03(\x0b\x32\x1d.tandemq.peer.v1.SettleEffect\x12)\n\x07results\x18\x03 \x03(\x0b\x32\x18.tandemq.v1.SettleResult\"\x9a\x01\n\x0cSettleEffect\x12\x10\n\x08lease_id\x18\x01 \x01(\x04\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12$\n\x07outcome\x18\x03 \x01(\x0e\x32\x13.tandemq.v1.Outcome\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x04\"\x82\x01\n\x08\x45xpireOp\x12.\n\x08messages\x18\x01 \x03(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\x12\x11\n\tlease_ids\x18\x02 \x03(\x04\x12\x33\n\rvolatile_lost\x18\x03 \x03(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\"G\n\x0bQueueRanges\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\"\xc8\x01\n\x07QueueOp\x12,\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1c.tandemq.peer.v1.QueueAction\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\'\n\x06\x63onfig\x18\x04 \x01(\x0b\x32\x17.tandemq.v1.QueueConfig\x12\x0e\n\x06member\x18\x05 \x01(\t\x12\x0f\n\x07members\x18\x06 \x03(\t\x12\x14\n\x0copen_members\x18\x07 \x03(\t\x12\x0f\n\x07removed\x18\x08 \x01(\x04\"`\n\x06RoleOp\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x13\n\x0bin_sync_set\x18\x02 \x03(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0e\n\x06\x66orced\x18\x04 \x01(\x08\x12\x12\n\nunrecorded\x18\x05 \x01(\x08*\xd7\x01\n\x0bQueueAction\x12\x1c\n\x18QUEUE_ACTION_UNSPECIFIED\x10\x00\x12\x17\n\x13QUEUE_ACTION_CREATE\x10\x01\x12\x17\n\x13QUEUE_ACTION_UPDATE\x10\x02\x12\x17\n\x13QUEUE_ACTION_DELETE\x10\x03\x12\x16\n\x12QUEUE_ACTION_PURGE\x10\x04\x12\x15\n\x11QUEUE_ACTION_OPEN\x10\x05\x12\x16\n\x12QUEUE_ACTION_CLOSE\x10\x06\x12\x18\n\x14QUEUE_ACTION_DESTROY\x10\x07\x42\x62\n\x12io.tandemq.peer.v1P\x01Z8github.com/tandemq/tandemq/gen/go/tandemq/peer/v1;peerv1\xaa\x02\x0fTandemq.Peer.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctandemq/peer/v1/record.proto\x12\x0ftandemq.peer.v1\x1a\x17tandemq/v1/common.proto\x1a$tandemq/v1/queue_admin_service.proto\x1a\x1etandemq/v1/queue_service.proto\"\xb4\x04\n\x0cRecordHeader\x12\x0f\n\x07time_ms\x18\x01 \x01(\x04\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12\x14\n\x0crequest_hash\x18\x03 \x01(\x06\x12-\n\x07\x65nqueue\x18\n \x01(\x0b\x32\x1a.tandemq.peer.v1.EnqueueOpH\x00\x12)\n\x05lease\x18\x0b \x01(\x0b\x32\x18.tandemq.peer.v1.LeaseOpH\x00\x12+\n\x06settle\x18\x0c \x01(\x0b\x32\x19.tandemq.peer.v1.SettleOpH\x00\x12+\n\x06\x65xpire\x18\r \x01(\x0b\x32\x19.tandemq.peer.v1.ExpireOpH\x00\x12)\n\x05queue\x18\x0e \x01(\x0b\x32\x18.tandemq.peer.v1.QueueOpH\x00\x12\'\n\x04role\x18\x0f \x01(\x0b\x32\x17.tandemq.peer.v1.RoleOpH\x00\x12)\n\x05reply\x18\x10 \x01(\x0b\x32\x18.tandemq.peer.v1.ReplyOpH\x00\x12)\n\x05\x61lias\x18\x11 \x01(\x0b\x32\x18.tandemq.peer.v1.AliasOpH\x00\x12/\n\x08\x64\x65\x66\x61ults\x18\x12 \x01(\x0b\x32\x1b.tandemq.peer.v1.DefaultsOpH\x00\x12+\n\x06remove\x18\x13 \x01(\x0b\x32\x19.tandemq.peer.v1.RemoveOpH\x00\x12\'\n\x04save\x18\x14 \x01(\x0b\x32\x17.tandemq.peer.v1.SaveOpH\x00\x42\x04\n\x02op\">\n\x07Refusal\x12\x0f\n\x07ordinal\x18\x01 \x01(\r\x12\"\n\x06reason\x18\x02 \x01(\x0e\x32\x12.tandemq.v1.Reason\"\xc7\x04\n\tEnqueueOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\x11\n\tclient_id\x18\x02 \x01(\x0c\x12\x16\n\x0e\x66irst_sequence\x18\x03 \x01(\x04\x12\r\n\x05\x63ount\x18\x04 \x01(\r\x12\x13\n\x0b\x66irst_index\x18\x05 \x01(\x04\x12*\n\x08refusals\x18\x06 \x03(\x0b\x32\x18.tandemq.peer.v1.Refusal\x12\x12\n\npriorities\x18\x07 \x03(\r\x12\x15\n\rexpires_at_ms\x18\x08 \x03(\x04\x12\x11\n\tvolatiles\x18\t \x03(\r\x12\x15\n\rpayload_bytes\x18\n \x01(\x04\x12\x12\n\ndowngraded\x18\x0b \x01(\x08\x12\x10\n\x08internal\x18\x0c \x01(\x08\x12\x15\n\rdeliver_at_ms\x18\r \x03(\x04\x12\x0e\n\x06groups\x18\x0e \x03(\x06\x12\x11\n\tdedup_ids\x18\x0f \x03(\t\x12.\n\nduplicates\x18\x10 \x03(\x0b\x32\x1a.tandemq.v1.EntryDuplicate\x12\x30\n\nmoved_from\x18\x11 \x01(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\x12+\n\x0bmoved_final\x18\x12 \x01(\x0e\x32\x16.tandemq.v1.FinalState\x12\'\n\x07\x64ropped\x18\x13 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12\x11\n\taddressed\x18\x14 \x03(\r\x12-\n\x07\x61nswers\x18\x15 \x01(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\"\x95\x01\n\x07LeaseOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12\x11\n\tclient_id\x18\x03 \x01(\x0c\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x04\x12\x11\n\timmediate\x18\x06 \x01(\x08\"w\n\x08SettleOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12.\n\x07\x65\x66\x66\x65\x63ts\x18\x02 \x03(\x0b\x32\x1d.tandemq.peer.v1.SettleEffect\x12)\n\x07results\x18\x03 \x03(\x0b\x32\x18.tandemq.v1.SettleResult\"\xd6\x01\n\x0cSettleEffect\x12\x10\n\x08lease_id\x18\x01 \x01(\x04\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12$\n\x07outcome\x18\x03 \x01(\x0e\x32\x13.tandemq.v1.Outcome\x12\x15\n\rexpires_at_ms\x18\x04 \x01(\x04\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x04\x12\x15\n\rdeliver_at_ms\x18\x06 \x01(\x04\x12\x13\n\x0b\x64\x65\x61\x64_letter\x18\x07 \x01(\x08\x12\x0e\n\x06reason\x18\x08 \x01(\t\"\xde\x02\n\x08\x45xpireOp\x12.\n\x08messages\x18\x01 \x03(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\x12\x11\n\tlease_ids\x18\x02 \x03(\x04\x12\x33\n\rvolatile_lost\x18\x03 \x03(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\x12-\n\x07matured\x18\x04 \x03(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\x12\x34\n\x0ereply_timeouts\x18\x05 \x03(\x0b\x32\x1c.tandemq.peer.v1.QueueRanges\x12\x16\n\x0eidle_queue_ids\x18\x06 \x03(\r\x12-\n\tforgotten\x18\x07 \x03(\x0b\x32\x1a.tandemq.peer.v1.QueueTime\x12\x19\n\x11\x65nabled_queue_ids\x18\x08 \x03(\r\x12\x13\n\x0blease_rules\x18\t \x01(\x08\".\n\tQueueTime\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\x0f\n\x07time_ms\x18\x02 \x01(\x04\"G\n\x0bQueueRanges\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\"\x86\x02\n\x07QueueOp\x12,\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1c.tandemq.peer.v1.QueueAction\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\'\n\x06\x63onfig\x18\x04 \x01(\x0b\x32\x17.tandemq.v1.QueueConfig\x12\x0e\n\x06member\x18\x05 \x01(\t\x12\x0f\n\x07members\x18\x06 \x03(\t\x12\x14\n\x0copen_members\x18\x07 \x03(\t\x12\x0f\n\x07removed\x18\x08 \x01(\x04\x12\x13\n\x0b\x63onfiguring\x18\t \x01(\x08\x12\x12\n\nsave_below\x18\n \x01(\x04\x12\x13\n\x0bsave_marked\x18\x0b \x01(\x08\"f\n\x07ReplyOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\x10\n\x08lease_id\x18\x02 \x01(\x04\x12\r\n\x05index\x18\x03 \x01(\x04\x12\x10\n\x08reply_to\x18\x04 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x05 \x01(\t\"*\n\x07\x41liasOp\x12\r\n\x05\x61lias\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\r\"5\n\nDefaultsOp\x12\'\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x17.tandemq.v1.QueueConfig\"\xc6\x01\n\x08RemoveOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12+\n\x0b\x66inal_state\x18\x03 \x01(\x0e\x32\x16.tandemq.v1.FinalState\x12\r\n\x05total\x18\x04 \x01(\x04\x12\x0c\n\x04left\x18\x05 \x01(\x04\x12\x0e\n\x06leased\x18\x06 \x01(\x04\x12&\n\x06\x62\x65hind\x18\x07 \x03(\x0b\x32\x16.tandemq.v1.LeftBehind\"~\n\x06SaveOp\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12&\n\x06ranges\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12&\n\x06\x62odies\x18\x03 \x03(\x0b\x32\x16.tandemq.v1.IndexRange\x12\x12\n\nnext_index\x18\x04 \x01(\x04\"`\n\x06RoleOp\x12\r\n\x05owner\x18\x01 \x01(\t\x12\x13\n\x0bin_sync_set\x18\x02 \x03(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0e\n\x06\x66orced\x18\x04 \x01(\x08\x12\x12\n\nunrecorded\x18\x05 \x01(\x08*\xf3\x01\n\x0bQueueAction\x12\x1c\n\x18QUEUE_ACTION_UNSPECIFIED\x10\x00\x12\x17\n\x13QUEUE_ACTION_CREATE\x10\x01\x12\x17\n\x13QUEUE_ACTION_UPDATE\x10\x02\x12\x17\n\x13QUEUE_ACTION_DELETE\x10\x03\x12\x16\n\x12QUEUE_ACTION_PURGE\x10\x04\x12\x15\n\x11QUEUE_ACTION_OPEN\x10\x05\x12\x16\n\x12QUEUE_ACTION_CLOSE\x10\x06\x12\x18\n\x14QUEUE_ACTION_DESTROY\x10\x07\x12\x1a\n\x16QUEUE_ACTION_CONFIGURE\x10\x08\x42\x62\n\x12io.tandemq.peer.v1P\x01Z8github.com/tandemq/tandemq/gen/go/tandemq/peer/v1;peerv1\xaa\x02\x0fTandemq.Peer.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,26 +35,38 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.peer.v1.record_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\022io.tandemq.peer.v1P\001Z8github.com/tandemq/tandemq/gen/go/tandemq/peer/v1;peerv1\252\002\017Tandemq.Peer.V1'
-  _globals['_QUEUEACTION']._serialized_start=1770
-  _globals['_QUEUEACTION']._serialized_end=1985
+  _globals['_QUEUEACTION']._serialized_start=3221
+  _globals['_QUEUEACTION']._serialized_end=3464
   _globals['_RECORDHEADER']._serialized_start=145
-  _globals['_RECORDHEADER']._serialized_end=488
-  _globals['_REFUSAL']._serialized_start=490
-  _globals['_REFUSAL']._serialized_end=552
-  _globals['_ENQUEUEOP']._serialized_start=555
-  _globals['_ENQUEUEOP']._serialized_end=830
-  _globals['_LEASEOP']._serialized_start=833
-  _globals['_LEASEOP']._serialized_end=982
-  _globals['_SETTLEOP']._serialized_start=984
-  _globals['_SETTLEOP']._serialized_end=1103
-  _globals['_SETTLEEFFECT']._serialized_start=1106
-  _globals['_SETTLEEFFECT']._serialized_end=1260
-  _globals['_EXPIREOP']._serialized_start=1263
-  _globals['_EXPIREOP']._serialized_end=1393
-  _globals['_QUEUERANGES']._serialized_start=1395
-  _globals['_QUEUERANGES']._serialized_end=1466
-  _globals['_QUEUEOP']._serialized_start=1469
-  _globals['_QUEUEOP']._serialized_end=1669
-  _globals['_ROLEOP']._serialized_start=1671
-  _globals['_ROLEOP']._serialized_end=1767
+  _globals['_RECORDHEADER']._serialized_end=709
+  _globals['_REFUSAL']._serialized_start=711
+  _globals['_REFUSAL']._serialized_end=773
+  _globals['_ENQUEUEOP']._serialized_start=776
+  _globals['_ENQUEUEOP']._serialized_end=1359
+  _globals['_LEASEOP']._serialized_start=1362
+  _globals['_LEASEOP']._serialized_end=1511
+  _globals['_SETTLEOP']._serialized_start=1513
+  _globals['_SETTLEOP']._serialized_end=1632
+  _globals['_SETTLEEFFECT']._serialized_start=1635
+  _globals['_SETTLEEFFECT']._serialized_end=1849
+  _globals['_EXPIREOP']._serialized_start=1852
+  _globals['_EXPIREOP']._serialized_end=2202
+  _globals['_QUEUETIME']._serialized_start=2204
+  _globals['_QUEUETIME']._serialized_end=2250
+  _globals['_QUEUERANGES']._serialized_start=2252
+  _globals['_QUEUERANGES']._serialized_end=2323
+  _globals['_QUEUEOP']._serialized_start=2326
+  _globals['_QUEUEOP']._serialized_end=2588
+  _globals['_REPLYOP']._serialized_start=2590
+  _globals['_REPLYOP']._serialized_end=2692
+  _globals['_ALIASOP']._serialized_start=2694
+  _globals['_ALIASOP']._serialized_end=2736
+  _globals['_DEFAULTSOP']._serialized_start=2738
+  _globals['_DEFAULTSOP']._serialized_end=2791
+  _globals['_REMOVEOP']._serialized_start=2794
+  _globals['_REMOVEOP']._serialized_end=2992
+  _globals['_SAVEOP']._serialized_start=2994
+  _globals['_SAVEOP']._serialized_end=3120
+  _globals['_ROLEOP']._serialized_start=3122
+  _globals['_ROLEOP']._serialized_end=3218
 # @@protoc_insertion_point(module_scope)

@@ -20,6 +20,7 @@ class QueueAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_ACTION_OPEN: _ClassVar[QueueAction]
     QUEUE_ACTION_CLOSE: _ClassVar[QueueAction]
     QUEUE_ACTION_DESTROY: _ClassVar[QueueAction]
+    QUEUE_ACTION_CONFIGURE: _ClassVar[QueueAction]
 QUEUE_ACTION_UNSPECIFIED: QueueAction
 QUEUE_ACTION_CREATE: QueueAction
 QUEUE_ACTION_UPDATE: QueueAction
@@ -28,9 +29,10 @@ QUEUE_ACTION_PURGE: QueueAction
 QUEUE_ACTION_OPEN: QueueAction
 QUEUE_ACTION_CLOSE: QueueAction
 QUEUE_ACTION_DESTROY: QueueAction
+QUEUE_ACTION_CONFIGURE: QueueAction
 
 class RecordHeader(_message.Message):
-    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role")
+    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save")
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +42,11 @@ class RecordHeader(_message.Message):
     EXPIRE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    REPLY_FIELD_NUMBER: _ClassVar[int]
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    DEFAULTS_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    SAVE_FIELD_NUMBER: _ClassVar[int]
     time_ms: int
     request_id: bytes
     request_hash: int
@@ -49,7 +56,12 @@ class RecordHeader(_message.Message):
     expire: ExpireOp
     queue: QueueOp
     role: RoleOp
-    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ...) -> None: ...
+    reply: ReplyOp
+    alias: AliasOp
+    defaults: DefaultsOp
+    remove: RemoveOp
+    save: SaveOp
+    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("ordinal", "reason")
@@ -60,7 +72,7 @@ class Refusal(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
 
 class EnqueueOp(_message.Message):
-    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal")
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +85,15 @@ class EnqueueOp(_message.Message):
     PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
     DOWNGRADED_FIELD_NUMBER: _ClassVar[int]
     INTERNAL_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    DEDUP_IDS_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FROM_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FINAL_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSED_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     client_id: bytes
     first_sequence: int
@@ -85,7 +106,16 @@ class EnqueueOp(_message.Message):
     payload_bytes: int
     downgraded: bool
     internal: bool
-    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ...) -> None: ...
+    deliver_at_ms: _containers.RepeatedScalarFieldContainer[int]
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    dedup_ids: _containers.RepeatedScalarFieldContainer[str]
+    duplicates: _containers.RepeatedCompositeFieldContainer[_queue_service_pb2.EntryDuplicate]
+    moved_from: QueueRanges
+    moved_final: _queue_service_pb2.FinalState
+    dropped: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    addressed: _containers.RepeatedScalarFieldContainer[int]
+    answers: QueueRanges
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ...) -> None: ...
 
 class LeaseOp(_message.Message):
     __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate")
@@ -114,28 +144,54 @@ class SettleOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., effects: _Optional[_Iterable[_Union[SettleEffect, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.SettleResult, _Mapping]]] = ...) -> None: ...
 
 class SettleEffect(_message.Message):
-    __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms")
+    __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms", "deliver_at_ms", "dead_letter", "reason")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     outcome: _queue_service_pb2.Outcome
     expires_at_ms: int
     duration_ms: int
-    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+    deliver_at_ms: int
+    dead_letter: bool
+    reason: str
+    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ExpireOp(_message.Message):
-    __slots__ = ("messages", "lease_ids", "volatile_lost")
+    __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     VOLATILE_LOST_FIELD_NUMBER: _ClassVar[int]
+    MATURED_FIELD_NUMBER: _ClassVar[int]
+    REPLY_TIMEOUTS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_RULES_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[QueueRanges]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     volatile_lost: _containers.RepeatedCompositeFieldContainer[QueueRanges]
-    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ...) -> None: ...
+    matured: _containers.RepeatedCompositeFieldContainer[QueueRanges]
+    reply_timeouts: _containers.RepeatedCompositeFieldContainer[QueueRanges]
+    idle_queue_ids: _containers.RepeatedScalarFieldContainer[int]
+    forgotten: _containers.RepeatedCompositeFieldContainer[QueueTime]
+    enabled_queue_ids: _containers.RepeatedScalarFieldContainer[int]
+    lease_rules: bool
+    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., matured: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., reply_timeouts: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., idle_queue_ids: _Optional[_Iterable[int]] = ..., forgotten: _Optional[_Iterable[_Union[QueueTime, _Mapping]]] = ..., enabled_queue_ids: _Optional[_Iterable[int]] = ..., lease_rules: bool = ...) -> None: ...
+
+class QueueTime(_message.Message):
+    __slots__ = ("queue_id", "time_ms")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    time_ms: int
+    def __init__(self, queue_id: _Optional[int] = ..., time_ms: _Optional[int] = ...) -> None: ...
 
 class QueueRanges(_message.Message):
     __slots__ = ("queue_id", "ranges")
@@ -146,7 +202,7 @@ class QueueRanges(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
 
 class QueueOp(_message.Message):
-    __slots__ = ("action", "queue_id", "name", "config", "member", "members", "open_members", "removed")
+    __slots__ = ("action", "queue_id", "name", "config", "member", "members", "open_members", "removed", "configuring", "save_below", "save_marked")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -155,6 +211,9 @@ class QueueOp(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     OPEN_MEMBERS_FIELD_NUMBER: _ClassVar[int]
     REMOVED_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURING_FIELD_NUMBER: _ClassVar[int]
+    SAVE_BELOW_FIELD_NUMBER: _ClassVar[int]
+    SAVE_MARKED_FIELD_NUMBER: _ClassVar[int]
     action: QueueAction
     queue_id: int
     name: str
@@ -163,7 +222,68 @@ class QueueOp(_message.Message):
     members: _containers.RepeatedScalarFieldContainer[str]
     open_members: _containers.RepeatedScalarFieldContainer[str]
     removed: int
-    def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ...) -> None: ...
+    configuring: bool
+    save_below: int
+    save_marked: bool
+    def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ..., configuring: bool = ..., save_below: _Optional[int] = ..., save_marked: bool = ...) -> None: ...
+
+class ReplyOp(_message.Message):
+    __slots__ = ("queue_id", "lease_id", "index", "reply_to", "correlation_id")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    REPLY_TO_FIELD_NUMBER: _ClassVar[int]
+    CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    lease_id: int
+    index: int
+    reply_to: str
+    correlation_id: str
+    def __init__(self, queue_id: _Optional[int] = ..., lease_id: _Optional[int] = ..., index: _Optional[int] = ..., reply_to: _Optional[str] = ..., correlation_id: _Optional[str] = ...) -> None: ...
+
+class AliasOp(_message.Message):
+    __slots__ = ("alias", "queue_id")
+    ALIAS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    alias: str
+    queue_id: int
+    def __init__(self, alias: _Optional[str] = ..., queue_id: _Optional[int] = ...) -> None: ...
+
+class DefaultsOp(_message.Message):
+    __slots__ = ("config",)
+    CONFIG_FIELD_NUMBER: _ClassVar[int]
+    config: _queue_admin_service_pb2.QueueConfig
+    def __init__(self, config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ...) -> None: ...
+
+class RemoveOp(_message.Message):
+    __slots__ = ("queue_id", "ranges", "final_state", "total", "left", "leased", "behind")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    FINAL_STATE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    LEASED_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    final_state: _queue_service_pb2.FinalState
+    total: int
+    left: int
+    leased: int
+    behind: _containers.RepeatedCompositeFieldContainer[_queue_admin_service_pb2.LeftBehind]
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., final_state: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., total: _Optional[int] = ..., left: _Optional[int] = ..., leased: _Optional[int] = ..., behind: _Optional[_Iterable[_Union[_queue_admin_service_pb2.LeftBehind, _Mapping]]] = ...) -> None: ...
+
+class SaveOp(_message.Message):
+    __slots__ = ("queue_id", "ranges", "bodies", "next_index")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    BODIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    bodies: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    next_index: int
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., bodies: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class RoleOp(_message.Message):
     __slots__ = ("owner", "in_sync_set", "reason", "forced", "unrecorded")

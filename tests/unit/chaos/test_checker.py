@@ -16,7 +16,7 @@ def message(number: int, producer: int = 0) -> Message:
 
 
 def seen(at_s: float, member: str, role: str, epoch: int, **changes: object) -> Seen:
-    facts = Seen(at_s - 0.01, at_s, member, 1, role, "IN_SYNC", epoch, 4, "d", "s", 0)
+    facts = Seen(at_s - 0.01, at_s, member, "disk", 1, role, "IN_SYNC", epoch, 4, "d", "s", 0)
     return facts._replace(**changes)  # type: ignore[arg-type]
 
 
@@ -47,6 +47,12 @@ def clean() -> History:
 
 def test_a_clean_history_passes() -> None:
     assert checker.broken(clean()) == {}
+
+
+def test_a_member_with_a_new_disk_begins_anew() -> None:
+    history = clean()
+    history.seen.insert(3, seen(4.3, "a", "STARTING", 0, disk="another"))
+    assert checker.broken(history) == {}
 
 
 def test_what_was_under_way_may_be_acknowledged_on_one_copy_by_the_solo_epoch() -> None:

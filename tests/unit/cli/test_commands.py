@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+from chaos.cluster import free_base_port
 from tandemq.cli import COMMANDS, root
 from tandemq.cli.failure import Failure
+from tandemq.cli.msg import _bodies
 from tandemq.cli.output import print_rows
-from tandemq.cli.params import DURATION, PROPERTY, SIZE
+from tandemq.cli.params import DURATION, MOMENT, PROPERTY, SIZE, TYPED_PROPERTY
 from tandemq.cli.session import failure_of
 from tandemq.errors import TimedOut, Unreachable, error_of
 
@@ -74,10 +78,20 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
         (["msg", "send", "orders"], 2),
         (["msg", "send", "orders", "text", "--lines", "-"], 2),
         (["msg", "send", "orders", "--lines", "missing.txt", "--target", NOBODY], 2),
+        (["msg", "send", "orders", "one", "two", "--dedup-id", "x", "--target", NOBODY], 2),
+        (["msg", "send", "orders", "--lines", "-", "--dedup-id", "x", "--target", NOBODY], 2),
+        (["msg", "send", "orders", "one", "--deliver-at", "tomorrow", "--target", NOBODY], 2),
+        (["msg", "send", "orders", "one", "--property", "weight:=heavy", "--target", NOBODY], 2),
         (["msg", "receive", "orders", "--wait", "5"], 2),
         (["msg", "receive", "orders", "--target", "::"], 2),
         (["queue", "rm", "orders"], 2),
         (["queue", "purge", "orders"], 2),
+        (["queue", "move", "orders"], 2),
+        (["queue", "move", "orders", "old", "--max", "0"], 2),
+        (["queue", "redrive", "orders.dead", "--request-id", "12", "--target", NOBODY], 2),
+        (["queue", "delete-messages", "orders", "--yes"], 2),
+        (["queue", "delete-messages", "orders", "--where", "a = 1"], 2),
+        (["queue", "move", "orders", "old", "--target", NOBODY, "--timeout", "100ms"], 3),
         (["queue", "update", "orders", "--target", NOBODY], 2),
         (["demo", "--input", "missing.txt"], 2),
         (["pair", "status"], 3),
@@ -112,6 +126,29 @@ def test_exit_codes(runner: CliRunner, arguments: list[str], code: int) -> None:
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["msg", "send", "orders", "x", option, "a=\udcff"] for option in ("--property", "--dedup-id", "--reply-to")),
+        ["msg", "receive", "orders", "--where", "a = '\udcff'"],
+        ["msg", "browse", "orders\udcff"],
+        ["msg", "reply", "prices", "\udcff"],
+        ["queue", "create", "orders", "--label", "a=\udcff"],
+    ],
+    ids=str,
+)
+def test_an_argument_that_is_no_utf_8_is_refused_in_words(runner: CliRunner, arguments: list[str]) -> None:
+    result = runner.invoke(root, [*arguments, "--target", NOBODY, "--timeout", "100ms"])
+    assert result.exit_code == 2, result.output
+    assert "is not UTF-8" in result.stderr
+
+
+def test_a_body_may_be_any_bytes(runner: CliRunner) -> None:
+    result = runner.invoke(root, ["msg", "send", "orders", "x\udcff", "--target", NOBODY, "--timeout", "100ms"])
+    assert "UNREACHABLE" in result.stderr, "it was about to be sent"
+    assert list(_bodies(("x\udcff",), None, whole=False)) == [b"x\xff"]
+
+
+@pytest.mark.parametrize(
     ("reason", "code", "advice"),
     [("QUEUE_NOT_FOUND", 1, "tandemq queue create"), ("QUEUE_FULL", 1, "--max-length"), ("BAD_NAME", 1, "")],
 )
@@ -130,6 +167,17 @@ def test_unreachable_and_timed_out_have_codes_of_their_own() -> None:
 def test_a_failure_shows_reason_cause_and_next_step(capsys: pytest.CaptureFixture[str]) -> None:
     Failure("QUEUE_FULL", "orders holds 10", "receive some").show()
     assert capsys.readouterr().err == "error: QUEUE_FULL\n  cause: orders holds 10\n  next:  receive some\n"
+
+
+def test_dev_with_a_taken_port_names_it_and_no_logs_that_nobody_wrote(runner: CliRunner, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", free_base_port() + 2)) as taken:  # where member a has its HTTP port
+        port = taken.getsockname()[1]
+        result = runner.invoke(root, ["dev", "--data-dir", str(tmp_path / "pair"), "--base-port", str(port - 2)])
+    assert result.exit_code == 1, result.output
+    assert result.stderr.startswith(f"error: PORT_IN_USE\n  cause: port {port} is in use")
+    assert "next:  stop what listens there" in result.stderr
+    assert "logs" not in result.stderr
+    assert not (tmp_path / "pair").exists()
 
 
 @pytest.mark.parametrize(
@@ -152,6 +200,61 @@ def test_sizes_and_properties() -> None:
         PROPERTY.convert("=b", None, None)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("colour=red", ("colour", "red")),
+        ("note=weight:=2", ("note", "weight:=2")),
+        ("empty=", ("empty", "")),
+        ("weight=2", ("weight", "2")),
+        ("weight:=2", ("weight", 2)),
+        ("weight:=-9223372036854775808", ("weight", -(1 << 63))),
+        ("weight:=2.0", ("weight", 2.0)),
+        ("weight:=1e3", ("weight", 1000.0)),
+        ("fragile:=true", ("fragile", True)),
+        ("fragile:=false", ("fragile", False)),
+    ],
+)
+def test_a_property_has_the_type_that_is_written(text: str, expected: tuple[str, object]) -> None:
+    found = TYPED_PROPERTY.convert(text, None, None)
+    assert found == expected
+    assert type(found[1]) is type(expected[1])
+
+
+@pytest.mark.parametrize("text", ["=b", ":=2", "weight", "weight:"])
+def test_a_property_needs_a_name_and_a_value(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="write colour=red for text, weight:=2 for a number"):
+        TYPED_PROPERTY.convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["", "heavy", "True", "null", "NaN", "1e999", "9" * 19, "9" * 400, "0x10", "٣", '"a"'])
+def test_a_typed_property_of_no_known_type_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(
+        click.BadParameter, match=r"write weight:=2, weight:=2\.5, weight:=true .*; weight=VALUE for text"
+    ):
+        TYPED_PROPERTY.convert(f"weight:={text}", None, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["2030-12-24T18:00:00+01:00", "2030-12-24T17:00:00Z", "2030-12-24t17:00:00.000z", " 2030-12-24 17:00:00Z"]
+)
+def test_moments(text: str) -> None:
+    assert MOMENT.convert(text, None, None) == datetime(2030, 12, 24, 17, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "tomorrow", "1900000000", "2030-12-24", "2030-12-24T18:00:00"),
+        *("2030-13-24T18:00:00Z", "2030-12-24T25:00:00Z", "2030-12-24T18:00:00+99:00"),
+        *("1969-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-01:00"),
+    ],
+)
+def test_a_wrong_moment_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"write 2030-12-24T18:00:00Z or"):
+        MOMENT.convert(text, None, None)
+
+
 def test_json_has_a_schema_version_and_lines_are_objects(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"name": "a", "length": 1}, {"name": "b", "length": 2}]
     print_rows(rows, "queues", "json")
@@ -160,3 +263,10 @@ def test_json_has_a_schema_version_and_lines_are_objects(capsys: pytest.CaptureF
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == rows
     print_rows(rows, "queues", "table")
     assert "length" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", [DURATION, SIZE])
+@pytest.mark.parametrize("text", ["9" * 400 + "s", "9" * 5000, "٣s", "999999999999999d", "9" * 19 + "g"])
+def test_numbers_that_mean_nothing_are_refused_in_words(kind: click.ParamType, text: str) -> None:
+    with pytest.raises(click.UsageError, match=r"is not a|is longer than 36500d|is more than 1073741824GiB"):
+        kind.convert(text, None, None)

@@ -7,14 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tandemq.client.target import NoTarget, parse_endpoints
 from tandemq.config import (
     ConfigError,
     Etcd,
     Failover,
     ManagerConfig,
+    check,
     find_file,
     load,
     member_ports,
+    parse_address,
     to_toml,
     witness_port,
 )
@@ -116,6 +119,12 @@ def test_a_wrong_file_is_named_with_its_key(tmp_path: Path, text: str, complaint
         ({"listen_client": "0.0.0.0:7600"}, r"listen_client = '0\.0\.0\.0:7600'.*--insecure-network"),
         ({"listen_peer": "127.0.0.1:7600"}, r"listen_peer.*is also manager\.listen_client"),
         ({"listen_http": "7602"}, r"listen_http = '7602': write host:port"),
+        ({"listen_unix": "tandemq.sock"}, r"listen_unix = 'tandemq\.sock': write an absolute path"),
+        ({"listen_unix": "/a,b"}, r"listen_unix = '/a,b': .* without a comma"),
+        ({"listen_unix": "/" + "x" * 90}, r"listen_unix = '/x+': .* at most 90 bytes"),
+        ({"listen_unix_mode": "rw"}, r"listen_unix_mode = 'rw': write it in octal digits"),
+        ({"listen_unix": "/run/a.sock", "listen_client": ""}, r"listen_client = '': write host:port"),  # the peer's way
+        ({"server_required": False}, r"server_required = false opens no listener, but manager\.pair needs one"),
         ({"domains": ("main", "local")}, r"domains = 'local'"),
         ({"domains": ()}, r"at least one name"),
         ({"profile": "fast"}, r"choose one of safe"),
@@ -145,7 +154,41 @@ def test_where_the_file_is_looked_for(tmp_path: Path) -> None:
         find_file(str(tmp_path / "other.toml"), environ)
 
 
+@pytest.mark.requirement("R008")
+def test_a_socket_on_this_host_takes_the_place_of_the_clients_port() -> None:
+    config = ManagerConfig(member="a", data_dir="d", listen_client="", listen_unix="/run/a.sock")
+    check(config)
+    assert config.endpoint == "unix:/run/a.sock"
+    assert parse_endpoints("unix:/run/a.sock, host") == ("unix:/run/a.sock", "host:7600")
+    with pytest.raises(NoTarget, match="write the absolute path"):
+        parse_endpoints("unix:a.sock")
+
+
+@pytest.mark.requirement("R033")
+def test_a_manager_without_listeners_names_no_place_to_dial() -> None:
+    config = load(None, {"member": "a", "data_dir": "d"}, {"TANDEMQ_MANAGER_SERVER_REQUIRED": "false"})
+    assert (config.server_required, config.endpoint) == (False, "")
+    assert ManagerConfig(member="a", data_dir="d").server_required
+
+
 def test_ports_of_a_base_port() -> None:
     assert member_ports(7600, 0) == (7600, 7601, 7602)
     assert member_ports(7600, 1) == (7610, 7611, 7612)
     assert witness_port(7600) == 7620
+
+
+def test_what_cannot_be_written_as_toml_is_written_or_refused_in_words(tmp_path: Path) -> None:
+    odd = file_of(tmp_path, to_toml(ManagerConfig(member="a", data_dir="/data/\x7f\x01ä")))
+    assert load(odd, environ={}).data_dir == "/data/\x7f\x01ä"
+    with pytest.raises(ConfigError, match=r"manager.data_dir = .*is no text in UTF-8"):
+        load(None, {"member": "a", "data_dir": "/data/\udc82"}, {})
+    with pytest.raises(ConfigError, match=r"TANDEMQ_TIMERS_LOST_MS: timers.lost_ms"):
+        load(None, {"member": "a", "data_dir": "d"}, {"TANDEMQ_TIMERS_LOST_MS": "\udc82"})
+
+
+@pytest.mark.parametrize("port", ["9" * 5000, "٣", "0", "65536", "-1", ""])
+def test_what_is_no_port_is_refused_in_words(port: str) -> None:
+    with pytest.raises(ConfigError, match=r"here = .* write host:port"):
+        parse_address(f"127.0.0.1:{port}", "here")
+    with pytest.raises(NoTarget, match="is not host:port"):
+        parse_endpoints(f"127.0.0.1:{port}")

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from tandemq.cli.failure import Failure
-from tandemq.cli.pair_call import check_other, choose
+from tandemq.cli.pair_call import check_other, choose, finish
 from tandemq.cli.view import MemberView, PairView
 
 A = MemberView(name="a", endpoint="127.0.0.1:1", reachable=True)
@@ -62,3 +62,12 @@ def test_nobody_leaves_whose_peer_would_not_serve(other: MemberView, cause: str,
         check_other(PairView(pair="p", members=(other, B)), B)
     assert step in refused.value.next_step
     assert refused.value.exit_code == 1
+
+
+def test_copies_that_differ_end_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = {"equal": False, "text": "1 of 3 ranges differ: 7 to 9 damaged at b"}
+    with pytest.raises(Failure, match="damaged at b") as failed:
+        finish(facts, "json", done=False, reason="DIGEST_MISMATCH", next_step="`tandemq pair resync --full`")
+    assert (failed.value.reason, failed.value.exit_code) == ("DIGEST_MISMATCH", 1)
+    assert "resync" in failed.value.next_step
+    assert '"equal": false' in capsys.readouterr().out

@@ -128,24 +128,30 @@ class _Handlers(grpc.GenericRpcHandler):
 
 
 class Ledger:
-    """One queue with the sequence rules of the contract: seen entries are answered again, a gap is refused."""
+    """One queue with the sequence rules of the contract: a seen batch is answered again, another one over its sequences
+    and a gap are refused.
+    """
 
     def __init__(self) -> None:
         self.payloads: list[bytes] = []
         self.last: dict[bytes, int] = {}
         self.first_index: dict[tuple[bytes, int], int] = {}
+        self.seen: dict[tuple[bytes, int], bytes] = {}
 
     def execute(self, client_id: bytes, batch: pb.EnqueueBatch) -> dict[str, Any]:
         last, first, count = self.last.get(client_id, 0), batch.first_sequence, len(batch.messages.payloads)
         answer = pb.EnqueueAck(queue=batch.queue, first_sequence=first, count=count, epoch=1, copies=2, level=3)
         if first > last + 1:
             return rejected(batch, common.REASON_SEQUENCE_GAP, last)
+        data = batch.SerializeToString()
+        if first <= last and self.seen.get((client_id, first)) != data:
+            return rejected(batch, common.REASON_REQUEST_MISMATCH, last)
         if first <= last:
             answer.first_index, answer.duplicate = self.first_index[client_id, first], True
             return {"ack": answer}
         answer.first_index = len(self.payloads) + 1
         answer.log_index = answer.first_index
-        self.first_index[client_id, first] = answer.first_index
+        self.first_index[client_id, first], self.seen[client_id, first] = answer.first_index, data
         self.payloads.extend(batch.messages.payloads)
         self.last[client_id] = first + count - 1
         return {"ack": answer}

@@ -168,7 +168,7 @@ def test_both_clients_have_the_same_calls() -> None:
         (blocking.Consumer, aio.Consumer),
     ):
         names = {name for name in vars(theirs) | vars(theirs.__mro__[1]) if not name.startswith("_")}
-        missing = names - set(dir(ours)) - {"abort", "settle_now", "settle_soon"}
+        missing = names - set(dir(ours)) - {"abort", "reply_soon", "settle_now", "settle_soon"}
         assert missing == set(), theirs
     for name in ("producer", "consumer", "enqueue", "dequeue", "browse", "settle", "update_queue"):
         assert (
@@ -179,11 +179,22 @@ def test_both_clients_have_the_same_calls() -> None:
 
 def test_public_names_stay() -> None:
     assert set(tandemq.__all__) == {
-        *("Client", "Consumer", "Outgoing", "Producer", "Receipt", "Receipts", "TandemqError", "aio", "connect"),
+        *(
+            "Client",
+            "Consumer",
+            "Outgoing",
+            "Producer",
+            "Receipt",
+            "Receipts",
+            "TandemqError",
+            "Where",
+            "aio",
+            "connect",
+        ),
         "errors",
     }
     assert all(getattr(tandemq, name) is not None for name in tandemq.__all__)
-    assert set(blocking.__all__) == {"Client", "Consumer", "Producer", "ReceivedBatch", "connect"}
+    assert set(blocking.__all__) == {"Client", "Consumer", "Handle", "Producer", "ReceivedBatch", "connect"}
     assert all(hasattr(aio, name) for name in aio.__all__)
     with pytest.raises(AttributeError):
         _ = tandemq.nothing
@@ -207,8 +218,8 @@ def test_the_service_config_names_methods_that_exist() -> None:
 
 
 @pytest.mark.slow
-def test_the_public_surface_type_checks_as_a_strangers_file() -> None:
+def test_the_public_surface_type_checks_as_a_strangers_files() -> None:
     root = Path(tandemq.__file__).parent.parent
-    command = [sys.executable, "-m", "mypy", "--strict", str(root / "tests/typing/api.py")]
+    command = [sys.executable, "-m", "mypy", "--strict", *map(str, sorted((root / "tests/typing").glob("*.py")))]
     done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

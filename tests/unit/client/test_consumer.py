@@ -120,7 +120,8 @@ async def test_unconfirmed_settlements_are_repeated_on_the_next_stream(member: F
         settle = await next_settle(stream)
         seen.append(ranges(settle))
         await confirm(stream, settle)
-        await stream.read()
+        while await stream.read() is not None:
+            pass
 
     member.consume = [breaks, confirms]
     async with aio.connect(member.endpoint) as client, client.consumer("q") as consumer:
@@ -132,6 +133,8 @@ async def test_unconfirmed_settlements_are_repeated_on_the_next_stream(member: F
         for stream in member.consumed
     ]
     assert frames[0] == frames[1]  # the same bytes
+    kinds = [pb.ConsumeRequest.FromString(frame).WhichOneof("frame") for frame in member.consumed[1].frames]
+    assert kinds[:3] == ["open", "settle", "credit"], "with credit first, a new master leases the message again"
 
 
 async def test_a_lost_lease_is_told(member: FakeMember) -> None:
@@ -193,24 +196,41 @@ async def test_credit_returns_as_messages_are_taken_and_counts_the_buffer(member
 
 
 async def test_closing_gives_back_what_was_not_taken(member: FakeMember) -> None:
+    """The releases go out over a stream without credit: over the first one the messages would come again."""
     settles: list[pb.ConsumeSettle] = []
 
-    async def script(stream: FakeStream) -> None:
+    async def takes(stream: FakeStream) -> None:
+        settles.append(await next_settle(stream))
+        await confirm(stream, settles[-1])
+
+    async def first(stream: FakeStream) -> None:
         await open_consumer(member, stream)
         await deliver(stream, 7, segment(1, [b"a", b"b", b"c"]))
-        while sum(run.count for settle in settles for each in settle.settlements for run in each.ranges) < 3:
-            settles.append(await next_settle(stream))
-            await confirm(stream, settles[-1])
-        await stream.read()
+        await takes(stream)
+        while await stream.read() is not None:
+            pass
+        await deliver(stream, 8, segment(4, [b"d"]))  # was under way when the consumer closed
 
-    member.consume = [script]
+    async def second(stream: FakeStream) -> None:
+        opened = await open_consumer(member, stream)
+        assert opened.last_lease_id == 8
+        while sum(run.count for settle in settles for each in settle.settlements for run in each.ranges) < 4:
+            await takes(stream)
+        kinds = [pb.ConsumeRequest.FromString(frame).WhichOneof("frame") for frame in stream.frames]
+        assert set(kinds) == {"open", "settle"}, "no credit"
+
+    member.consume = [first, second]
     async with aio.connect(member.endpoint) as client:
         consumer = client.consumer("q")
         (await anext(consumer)).ack()
         await client.close()
     settlements = [each for settle in settles for each in settle.settlements]
-    outcomes = {each.outcome: [(run.first, run.count) for run in each.ranges] for each in settlements}
-    assert outcomes == {pb.OUTCOME_ACK: [(1, 1)], pb.OUTCOME_RELEASE: [(2, 2)]}
+    told = [(each.outcome, each.lease_id, [(run.first, run.count) for run in each.ranges]) for each in settlements]
+    assert told == [
+        (pb.OUTCOME_ACK, 7, [(1, 1)]),
+        (pb.OUTCOME_RELEASE, 7, [(2, 2)]),
+        (pb.OUTCOME_RELEASE, 8, [(4, 1)]),
+    ]
 
 
 async def test_a_refused_opening_ends_the_iteration(member: FakeMember) -> None:

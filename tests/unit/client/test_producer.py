@@ -168,6 +168,31 @@ async def test_a_kept_client_id_goes_on_behind_its_last_sequence(member: FakeMem
     assert batches(member.produced[0])[0].first_sequence == 42
 
 
+@pytest.mark.parametrize("dead", [[b"d1"], [b"d1", b"d2", b"d3"], [b"d1", b"d2", b"d3", b"d4", b"d5", b"d6", b"d7"]])
+async def test_what_a_dead_producer_left_under_way_is_not_taken_for_ours(member: FakeMember, dead: list[bytes]) -> None:
+    """It is ordered after we were told how far that producer got, and takes the sequences that we gave to ours."""
+    ledger = Ledger()
+
+    async def orders_what_is_parked(stream: FakeStream) -> None:
+        client_id = await open_producer(member, stream, ledger)
+        parked = pb.EnqueueBatch(queue="q", first_sequence=1, messages={"payloads": dead})
+        ledger.execute(client_id, parked)
+        while (request := await stream.read()) is not None:
+            await stream.write(**ledger.execute(client_id, request.batch))
+
+    member.produce = [orders_what_is_parked, serving(member, ledger)]
+    async with aio.connect(member.endpoint) as client, client.producer("q", client_id="me", max_batch_messages=2) as p:
+        results = await asyncio.gather(*(p.send(b"%d" % n) for n in range(6)), return_exceptions=True)
+        later = await p.send(b"later")
+    stored = [at for at, result in enumerate(results) if not isinstance(result, BaseException)]
+    refused = [result for result in results if isinstance(result, BaseException)]
+    assert all(isinstance(error, InvalidRequest) and error.definite for error in refused)
+    assert ledger.payloads == [*dead, *(b"%d" % n for n in stored), b"later"]
+    assert [*(results[at].index for at in stored), later.index] == list(range(len(dead) + 1, len(ledger.payloads) + 1))
+    assert pb.ProduceRequest.FromString(member.produced[1].frames[0]).open.client_id == b"me~1"
+    assert len(member.produced) == 2
+
+
 async def test_refused_entries_fail_alone(member: FakeMember) -> None:
     async def refuses_entry_one(stream: FakeStream) -> None:
         await open_producer(member, stream, Ledger())

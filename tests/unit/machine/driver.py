@@ -5,10 +5,10 @@ Every plan is checked to leave the state as it was, every record to leave both m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from replica.machine import Applied, Fresh, Limits, Machine, Refused, columns_of
+from replica.machine import Applied, Fresh, Limits, Machine, Progress, Refused, columns_of, handle_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, message_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -24,9 +24,20 @@ def batch_of(
     persistence: Sequence[int] = (),
     ttls_ms: Sequence[int] = (),
     queue: str = "q",
+    delays_ms: Sequence[int] = (),
+    deliver_at_ms: Sequence[int] = (),
+    dedup_ids: Sequence[str] = (),
+    group_ids: Sequence[str] = (),
 ) -> queue_service_pb2.EnqueueBatch:
     messages = message_pb2.MessageBatch(
-        payloads=[b"x" * size for size in sizes], priorities=priorities, persistence=persistence, ttls_ms=ttls_ms
+        payloads=[b"x" * size for size in sizes],
+        priorities=priorities,
+        persistence=persistence,
+        ttls_ms=ttls_ms,
+        delays_ms=delays_ms,
+        deliver_at_ms=deliver_at_ms,
+        dedup_ids=dedup_ids,
+        group_ids=group_ids,
     )
     return queue_service_pb2.EnqueueBatch(queue=queue, messages=messages)
 
@@ -92,6 +103,7 @@ class Driver:
         request_id: bytes = b"",
         request_hash: int = 0,
         member: str = "a",
+        left_out: Collection[int] | None = None,
     ) -> Any:
         if request_id:
             client_id, first_sequence = b"", 0
@@ -107,6 +119,7 @@ class Driver:
                 request_hash=request_hash,
                 columns=columns_of(batch),
                 member=member,
+                left_out=left_out,
             )
         )
 
@@ -153,13 +166,66 @@ class Driver:
         results: list[queue_service_pb2.SettleResult] = plan.results
         return results
 
+    def ack(self, lease_id: int, *runs: tuple[int, int]) -> queue_service_pb2.SettleResult:
+        return self.outcome(ACK, lease_id, *runs)
+
     def outcome(
-        self, outcome: queue_service_pb2.Outcome, lease_id: int, *runs: tuple[int, int], extension_ms: int = 0
+        self,
+        outcome: queue_service_pb2.Outcome,
+        lease_id: int,
+        *runs: tuple[int, int],
+        extension_ms: int = 0,
+        delay_ms: int = 0,
     ) -> queue_service_pb2.SettleResult:
         settlement = queue_service_pb2.Settlement(lease_id=lease_id, ranges=ranges_of(*runs), outcome=outcome)
+        if delay_ms:
+            settlement.delay.FromMilliseconds(delay_ms)
         if extension_ms:
             settlement.extension.FromMilliseconds(extension_ms)
         return self.settle(settlement)[0]
+
+    def reply(
+        self,
+        lease_id: int,
+        index: int,
+        *,
+        request_id: bytes = b"",
+        request_hash: int = 1,
+        body_bytes: int = 5,
+        name: str = "q",
+    ) -> record_pb2.RecordHeader | None:
+        header: record_pb2.RecordHeader | None = self.plan(
+            lambda: self.master.plan_reply(
+                now_ms=self.now_ms,
+                queue=name,
+                lease_id=lease_id,
+                index=index,
+                body_bytes=body_bytes,
+                request_id=request_id,
+                request_hash=request_hash,
+            )
+        )
+        if header is not None:
+            self.order(header)
+        return header
+
+    def progress(self, *indexes: int, name: str = "q") -> list[Progress]:
+        queue_id = self.master.queue_id(name)
+        assert queue_id is not None
+        prefix = (7).to_bytes(4, "big") + queue_id.to_bytes(4, "big")
+        told = self.master.progress(queue_id, [handle_of(prefix, index) for index in indexes])
+        assert told == self.replica.progress(queue_id, [handle_of(prefix, index) for index in indexes])
+        return told
+
+    def finals(self, *indexes: int) -> list[str]:
+        """How each message ended, in a word; `pending`, or `unknown`."""
+        names = queue_service_pb2.FinalState.Name
+        return [
+            (names(each.final).removeprefix("FINAL_STATE_").lower() if each.final else "pending")
+            if each.known
+            else "unknown"
+            for each in self.progress(*indexes)
+        ]
 
     def expire(self) -> int:
         """Everything that is due; says in how many records."""
@@ -168,6 +234,10 @@ class Driver:
             self.order(header)
             records += 1
         return records
+
+    def restored(self) -> Machine:
+        """As after a restart: made anew from a snapshot."""
+        return Machine.restore(self.master.snapshot(), MEMBERS, self.limits)
 
     def info(self, name: str = "q", member: str = "a") -> admin_pb2.QueueInfo:
         return self.master.queue_info(name, member)

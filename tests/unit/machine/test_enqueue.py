@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Limits, Repeated, columns_of
+from replica.machine import Limits, Repeated, columns_of, dedup
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -18,6 +18,7 @@ def refused_of(op):
     return [(refusal.ordinal, refusal.reason) for refusal in op.refusals]
 
 
+@pytest.mark.requirement("R120")
 def test_r120_indexes_are_dense_from_1_for_each_queue():
     driver = Driver()
     driver.create("q")
@@ -27,6 +28,7 @@ def test_r120_indexes_are_dense_from_1_for_each_queue():
     assert driver.browse() == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.requirement("R149")
 def test_r149_priority_first_then_order():
     driver = Driver()
     driver.create()
@@ -51,6 +53,7 @@ def test_a_refused_entry_leaves_no_hole_and_consumes_its_sequence():
     assert driver.freed == [4]  # holds nothing
 
 
+@pytest.mark.requirement("R157", "R160", "R032")
 def test_r157_the_length_limit_is_exact_and_counts_leased_messages_r160():
     driver = Driver()
     driver.create(max_length=3)
@@ -62,6 +65,7 @@ def test_r157_the_length_limit_is_exact_and_counts_leased_messages_r160():
     assert driver.info().length == driver.info().highest_length == 3
 
 
+@pytest.mark.requirement("R159")
 def test_r159_a_limit_below_the_length_evicts_nothing():
     driver = Driver()
     driver.create()
@@ -80,6 +84,7 @@ def test_the_byte_limit_is_exact_and_nothing_overtakes_what_found_the_queue_full
     assert refused_of(driver.enqueue(batch_of([60, 41, 1, 101]))) == [(1, FULL), (2, FULL), (3, TOO_LARGE)]
 
 
+@pytest.mark.requirement("R161")
 def test_r161_a_message_of_exactly_the_limit_enters():
     driver = Driver()
     driver.create(max_message_bytes=5)
@@ -87,6 +92,7 @@ def test_r161_a_message_of_exactly_the_limit_enters():
     assert refused_of(driver.enqueue(batch_of([6]))) == [(0, TOO_LARGE)]
 
 
+@pytest.mark.requirement("R150", "R151", "R152")
 @pytest.mark.parametrize(
     ("mode", "persistence", "volatile", "downgraded"),
     [
@@ -122,6 +128,7 @@ def test_nothing_is_deliverable_or_browsable_before_its_record_is_committed():
     assert driver.lease()[1] == [3, 4]
 
 
+@pytest.mark.requirement("R163")
 def test_r163_sending_and_receiving_are_disabled_separately():
     driver = Driver()
     driver.create()
@@ -145,29 +152,73 @@ def test_a_repetition_gets_the_first_answer_although_the_queue_refuses_by_now():
     driver.queue(UPDATE, config=admin_pb2.QueueConfig(enqueue_enabled=False), mask=["enqueue_enabled"])
     plan = driver.plan_enqueue(batch, first_sequence=1, member="somewhere else")
     assert isinstance(plan, Repeated)
-    assert plan.runs == [(1, 3, op.first_index, 2, 1, ((1, TOO_LARGE),), False)]
-    # A part of it, by a client that cut its batches anew: ordinals count from the part.
-    plan = driver.plan_enqueue(batch_of([1, 1]), first_sequence=2)
-    assert plan.runs == [(2, 2, 2, 2, 1, ((0, TOO_LARGE),), False)]
+    assert plan.run == (1, 3, op.first_index, 2, 1, ((1, TOO_LARGE),), False, ())
 
 
-def test_repetitions_span_records_epochs_and_refused_batches():
+def test_a_repetition_is_answered_as_its_record_was_in_any_epoch():
     driver = Driver()
     driver.create(max_message_bytes=10)
     driver.send(2)
     driver.epoch = 3
     driver.enqueue(batch_of([11, 11]))
     driver.send(2)
-    runs = driver.plan_enqueue(batch_of([1] * 6), first_sequence=1).runs
     refused = ((0, TOO_LARGE), (1, TOO_LARGE))
-    assert runs == [(1, 2, 1, 2, 1, (), False), (3, 2, 0, 3, 3, refused, False), (5, 2, 3, 4, 3, (), False)]
+    expected = [(1, 2, 1, 2, 1, (), False, ()), (3, 2, 0, 3, 3, refused, False, ()), (5, 2, 3, 4, 3, (), False, ())]
+    assert [driver.plan_enqueue(batch_of([1] * 2), first_sequence=run[0]).run for run in expected] == expected
+
+
+@pytest.mark.parametrize("rows_a_chunk", [2, 1_024])
+@pytest.mark.parametrize(
+    ("first_sequence", "count"),
+    [
+        (1, 2),  # a part of a batch, from its beginning
+        (2, 1),  # within
+        (2, 2),  # to its end
+        (3, 2),  # over a boundary
+        (1, 5),  # whole batches, but not as one
+        (6, 1),  # to the end of all
+        (5, 4),  # straddles what was executed and what is new
+        (6, 2),  # the same, from within
+        (1, 9),
+    ],
+)
+def test_other_batches_over_used_sequences_are_refused_and_never_answered_for_the_old_ones(
+    monkeypatch: pytest.MonkeyPatch, rows_a_chunk, first_sequence, count
+):
+    """They may be another producer's: answered as repetitions, they would be acknowledged and stored nowhere."""
+    monkeypatch.setattr(dedup, "CHUNK_ROWS", rows_a_chunk)
+    driver = Driver()
+    driver.create()
+    for at, size in enumerate((3, 1, 2)):
+        driver.enqueue(batch_of([1] * size), request_hash=at + 1)
+    for request_hash in (0, 1, 77):
+        refused = driver.refusal(
+            lambda request_hash=request_hash: driver.plan_enqueue(
+                batch_of([1] * count), first_sequence=first_sequence, request_hash=request_hash
+            )
+        )
+        assert refused.reason == common_pb2.REASON_REQUEST_MISMATCH
+        assert refused.metadata == {"last_sequence": "6"}
+        assert f"sequences {first_sequence} to {first_sequence + count - 1}" in refused.message
+        assert "a new client id" in refused.message
+    plans = [driver.plan_enqueue(batch_of([1] * n), first_sequence=at) for at, n in ((1, 3), (4, 1), (5, 2))]
+    assert [plan.run.log_index for plan in plans] == [2, 3, 4]
+
+
+def test_the_same_cut_with_other_content_is_refused_too():
+    driver = Driver()
+    driver.create()
+    driver.enqueue(batch_of([1, 1]), request_hash=5)
+    assert isinstance(driver.plan_enqueue(batch_of([1, 1]), first_sequence=1, request_hash=5), Repeated)
+    refused = driver.refusal(lambda: driver.plan_enqueue(batch_of([2, 2]), first_sequence=1, request_hash=6))
+    assert (refused.reason, refused.metadata) == (common_pb2.REASON_REQUEST_MISMATCH, {"last_sequence": "2"})
 
 
 @pytest.mark.parametrize(
     ("first_sequence", "count", "reason"),
     [
         (6, 1, common_pb2.REASON_SEQUENCE_GAP),
-        (4, 2, common_pb2.REASON_SEQUENCE_GAP),  # partly executed
+        (7, 3, common_pb2.REASON_SEQUENCE_GAP),
         (0, 1, common_pb2.REASON_BAD_REQUEST),
     ],
 )
@@ -218,7 +269,7 @@ def test_a_unary_request_is_known_by_its_id():
     batch, request_id = batch_of([1, 1]), b"r" * 16
     driver.enqueue(batch, request_id=request_id, request_hash=7)
     plan = driver.plan_enqueue(batch, request_id=request_id, request_hash=7)
-    assert plan.runs == [(0, 2, 1, 2, 1, (), False)]
+    assert plan.run == (0, 2, 1, 2, 1, (), False, ())
     answer = driver.master.find_request(request_id, 7)
     assert answer is not None
     assert (answer.kind, answer.first_index, answer.count, answer.log_index) == ("enqueue", 1, 2, 2)
@@ -259,6 +310,7 @@ def test_columns_know_the_sizes():
     assert (columns.count, columns.payload_bytes, columns.payload_bytes_max, columns.sizes) == (3, 10, 7, [3, 0, 7])
 
 
+@pytest.mark.requirement("R009")
 def test_calls_to_what_is_not_there_or_not_open():
     driver = Driver()
     assert driver.refusal(lambda: driver.send(1)).reason == common_pb2.REASON_QUEUE_NOT_FOUND
@@ -269,6 +321,7 @@ def test_calls_to_what_is_not_there_or_not_open():
     driver.enqueue(batch, member="a")
 
 
+@pytest.mark.requirement("R165")
 def test_r165_last_activity_moves_on_sending_and_receiving_only():
     driver = Driver()
     driver.create()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Limits
+from replica.machine import Limits, Machine
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
-from tests.unit.machine.driver import ACK, EXTEND, REJECT, RELEASE, Driver, batch_of, indexes_of, ranges_of
+from tests.unit.machine.driver import ACK, EXTEND, MEMBERS, REJECT, RELEASE, Driver, batch_of, indexes_of, ranges_of
 
 LOST = common_pb2.REASON_LEASE_LOST
 
@@ -58,6 +58,7 @@ def test_neighbours_of_one_priority_are_one_range(driver):
     ]
 
 
+@pytest.mark.requirement("R053")
 def test_immediate_messages_are_gone_at_delivery(driver):
     driver.send(3)
     header = driver.plan_lease(2, immediate=True)
@@ -119,7 +120,9 @@ def test_release_returns_to_the_old_place_and_takes_the_delivery_back(driver):
     assert [part.delivery_counts for part in driver.master.segments_of(1, header.lease.ranges)] == [None, None]
 
 
-def test_reject_removes_and_is_counted_apart(driver):
+def test_reject_removes_and_is_counted_apart():
+    driver = Driver()
+    driver.create(dead_letter_queue="")
     driver.send(1)
     lease_id, _ = driver.lease()
     assert driver.outcome(REJECT, lease_id, (1, 1)).settled == 1
@@ -133,7 +136,7 @@ def test_extend_moves_the_end_of_the_whole_lease(driver):
     driver.send(2)
     lease_id, _ = driver.lease(duration_ms=100)
     driver.outcome(EXTEND, lease_id, (1, 1), extension_ms=5_000)
-    driver.now_ms += 4_999
+    driver.now_ms += 5_000  # which may have begun a millisecond ago, or just now
     assert driver.expire() == 0
     driver.now_ms += 1
     assert driver.master.next_due_ms() == driver.now_ms
@@ -218,7 +221,7 @@ def test_at_takeover_every_lease_restarts_in_full(driver):
     driver.lease(duration_ms=100)
     driver.now_ms += 99
     driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, role=record_pb2.RoleOp(owner="b")))
-    assert driver.master.next_due_ms() == driver.now_ms + 100
+    assert driver.master.next_due_ms() == driver.now_ms + 101
 
 
 def test_a_record_that_does_not_fit_the_state_stops_the_member(driver):
@@ -230,3 +233,13 @@ def test_a_record_that_does_not_fit_the_state_stops_the_member(driver):
         driver.master.apply(driver.log_index + 1, 1, header)
     with pytest.raises(AssertionError, match="in order"):
         driver.master.apply(driver.log_index + 2, 1, header)
+
+
+def test_a_lease_that_no_snapshot_could_name_is_refused(driver):
+    """It used to be taken where nobody held the message; then neither checkpoint nor transfer was possible any more."""
+    driver.send(2)
+    for lease_id in ((1 << 64) - 1, 1 << 63):
+        result = driver.outcome(ACK, lease_id, (1, 1))
+        assert (result.settled, result.error.reason) == (0, common_pb2.REASON_BAD_REQUEST)
+    assert driver.outcome(REJECT, (1 << 63) - 1, (1, 1)).settled == 1
+    assert Machine.restore(driver.master.snapshot(), MEMBERS).digest() == driver.master.digest()

@@ -8,6 +8,7 @@ from replica.machine import Limits
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1 import queue_service_pb2 as service_pb2
 from tests.unit.machine.driver import ACK, Driver, batch_of
 
 CREATE, UPDATE = record_pb2.QUEUE_ACTION_CREATE, record_pb2.QUEUE_ACTION_UPDATE
@@ -23,6 +24,7 @@ def driver() -> Driver:
     return made
 
 
+@pytest.mark.requirement("R142")
 @pytest.mark.parametrize("name", ["a", "cf/hotline", "A-Z_0.9", "a/b/c", "system.x", "...", "x" * 255])
 def test_r142_good_names(name):
     driver = Driver()
@@ -39,6 +41,7 @@ def test_bad_names(name):
     assert refused.reason == common_pb2.REASON_BAD_NAME
 
 
+@pytest.mark.requirement("R156")
 def test_r156_unset_attributes_become_the_profiles(driver):
     config = driver.info().config
     assert config.persistence == admin_pb2.PERSISTENCE_PERSISTENT
@@ -50,6 +53,7 @@ def test_r156_unset_attributes_become_the_profiles(driver):
     assert list(driver.info().open_members) == ["a", "b"]
 
 
+@pytest.mark.requirement("R164")
 def test_r164_the_annotation_is_kept_as_it_is():
     driver = Driver()
     driver.create(annotation="über 'alles'\n\t{}")
@@ -68,6 +72,18 @@ def test_r164_the_annotation_is_kept_as_it_is():
         ({"default_ttl": {"seconds": -1}}, common_pb2.REASON_BAD_ATTRIBUTE),
         ({"annotation": "x" * 5_000}, common_pb2.REASON_BAD_ATTRIBUTE),
         ({"dead_letter_queue": "no name"}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"queue_type": 9}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"overflow": 9}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"reply_timeout": {"seconds": -1}}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"retry_delay_min": {"seconds": 2}, "retry_delay_max": {"seconds": 1}}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"labels": {"": "x"}}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"labels": {"x": "x" * 256}}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"labels": {str(n): "" for n in range(65)}}, common_pb2.REASON_BAD_ATTRIBUTE),
+        ({"dedup_max": 1_000_001}, common_pb2.REASON_BAD_ATTRIBUTE),
+        (
+            {"queue_type": admin_pb2.QUEUE_TYPE_TWO_WAY, "default_settle": service_pb2.SETTLE_MODE_IMMEDIATE},
+            common_pb2.REASON_BAD_ATTRIBUTE,
+        ),
         ({"replication": admin_pb2.REPLICATION_PRODUCER}, common_pb2.REASON_CONFIG_ERROR),
     ],
 )
@@ -85,6 +101,7 @@ def test_a_name_is_taken_once_and_the_number_of_queues_is_bounded():
     assert driver.refusal(lambda: driver.create("three")).reason == common_pb2.REASON_QUOTA_EXCEEDED
 
 
+@pytest.mark.requirement("R156")
 def test_an_update_changes_what_the_mask_names_and_raises_the_version(driver):
     new = admin_pb2.QueueConfig(max_length=5, annotation="ignored")
     driver.queue(UPDATE, config=new, mask=["max_length"], expected_version=1)
@@ -96,6 +113,7 @@ def test_an_update_changes_what_the_mask_names_and_raises_the_version(driver):
     assert (driver.info().version, driver.info().config.annotation) == (4, "all that is set")
 
 
+@pytest.mark.requirement("R160")
 @pytest.mark.parametrize(
     ("mask", "version", "reason"),
     [
@@ -113,6 +131,7 @@ def test_refused_updates_change_nothing(driver, mask, version, reason):
     assert driver.info().version == 1
 
 
+@pytest.mark.requirement("R160")
 def test_r160_the_current_length_is_not_the_maximum(driver):
     driver.send(3)
     assert (driver.info().length, driver.info().config.max_length) == (3, 10_000_000)
@@ -126,6 +145,7 @@ def test_purge_leaves_what_is_leased(driver):
     assert driver.outcome(ACK, lease_id, (1, 2)).settled == 2
 
 
+@pytest.mark.requirement("R014", "R037")
 def test_delete_takes_everything_and_a_new_queue_of_that_name_begins_anew(driver):
     driver.send(3)
     driver.lease(1)
@@ -138,6 +158,7 @@ def test_delete_takes_everything_and_a_new_queue_of_that_name_begins_anew(driver
     assert driver.master.last_sequence("q", b"producer") == 1
 
 
+@pytest.mark.requirement("R042", "R125")
 def test_r125_volatile_messages_go_with_the_last_open_instance():
     driver = Driver()
     driver.create(persistence=admin_pb2.PERSISTENCE_CONDITIONAL)
@@ -153,6 +174,7 @@ def test_r125_volatile_messages_go_with_the_last_open_instance():
     assert driver.lease()[1] == [2]
 
 
+@pytest.mark.requirement("R045")
 def test_r045_destroying_the_last_instance_deletes_the_queue(driver):
     driver.send(2)
     driver.queue(DESTROY, member="a")
@@ -162,12 +184,16 @@ def test_r045_destroying_the_last_instance_deletes_the_queue(driver):
     assert driver.master.names() == []
 
 
-@pytest.mark.parametrize(("action", "member"), [(OPEN, "a"), (CLOSE, "c"), (CLOSE, ""), (DESTROY, "c"), (OPEN, "c")])
+@pytest.mark.requirement("R095")
+@pytest.mark.parametrize(
+    ("action", "member"), [(OPEN, "a"), (CLOSE, "c"), (OPEN, ""), (DESTROY, ""), (DESTROY, "c"), (OPEN, "c")]
+)
 def test_any_other_event_is_invalid_and_changes_nothing(driver, action, member):
     refused = driver.refusal(lambda: driver.queue(action, member=member))
     assert refused.reason == common_pb2.REASON_INVALID_STATE
 
 
+@pytest.mark.requirement("R095")
 def test_an_instance_that_was_never_opened_is_configured():
     driver = Driver()
     driver.queue(CREATE, open_members=["a"])

@@ -10,7 +10,7 @@ import replica.log
 from replica.log import DomainLog, HeldRef
 from replica.state import HISTORY_MAX, Boundary
 from storage.errors import CorruptRecord
-from storage.records import ZERO_DIGEST, Prefix, read_prefix, split
+from storage.records import ZERO_DIGEST, Prefix, is_bare, read_prefix, split
 from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
 
 DOMAIN = 7
@@ -29,6 +29,10 @@ class Reader:
     def header_at(self, log_index: int) -> RecordHeader | None:
         record = self.records.get(log_index)
         return RecordHeader.FromString(bytes(split(record)[1])) if record is not None else None
+
+    def has_body(self, log_index: int) -> bool:
+        record = self.records.get(log_index)
+        return record is not None and not is_bare(record)
 
 
 def new_log(reader: Reader | None = None, domain: int = DOMAIN) -> DomainLog:

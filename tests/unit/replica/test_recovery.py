@@ -1,4 +1,4 @@
-"""A damaged record at the start: whichever byte it is, the copy is DAMAGED; it is never one of a newer version."""
+"""A damaged record or checkpoint at the start: whichever bit it is, the copy is DAMAGED, never a newer version's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 
 from failover.marks import DataMark
 from replica.machine import Limits
-from replica.recovery import open_shared, recover
+from replica.recovery import open_shared, rebuild, recover
+from replica.state import checkpoint_key, decode_checkpoint, encode_checkpoint, state_key
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.store import Append, WriteBatch
@@ -44,3 +45,61 @@ async def test_without_a_peer_a_flipped_format_byte_is_said_as_damage() -> None:
     shared = open_shared(store, DOMAIN, "main", "a", "", 1, Limits())
     with pytest.raises(CorruptRecord, match="has format 254"):
         await recover(store, shared)
+
+
+async def with_checkpoint(peer: str = "b") -> MemoryStore:
+    """A log of which everything but the last record is only in the checkpoint."""
+    store = filled("role", "role", "role")
+    shared = open_shared(store, DOMAIN, "main", "a", peer, 1, Limits())
+    shared.mark(DataMark.SOLE)
+    machine = await rebuild(store, shared, LAST - 1)
+    shared.state.kept_from = LAST
+    store.commit(
+        WriteBatch(
+            drops={DOMAIN: list(range(1, LAST))},
+            meta={
+                state_key(DOMAIN): shared.state.encode(),
+                checkpoint_key(DOMAIN): encode_checkpoint(LAST - 1, machine.snapshot()),
+            },
+        )
+    )
+    return store
+
+
+async def test_any_flipped_bit_of_the_checkpoint_makes_the_copy_damaged() -> None:
+    """The queues' state is nowhere else: a count or an index that is silently another one would be served."""
+    store = await with_checkpoint()
+    good = store.get_meta(checkpoint_key(DOMAIN))
+    assert good is not None
+    shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
+    assert (await recover(store, shared)).applied_index == LAST
+    assert (shared.state.data, shared.checkpoint_index) == (DataMark.SOLE, LAST - 1)
+    for bit in range(8 * len(good)):
+        bad = bytearray(good)
+        bad[bit // 8] ^= 1 << bit % 8
+        store.commit(WriteBatch(meta={checkpoint_key(DOMAIN): bytes(bad)}))
+        shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
+        await recover(store, shared)
+        assert shared.state.data is DataMark.DAMAGED, bit
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 15, 16, 40])
+async def test_a_checkpoint_that_ends_too_soon_is_damage(length: int) -> None:
+    store = await with_checkpoint()
+    good = store.get_meta(checkpoint_key(DOMAIN))
+    assert good is not None
+    store.commit(WriteBatch(meta={checkpoint_key(DOMAIN): good[:length]}))
+    shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
+    await recover(store, shared)
+    assert shared.state.data is DataMark.DAMAGED
+
+
+async def test_a_checkpoint_of_the_first_format_is_read() -> None:
+    store = await with_checkpoint()
+    good = store.get_meta(checkpoint_key(DOMAIN))
+    assert good is not None
+    index, snapshot = decode_checkpoint(good)
+    store.commit(WriteBatch(meta={checkpoint_key(DOMAIN): index.to_bytes(8, "big") + snapshot}))
+    shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
+    assert (await recover(store, shared)).applied_index == LAST
+    assert shared.state.data is DataMark.SOLE

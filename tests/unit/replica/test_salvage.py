@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 import replica.salvage
+from chaos.sim.files import SimFiles
 from replica.effects import Salvage
 from replica.salvage import SalvageFiles
 from replica.salvage_view import View
 from replica.verify import digest_of
 from storage.errors import CorruptRecord, StoreFull
+from storage.files import DirectoryFiles
 from storage.memory import MemoryStore
 from storage.records import ZERO_DIGEST, assemble, build_head
 from storage.store import Append, WriteBatch
@@ -41,20 +43,31 @@ def filled(*kinds: str) -> MemoryStore:
     return store
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> SalvageFiles:
-    return SalvageFiles(tmp_path, pair="p", member="a")
+@pytest.fixture(params=["directory", "simulated"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> SalvageFiles:
+    simulated = request.param == "simulated"
+    kept = SimFiles("simulated", lambda: True) if simulated else DirectoryFiles(tmp_path / "salvage")
+    return SalvageFiles(kept, pair="p", member="a")
+
+
+def bytes_of(files: SalvageFiles, name: str) -> bytes:
+    with files.files.read(name) as file:
+        return file.read()
+
+
+def put(files: SalvageFiles, name: str, data: bytes) -> None:
+    with files.files.create(name) as file:
+        file.write(data)
 
 
 def test_invariant14_what_is_cut_is_in_the_file_and_says_what_was_acknowledged(files: SalvageFiles) -> None:
     store = filled("role", "enqueue", "enqueue", "expire", "enqueue")
-    path = files.write(store, DOMAIN, "main", Salvage(2, 5, 3, "because"))
-    assert path is not None
-    assert path.name == "main-3-2-5.salvage"
+    name = files.write(store, DOMAIN, "main", Salvage(2, 5, 3, "because"))
+    assert name == "main-3-2-5.salvage"
     (info,) = files.infos()
     assert (info.head.first, info.head.last, info.head.why, info.head.domain) == (2, 5, "because", "main")
     assert (info.foot.records, info.foot.operations, info.foot.acknowledged) == (4, 3, 2)
-    records = list(files.records(path.name))
+    records = list(files.records(name))
     assert [(r.log_index, r.epoch, r.body, r.acknowledged) for r in records] == [
         (2, 3, b"body 2", True),
         (3, 3, b"body 3", True),
@@ -67,7 +80,7 @@ def test_what_nobody_was_told_of_makes_no_file(files: SalvageFiles) -> None:
     assert files.write(filled("role", "expire", "role"), DOMAIN, "main", Salvage(1, 3, 3, "")) is None
     assert files.write(filled("role"), DOMAIN, "main", Salvage(2, 9, 9, "never on disk")) is None
     assert files.infos() == []
-    assert list(files.directory.iterdir()) == []
+    assert files.files.names() == []
 
 
 def test_the_same_cut_again_keeps_the_first_copy_and_another_one_gets_a_name_of_its_own(files: SalvageFiles) -> None:
@@ -77,11 +90,11 @@ def test_the_same_cut_again_keeps_the_first_copy_and_another_one_gets_a_name_of_
     other = files.write(filled("role", "enqueue"), DOMAIN, "main", Salvage(1, 2, 0, "other"))
     assert first == again
     assert [info.head.why for info in files.infos()] in (["first", "other"], ["other", "first"])
-    assert other is not None
-    assert other.name == "main-3-1-2-2.salvage"
+    assert other == "main-3-1-2-2.salvage"
 
 
-def test_a_full_disk_refuses_the_cut_and_leaves_nothing(files: SalvageFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_the_cut_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = SalvageFiles(DirectoryFiles(tmp_path / "salvage"), pair="p", member="a")
     real = os.fsync
 
     def full(descriptor: int) -> None:
@@ -89,10 +102,10 @@ def test_a_full_disk_refuses_the_cut_and_leaves_nothing(files: SalvageFiles, mon
         raise OSError(errno.ENOSPC, "No space left on device", str(descriptor))
 
     monkeypatch.setattr(os, "fsync", full)
-    files.directory.mkdir()
+    (tmp_path / "salvage").mkdir()
     with pytest.raises(StoreFull, match="No room to copy"):
         files.write(filled("enqueue"), DOMAIN, "main", Salvage(1, 1, 1, ""))
-    assert list(files.directory.iterdir()) == []
+    assert files.files.names() == []
     assert files.write(filled("enqueue"), DOMAIN, "main", Salvage(1, 1, 1, "")) is not None
 
 
@@ -108,13 +121,13 @@ def test_too_many_files_go_oldest_first_but_never_what_was_acknowledged(
 
 @pytest.mark.parametrize("at", [3, 20, 200, -30, -3])
 def test_damage_is_said_and_never_read_as_something_else(files: SalvageFiles, at: int) -> None:
-    path = files.write(filled("enqueue", "enqueue"), DOMAIN, "main", Salvage(1, 2, 2, ""))
-    assert path is not None
-    data = bytearray(path.read_bytes())
+    name = files.write(filled("enqueue", "enqueue"), DOMAIN, "main", Salvage(1, 2, 2, ""))
+    assert name is not None
+    data = bytearray(bytes_of(files, name))
     data[at] ^= 1
-    path.write_bytes(data)
+    put(files, name, data)
     with pytest.raises((CorruptRecord, OSError)):
-        list(files.records(path.name))
+        list(files.records(name))
 
 
 def test_any_flipped_byte_of_a_record_is_kept_as_it_is_and_holds_nothing_up(files: SalvageFiles) -> None:
@@ -126,18 +139,18 @@ def test_any_flipped_byte_of_a_record_is_kept_as_it_is_and_holds_nothing_up(file
         flipped[at] ^= 0xFF
         store.commit(WriteBatch(cut={DOMAIN: 1}))
         store.commit(WriteBatch(appends=[Append(DOMAIN, 2, bytes(flipped))]))
-        path = files.write(store, DOMAIN, "main", Salvage(1, 2, 2, ""))
-        assert path is not None
-        info = files.info(path.name)
+        name = files.write(store, DOMAIN, "main", Salvage(1, 2, 2, ""))
+        assert name is not None
+        info = files.info(name)
         assert info is not None
         assert (info.foot.operations, info.foot.acknowledged, info.foot.damaged) == (2, 2, [(1, 2)]), at
-        first, second = files.records(path.name)
+        first, second = files.records(name)
         assert (first.damaged, first.body) == (False, b"body 1")
         assert (second.damaged, second.body, second.log_index, second.acknowledged) == (True, bytes(flipped), 2, True)
         assert View.of(files, info)._operation(second).operation == "damaged"
         digest = digest_of(store, DOMAIN, [], 1, 2)
         assert (digest.records, digest.damaged) == (1, [2]), at
-        path.unlink()
+        files.files.remove(name)
 
 
 @pytest.mark.parametrize("trailer", [b"\xff" * 8, b"\x7f" + b"\xff" * 7, bytes(8)])
@@ -147,15 +160,15 @@ def test_a_damaged_trailer_leaves_the_file_and_the_others_alone(
     store = filled("enqueue", "enqueue")
     bad = files.write(store, DOMAIN, "main", Salvage(1, 2, 0, ""))
     assert bad is not None
-    bad.write_bytes(bad.read_bytes()[:-8] + trailer)
+    put(files, bad, bytes_of(files, bad)[:-8] + trailer)
     monkeypatch.setattr(replica.salvage, "FILES_MAX", 0)
     files.write(store, DOMAIN, "main", Salvage(2, 2, 2, ""))
-    assert bad.exists()
+    assert bad in files.files.names()
     assert [info.head.first for info in files.infos()] == [2]
-    assert files.unreadable() == [bad.name]
-    assert bad.name in caplog.text
+    assert files.unreadable() == [bad]
+    assert bad in caplog.text
     with pytest.raises(CorruptRecord, match="last 8 bytes"):
-        list(files.records(bad.name))
+        list(files.records(bad))
 
 
 def test_a_name_leads_nowhere_else(files: SalvageFiles, tmp_path: Path) -> None:
@@ -165,7 +178,6 @@ def test_a_name_leads_nowhere_else(files: SalvageFiles, tmp_path: Path) -> None:
 
 
 def test_a_file_of_a_newer_version_is_left_out_of_the_list(files: SalvageFiles, caplog: Any) -> None:
-    files.directory.mkdir()
-    (files.directory / "x.salvage").write_bytes(b"TQSALV\x00\x09" + bytes(100))
+    put(files, "x.salvage", b"TQSALV\x00\x09" + bytes(100))
     assert files.infos() == []
     assert "newer version" in caplog.text

@@ -16,6 +16,7 @@ from replica.node import Node
 from replica.recovery import open_shared
 from replica.salvage import SalvageFiles
 from storage.errors import StoreFull
+from storage.files import DirectoryFiles
 from tests.unit.replica.test_salvage import DOMAIN, filled
 
 CUT = Salvage(2, 3, 3, "test")
@@ -26,7 +27,7 @@ class Writer:
 
     def __init__(self, directory: Path, *failures: Exception) -> None:
         self.store = filled("enqueue", "enqueue", "enqueue")
-        self.files = SalvageFiles(directory, pair="p", member="a")
+        self.files = SalvageFiles(DirectoryFiles(directory), pair="p", member="a")
         self.node = Node(self.store, None, Limits())
         self.failures = list(failures)
         self.seen: list[str] = []

@@ -1,0 +1,81 @@
+"""What is said of a batch that was ordered, or could not be held as it was asked for. Orders nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replica.effects import EnqueueDone
+from tandemq.peer.v1.peer_service_pb2 import HeldKey
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.calls import EnqueueCall
+    from replica.machine import DuplicateRun
+    from tandemq.peer.v1.record_pb2 import EnqueueOp
+
+
+def held_key(call: EnqueueCall) -> HeldKey:
+    """Names a held request on the wire."""
+    return HeldKey(client_id=call.request_id or call.client_id, queue=call.queue, first_sequence=call.first_sequence)
+
+
+def is_all_volatile(op: EnqueueOp) -> bool:
+    """Whether no message of the record is persistent: its body stays in memory."""
+    return len(op.volatiles) > 0 and min(op.volatiles) == 1
+
+
+def enqueue_done(
+    call: EnqueueCall,
+    op: EnqueueOp,
+    log_index: int,
+    epoch: int,
+    copies: int,
+    *,
+    duplicate: bool = False,
+    handles: bytes = b"",
+) -> EnqueueDone:
+    """The answer to a batch that was executed now; `duplicate`: for an earlier call of the same identity."""
+    return EnqueueDone(
+        call.first_sequence,
+        op.count,
+        op.first_index,
+        log_index,
+        epoch,
+        copies,
+        duplicate=duplicate,
+        refusals=[(refusal.ordinal, refusal.reason) for refusal in op.refusals],
+        downgraded=op.downgraded,
+        volatile=is_all_volatile(op),
+        queue_id=op.queue_id,
+        handles=handles,
+        doubles=[(double.ordinal, double.index) for double in op.duplicates],
+    )
+
+
+def repeated(run: DuplicateRun, copies: int, queue_id: int, handles: bytes) -> EnqueueDone:
+    """The first answer again."""
+    return EnqueueDone(
+        run.first_sequence,
+        run.count,
+        run.first_index,
+        run.log_index,
+        run.epoch,
+        copies,
+        duplicate=True,
+        refusals=[(refusal[0], refusal[1]) for refusal in run.refusals],
+        downgraded=run.downgraded,
+        volatile=run.downgraded,
+        queue_id=queue_id,
+        handles=handles,
+        doubles=run.doubles,
+    )
+
+
+def not_enough(copies: int, wanted: int) -> tuple[Reason, str, dict[str, str], int]:
+    """The refusal when fewer members hold an operation than asked for (rulings.md 1)."""
+    return (
+        Reason.REASON_NOT_ENOUGH_COPIES,
+        f"{copies} member(s) hold what is acknowledged, {wanted} are asked for; wait for the peer, or ask for fewer",
+        {"copies": str(copies), "min_copies": str(wanted)},
+        1000,
+    )

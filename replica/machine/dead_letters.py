@@ -1,0 +1,73 @@
+"""Knows where a queue's dead letters go, and refuses names that would bring them back; moves nothing.
+
+A message dies when a consumer rejects it, or when it was delivered too often. Where there is no dead-letter queue, a
+rejected message is removed, and no number of failed deliveries ends a message: a crash never loses one.
+"""
+
+from __future__ import annotations
+
+from replica.machine.errors import Refused
+from replica.machine.queue import QueueState
+from replica.machine.state import State
+from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1 import queue_service_pb2 as service_pb2
+
+SUFFIX = ".dead"
+HOPS_MAX = 8  # moves by the manager that one message may have behind it
+REASON_BYTES_MAX = 1_024
+
+
+def name_of(queue: str, config: admin_pb2.QueueConfig) -> str:
+    """Empty: there is none."""
+    return config.dead_letter_queue if config.HasField("dead_letter_queue") else queue + SUFFIX
+
+
+def dead_letter_name(queue: QueueState) -> str:
+    return name_of(queue.name, queue.config)
+
+
+def deliveries_max(queue: QueueState) -> int:
+    """0: no limit."""
+    limit = queue.config.max_deliveries
+    return limit if limit and dead_letter_name(queue) else 0
+
+
+def check_cycle(state: State, name: str, config: admin_pb2.QueueConfig) -> None:
+    """Dead letters that come back to where they died would go round for ever, or until the limit of hops."""
+    way = [name]
+    following = name_of(name, config)
+    while following and len(way) <= HOPS_MAX:
+        queue_id = state.ids.get(following)
+        if queue_id is not None:
+            following = state.queues[queue_id].name  # it may have been named by an alias
+        way.append(following)
+        if following == name:
+            raise Refused(
+                common_pb2.REASON_CONFIG_ERROR,
+                f"dead letters would come back: {' -> '.join(way)}; name another dead_letter_queue, or none (empty)",
+            )
+        following = "" if queue_id is None else dead_letter_name(state.queues[queue_id])
+
+
+def dead_letter_config(source: admin_pb2.QueueConfig) -> admin_pb2.QueueConfig:
+    """Of a dead-letter queue that is made when first needed: what died keeps its persistence and does not die again."""
+    persistent = source.persistence == admin_pb2.PERSISTENCE_PERSISTENT
+    return admin_pb2.QueueConfig(
+        persistence=admin_pb2.PERSISTENCE_PERSISTENT if persistent else admin_pb2.PERSISTENCE_CONDITIONAL,
+        replication=source.replication,
+        domain=source.domain,
+        max_length=source.max_length,
+        max_bytes=source.max_bytes,
+        max_message_bytes=source.max_message_bytes,
+        queue_type=admin_pb2.QUEUE_TYPE_ONE_WAY_QUEUED_ACK,
+        overflow=admin_pb2.OVERFLOW_REJECT,
+        group_mode=admin_pb2.GROUP_MODE_NONE,
+        default_settle=service_pb2.SETTLE_MODE_LEASE,
+        default_ttl={"seconds": 0},
+        enqueue_enabled=True,
+        dequeue_enabled=True,
+        max_deliveries=0,
+        dead_letter_queue="",
+        empty_idle_expiry={"seconds": 0},
+    )

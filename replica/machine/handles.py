@@ -1,0 +1,72 @@
+"""Says what a handle stands for and how far its message has come; changes nothing.
+
+A handle is the domain (u32), the queue (u32) and the index (u64), big-endian: found without a table, valid at both
+members, and never given again, as no queue's number is.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from replica.machine.completions import CONSUMED, REPLIED
+from replica.machine.queue import QueueState
+from replica.machine.state import State
+from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_service_pb2 as service_pb2
+
+HANDLE_BYTES = 16
+_PREFIX, _INDEX = struct.Struct(">II"), struct.Struct(">Q")
+
+
+class Progress(NamedTuple):
+    """How far a message has come."""
+
+    known: bool = False  # False: there is no such message, or what became of it is forgotten
+    completion: common_pb2.Completion = common_pb2.COMPLETION_UNSPECIFIED
+    final: service_pb2.FinalState = service_pb2.FINAL_STATE_UNSPECIFIED
+    completed: bool = False  # nothing more will be told of it
+    answer: int = 0  # log index of the record that answers it
+
+
+_STORED = common_pb2.COMPLETION_STORED
+_LEVELS = {CONSUMED: common_pb2.COMPLETION_RECEIVED, REPLIED: common_pb2.COMPLETION_REPLIED}
+
+
+def handle_prefix(domain: int, queue_id: int) -> bytes:
+    """The first half of the handles of a queue."""
+    return _PREFIX.pack(domain, queue_id)
+
+
+def handle_of(prefix: bytes, index: int) -> bytes:
+    return prefix + _INDEX.pack(index)
+
+
+def is_tracked(queue: QueueState) -> bool:
+    """Its type completes later than STORED."""
+    return queue.completions is not None
+
+
+def index_of(state: State, queue: QueueState, handle: bytes) -> int:
+    """0: it is no handle of this queue."""
+    if len(handle) != HANDLE_BYTES or handle[:8] != handle_prefix(state.domain, queue.queue_id):
+        return 0
+    (index,) = _INDEX.unpack_from(handle, 8)
+    return index if index < queue.next_index else 0
+
+
+def progress_of(state: State, queue: QueueState, handle: bytes) -> Progress:
+    """In a time that does not grow with what is outstanding."""
+    index = index_of(state, queue, handle)
+    if not index:
+        return Progress()
+    completions = queue.completions
+    if completions is None:
+        return Progress(True, _STORED, completed=True)
+    final = completions.final_of(index)
+    if final is None:
+        return Progress()
+    if not final:
+        return Progress(True, _STORED)
+    answer = completions.answer_of(index) if final == REPLIED else None
+    return Progress(True, _LEVELS.get(final, _STORED), final, True, answer.log_index if answer else 0)

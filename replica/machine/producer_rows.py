@@ -1,0 +1,64 @@
+"""Writes what is known of a domain's producers as rows of the snapshot, and reads it back; never decides when."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from replica.machine.dedup import Chunk, Producer, Refusals
+from replica.machine.packing import bytes_of, column_of
+from tandemq.v1 import common_pb2
+
+
+class _ChunkRow(msgspec.Struct, array_like=True):
+    epoch: int
+    base: tuple[int, int, int]
+    end_sequence: int
+    time_ms: int
+    columns: list[bytes]
+    refusals: list[tuple[int, list[tuple[int, int]]]]
+    doubles: list[tuple[int, list[tuple[int, int]]]] = msgspec.field(default_factory=list)
+
+
+class ProducerRow(msgspec.Struct, array_like=True):
+    queue_id: int
+    client_id: bytes
+    last_sequence: int
+    time_ms: int
+    chunks: list[_ChunkRow]
+    fingerprints: bytes
+
+
+def producer_row(queue_id: int, client_id: bytes, producer: Producer) -> ProducerRow:
+    chunks = [_chunk_row(chunk) for chunk in producer.chunks]
+    marks = bytes_of(producer.fingerprints)
+    return ProducerRow(queue_id, client_id, producer.last_sequence, producer.time_ms, chunks, marks)
+
+
+def _chunk_row(chunk: Chunk) -> _ChunkRow:
+    columns = [bytes_of(column) for column in (chunk.sequences, chunk.indexes, chunk.logs, chunk.flags)]
+    refusals = [(row, [(at, int(why)) for at, why in refused]) for row, refused in sorted(chunk.refusals.items())]
+    doubles = [(row, list(double)) for row, double in sorted(chunk.doubles.items())]
+    return _ChunkRow(chunk.epoch, chunk.base, chunk.end_sequence, chunk.time_ms, columns, refusals, doubles)
+
+
+def producer_of(row: ProducerRow) -> Producer:
+    producer = Producer()
+    producer.last_sequence, producer.time_ms = row.last_sequence, row.time_ms
+    producer.fingerprints = column_of("I", row.fingerprints)
+    for kept in row.chunks:
+        chunk = Chunk(kept.epoch, kept.base)
+        chunk.sequences, chunk.indexes, chunk.logs, chunk.flags = (
+            column_of(kind, data) for kind, data in zip("IIIB", kept.columns, strict=True)
+        )
+        chunk.end_sequence, chunk.time_ms = kept.end_sequence, kept.time_ms
+        chunk.refusals = {at: _refusals(refused) for at, refused in kept.refusals}
+        chunk.doubles = {at: tuple(doubles) for at, doubles in kept.doubles}
+        producer.chunks.append(chunk)
+        producer.rows += len(chunk.sequences)
+    return producer
+
+
+def _refusals(rows: list[tuple[int, int]]) -> Refusals:
+    return tuple((ordinal, cast("common_pb2.Reason", why)) for ordinal, why in rows)

@@ -1,0 +1,95 @@
+"""Metrics of messages and clients: sums of each domain, and the single queues as far as their number is bounded.
+
+Read at each scrape, by another thread than the loop's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from replica.machine import Sums
+from replica.manager_stats import TOTALS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client.core import Metric
+
+    from replica.machine import Machine, QueueState
+    from replica.members import Members
+
+QUEUES_MAX = 1_000
+"""Of one domain, by name. Each has the series below; the sums of a domain are over all its queues."""
+STATES = ("ready", "blocked", "leased", "delayed", "dying")
+
+
+def queue_metrics(members: Members) -> Iterable[Metric]:
+    """All of them."""
+    machines = [(name, each.shared.machine) for name, each in members.by_name.copy().items()]
+    known = [(name, machine) for name, machine in machines if machine is not None]
+    yield from _sums(members, known)
+    yield from _single(known)
+    yield from _clients(members)
+    later = CounterMetricFamily(
+        "tandemq_refused_after_accept", "ONE_WAY: accepted by this member, refused later.", labels=["queue"]
+    )
+    for queue, count in dict(members.refused_later).items():
+        later.add_metric([queue], count)
+    yield later
+
+
+def _sums(members: Members, machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
+    queues = GaugeMetricFamily("tandemq_queues", "Queues.", labels=["domain"])
+    held = GaugeMetricFamily("tandemq_messages", "Messages in all queues, by state.", labels=["domain", "state"])
+    size = GaugeMetricFamily("tandemq_message_bytes", "Payload bytes in all queues.", labels=["domain"])
+    happened = CounterMetricFamily(
+        "tandemq_message_events", "What happened to messages, also of queues that are gone.", labels=["domain", "event"]
+    )
+    for name, machine in machines:
+        sums = Sums(members.member)
+        machine.sum_into(sums)
+        queues.add_metric([name], sums.queues)
+        size.add_metric([name], sums.bytes)
+        for state in STATES:
+            held.add_metric([name, state], getattr(sums, state))
+        for event in TOTALS:
+            happened.add_metric([name, event], getattr(sums.totals, event))
+    return [queues, held, size, happened]
+
+
+def _single(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
+    labels = ["domain", "queue"]
+    held = GaugeMetricFamily("tandemq_queue_messages", "Messages that it holds, whatever their state.", labels=labels)
+    enqueued = CounterMetricFamily("tandemq_enqueued", "Messages accepted.", labels=labels)
+    acked = CounterMetricFamily("tandemq_settled", "Messages settled by ack.", labels=labels)
+    dead = CounterMetricFamily("tandemq_dead_lettered", "Messages moved to its dead-letter queue.", labels=labels)
+    dying = GaugeMetricFamily("tandemq_queue_dying", "Messages held back on that way.", labels=labels)
+    for name, machine in machines:
+        for queue in machine.first_queues(QUEUES_MAX):
+            at = [name, queue.name]
+            held.add_metric(at, queue.length)
+            enqueued.add_metric(at, queue.totals.enqueued)
+            acked.add_metric(at, queue.totals.acked)
+            if _has_dead(queue):
+                dead.add_metric(at, queue.totals.dead_lettered)
+                dying.add_metric(at, queue.dying.size)
+    return [held, enqueued, acked, dead, dying]
+
+
+def _has_dead(queue: QueueState) -> bool:
+    """Most never have: they have no such series."""
+    return bool(queue.totals.dead_lettered or queue.dying.size)
+
+
+def _clients(members: Members) -> Iterable[Metric]:
+    attached = GaugeMetricFamily("tandemq_clients", "Clients with an open stream.", labels=["kind", "place"])
+    counts = members.attached.kinds()
+    for kind in ("consumer", "producer"):
+        for place in ("local", "remote"):
+            attached.add_metric([kind, place], counts[kind == "producer", place == "remote"])
+    waiters = GaugeMetricFamily("tandemq_waiters", "Senders that wait for room.", labels=["domain"])
+    for name, domain in members.by_name.copy().items():
+        waiters.add_metric([name], len(domain.orders.room))
+    return [attached, waiters]

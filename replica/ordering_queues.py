@@ -1,0 +1,45 @@
+"""Orders an administrator's action on a queue, or answers its repetition; the machine decides which actions fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replica.effects import QueueDone
+
+if TYPE_CHECKING:
+    from replica.calls import QueueCall
+    from replica.orders import Orders
+
+
+def order_queue(orders: Orders, call: QueueCall) -> None:
+    """Refused with nothing done, or answered when what it says is true on every copy."""
+    machine = orders.machine
+    found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
+    if found is not None:
+        done = QueueDone(call.queue, found.removed, duplicate=True)
+    else:
+        header = machine.plan_queue(
+            now_ms=orders.time_ms,
+            action=call.action,
+            name=call.queue,
+            config=call.config,
+            mask=call.mask,
+            expected_version=call.expected_version,
+            member=call.member,
+            members=call.members,
+            open_members=call.open_members,
+            if_empty=call.if_empty,
+            configuring=call.configuring,
+            request_id=call.request_id,
+            request_hash=call.request_hash,
+        )
+        if header.queue.save_below:
+            orders.saving.check_room(header.queue.queue_id)
+        orders.order(header)
+        orders.saving.on_action(header.queue)
+        done = QueueDone(call.queue, header.queue.removed, duplicate=False)
+        orders.on_queue(header.queue.queue_id)
+        orders.on_change([header.queue.queue_id])
+    if not orders.saving.holds(call, done):
+        last = orders.shared.log.last_index
+        orders.when_committed(last, lambda: orders.reply(call.waiter, done), orders.moved(call.waiter))

@@ -1,0 +1,138 @@
+"""The ports of a manager: clients, peer, HTTP, and what health checks are told. Binds and serves; decides nothing.
+
+A manager without listeners (`server_required = false`) is reached by `direct` alone, in its own process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
+
+from replica.direct import DirectServer
+from replica.http import HttpServer
+from replica.members import MESSAGE_BYTES_MAX
+from replica.unix_socket import UnixSocket
+from tandemq.errors import error_of
+from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import Collector
+
+    from replica.link import PeerServicer
+    from tandemq.config import ManagerConfig
+
+SERVER_OPTIONS = [
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.so_reuseport", 0),  # a second process on the port is an error, not a second half of the clients
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.max_metadata_size", 8 << 10),
+    ("grpc.max_concurrent_streams", 1_000),
+]
+SERVICES = ("QueueService", "QueueAdminService", "ManagerAdminService", "PairService")
+STOP_S = 0.2
+
+
+class Served(NamedTuple):
+    """What a manager offers on its ports."""
+
+    handlers: Sequence[grpc.GenericRpcHandler]
+    peer: PeerServicer | None
+    """None: there is no peer."""
+    ready: Callable[[], tuple[bool, dict[str, Any]]]
+    collectors: Callable[[], Sequence[Collector]]
+
+
+class Ports:
+    """Sockets of one manager."""
+
+    def __init__(self, config: ManagerConfig) -> None:
+        self.config = config
+        self.bound: dict[str, int] = {}
+        """Port numbers by name, once they are open."""
+        self.direct: DirectServer | None = None
+        """For clients in this process."""
+        self._servers: list[grpc.aio.Server] = []
+        self._socket: UnixSocket | None = None
+        self._http: HttpServer | None = None
+        self._health: health.aio.HealthServicer | None = None
+
+    async def open(self, served: Served) -> None:
+        """Bind and serve. Raises TandemqError (PORT_IN_USE) for a port that somebody else has."""
+        config = self.config
+        self.direct = DirectServer(served.handlers)
+        if not config.server_required:
+            return
+        clients = grpc.aio.server(options=SERVER_OPTIONS)
+        clients.add_generic_rpc_handlers(list(served.handlers))
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
+        names = [f"tandemq.v1.{name}" for name in SERVICES]
+        names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, clients)
+        self._servers.append(clients)
+        if config.listen_client:
+            self.bound["client"] = self._bind(clients, config.listen_client)
+        if config.listen_unix:
+            self._socket = UnixSocket(config.listen_unix, int(config.listen_unix_mode, 8))
+            self._socket.bind(lambda address: self._bind(clients, address))
+        if served.peer is not None:
+            peers = grpc.aio.server(options=[("grpc.max_receive_message_length", 32 << 20), *SERVER_OPTIONS[2:]])
+            add_PeerServiceServicer_to_server(served.peer, peers)
+            self.bound["peer"] = self._bind(peers, config.listen_peer)
+            self._servers.append(peers)
+        host, _, port = config.listen_http.rpartition(":")
+        try:
+            self._http = HttpServer(host.strip("[]"), int(port), served.ready, *served.collectors())
+        except OSError as error:
+            raise _port_error(config.listen_http, error) from error
+        self.bound["http"] = self._http.port
+        self._http.start()
+        for server in self._servers:
+            await server.start()
+
+    async def tell_health(self, *, master: bool, readable: bool) -> None:
+        """What health checks answer from now on."""
+        if self._health is None:
+            return
+        serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+        await self._health.set("", serving)
+        await self._health.set("tandemq.v1.QueueService", serving if master else not_serving)
+        await self._health.set("tandemq.v1.readable", serving if readable else not_serving)
+
+    async def close(self) -> None:
+        """Stop serving and free the ports."""
+        if self._socket is not None:
+            self._socket.close()
+        if self.direct is not None:
+            await self.direct.close(STOP_S)
+        for server in self._servers:
+            await server.stop(STOP_S)
+        if self._http is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._http.stop)
+        self._servers, self._http, self._health, self._socket = [], None, None, None
+
+    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise _port_error(address, error) from error
+        if not port:
+            raise _port_error(address, OSError(errno.EADDRINUSE, "address in use"))
+        return port
+
+
+def _port_error(address: str, error: Exception) -> Exception:
+    name = Reason.Name(Reason.REASON_PORT_IN_USE).removeprefix("REASON_")
+    return error_of(name, f"cannot listen on {address}: {error}; stop whoever uses it, or choose another port")

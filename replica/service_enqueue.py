@@ -1,0 +1,71 @@
+"""Makes of an Enqueue request the body of its record, the same bytes whenever it is repeated, at either member; refuses
+what is too large before it costs anything. Orders nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from replica import bodies
+from replica.answers import refusal
+from replica.machine import Refused, columns_of
+from replica.machine.content import PROPERTIES_MAX, check_content, check_counts
+from replica.weighing import MESSAGES, has_huge_map
+from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
+
+if TYPE_CHECKING:
+    from replica.effects import Failed
+    from replica.machine import Columns, Limits
+    from tandemq.v1.queue_service_pb2 import EnqueueRequest
+
+ROW_BYTES_MORE = 64
+"""What a message may need more in rows than in columns: tags, lengths, two durations and a moment in nanoseconds."""
+SLICE_PROPERTIES = 8_192
+"""Copied at a time, about 10 ms: everybody else is served between two slices."""
+
+
+def problem_of_size(request: bytes, limits: Limits) -> Failed | None:
+    """What is wrong with a request before it is parsed. The exact limit is of the body, which is not made yet."""
+    if len(request) > limits.batch_bytes_max + ROW_BYTES_MORE * limits.batch_messages_max:
+        return refusal(Reason.REASON_MESSAGE_TOO_LARGE, _too_large(len(request), limits))
+    return problem_of_maps(request)
+
+
+def problem_of_maps(request: bytes, messages: int = MESSAGES) -> Failed | None:
+    """The same of the properties alone; `messages`: the tag of the field that holds them."""
+    if not has_huge_map(request, messages):
+        return None
+    text = f"a message has more than {PROPERTIES_MAX} properties; it may have {PROPERTIES_MAX}"
+    return refusal(Reason.REASON_BAD_REQUEST, text)
+
+
+async def columns_and_body(request: EnqueueRequest, limits: Limits) -> tuple[Columns, bytes]:
+    """What the machine must know of the messages, and the body of their record. Raises Refused."""
+    rows = request.messages
+    if len(rows) > limits.batch_messages_max:
+        text = f"{len(rows)} messages in a batch; it may have 1 to {limits.batch_messages_max}"
+        raise Refused(Reason.REASON_BAD_REQUEST, text)
+    counts = [len(row.properties) for row in rows]
+    made = EnqueueBatch(queue=request.queue, messages=bodies.columns_without_properties(rows))
+    if any(counts):
+        check_counts(counts, len(rows))
+        start = in_slice = 0
+        for end, count in enumerate(counts, 1):
+            in_slice += count
+            if in_slice >= SLICE_PROPERTIES or end == len(counts):
+                bodies.add_properties(made.messages, rows[start:end])
+                start, in_slice = end, 0
+                if end < len(counts):
+                    await asyncio.sleep(0)
+    check_content(made.messages)
+    columns = columns_of(made)
+    body = made.SerializeToString(deterministic=True)
+    if len(body) > limits.batch_bytes_max:
+        raise Refused(Reason.REASON_MESSAGE_TOO_LARGE, _too_large(len(body), limits))
+    return columns, body
+
+
+def _too_large(size: int, limits: Limits) -> str:
+    return f"a batch of {size} bytes; the limit is {limits.batch_bytes_max}"

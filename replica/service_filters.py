@@ -1,0 +1,107 @@
+"""Filters as the shell sees them: refused when they cannot work, given the store to read from, and run page by page.
+
+What fits is decided in `selecting`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from replica import bodies
+from replica.answers import abort, header_of
+from replica.effects import Failed
+from replica.filters import Filter, Read, filter_of
+from replica.machine import Refused
+from replica.selecting import LOOKS_MAX, Matcher, find
+from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse, EnqueueBatch
+
+if TYPE_CHECKING:
+    from replica.calls import Consumer
+    from replica.domain import Domain
+    from replica.machine import Machine
+    from replica.members import Members
+    from replica.selecting import Reader
+    from tandemq.v1.message_pb2 import DeliveredMessage, MessageFilter
+
+PAGE_LOOKS_MAX = 100_000
+"""Messages that one page of a filtered browse looks at; then it ends, perhaps empty, and says where to go on."""
+
+
+def reader_of(members: Members, domain: Domain) -> Reader:
+    """Reads records for a filter: from memory, else from the store."""
+
+    def read(log_index: int) -> Read | None:
+        stored = bodies.read_stored(members.node.store, domain.shared, log_index)
+        return None if stored is None else Read(EnqueueBatch.FromString(stored.body).messages, stored.time_ms)
+
+    return read
+
+
+async def check(asked: MessageFilter, context: Any) -> Filter | None:
+    """None: nothing is limited. A filter that cannot work ends the call."""
+    try:
+        return filter_of(asked)
+    except Refused as refused:
+        await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+
+
+def matcher_of(members: Members, domain: Domain, queue: str, asked: Filter | None) -> Matcher | None:
+    """For a consumer at this master; None: it takes everything."""
+    if asked is None or domain.shared.machine is None:
+        return None
+    exact = domain.consumers.exact_of(queue)
+    return Matcher(asked, reader_of(members, domain), exact, domain.shared.domain, members.pace)
+
+
+async def look_through(members: Members, domain: Domain, consumer: Consumer) -> None:
+    """Until something was found for it or all has been looked at; everybody else has as much of the loop.
+
+    One of those who look does so for all of them: each turn serves everybody who waits at that queue.
+    """
+    matcher = consumer.wanted
+    while matcher is not None and consumer.attached and matcher.looking:
+        async with members.looking:
+            await asyncio.sleep(members.pace.rest_s())
+            if matcher.looking:
+                domain.consumers.on_credit(consumer)
+                members.node.dispatch(domain)
+
+
+async def browse_page(
+    members: Members, domain: Domain, machine: Machine, request: BrowsePageRequest, asked: Filter, limit: int
+) -> bytes:
+    """One page of what fits."""
+    queue_id = machine.queue_id(request.queue)
+    at, looks, ranges = request.from_index or 1, PAGE_LOOKS_MAX, list[IndexRange]()
+    read, room = reader_of(members, domain), limit
+    pace = members.pace
+    while at and room and looks > 0 and queue_id is not None and machine.has_queue(queue_id):
+        if not pace.begin():
+            await asyncio.sleep(pace.rest_s())  # everybody else has as much of the loop
+            continue
+        held = machine.browse(queue_id, at, LOOKS_MAX)
+        runs = [(part.first, part.first + part.count) for part in held]
+        found = find(
+            machine.queue(queue_id),
+            asked,
+            read,
+            domain.shared.domain,
+            held=runs,
+            most=room,
+            looks=LOOKS_MAX,
+            over=pace.is_over,
+        )
+        pace.end()
+        ranges += [IndexRange(first=start, count=end - start) for start, end in found.ranges]
+        room -= sum(end - start for start, end in found.ranges)
+        looks -= LOOKS_MAX
+        seen = sum(part.count for part in held)
+        at = found.next_index or (runs[-1][1] if seen >= LOOKS_MAX else 0)
+    rows: list[DeliveredMessage] = []
+    if queue_id is not None and machine.has_queue(queue_id):
+        slices = machine.segments_of(queue_id, ranges, delivered=False)
+        rows, at = bodies.page(members.node.store, domain.shared, request.queue, slices, at)
+    header = header_of(members, domain)
+    return BrowsePageResponse(header=header, messages=rows, next_index=at).SerializeToString()

@@ -1,0 +1,66 @@
+"""The ways to a manager on which the same client code must work, and what a test may know of each: very little."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.cluster import Cluster
+from tandemq import aio, embedded
+from tandemq.config import ManagerConfig
+
+NAMES = ("embedded", "unix", "tcp", "replica", "single")
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How one client comes to a manager."""
+
+    name: str
+    connect: Callable[[], aio.Client]
+    copies: int
+    """What replies say: two members hold it, or one."""
+
+
+def sockets_of(folder: Path, *names: str) -> dict[str, dict[str, str]]:
+    """What the configurations of a cluster's members differ in: each has a socket of its own."""
+    return {name: {"listen_unix": str(folder / name)} for name in names}
+
+
+def to(target: str, *, follow_master: bool = True) -> Callable[[], aio.Client]:
+    return lambda: aio.connect(target, timeout=TIMEOUT_S, follow_master=follow_master)
+
+
+def inside(folder: Path) -> ManagerConfig:
+    """A manager that nobody outside this process can reach."""
+    return ManagerConfig(member="inside", data_dir=str(folder), server_required=False)
+
+
+@contextlib.asynccontextmanager
+async def short_folder() -> AsyncIterator[Path]:
+    """pytest's own folders may be longer than a socket's name."""
+    with tempfile.TemporaryDirectory(prefix="tq") as folder:
+        yield Path(folder)
+
+
+@contextlib.asynccontextmanager
+async def all_ways(folder: Path) -> AsyncIterator[dict[str, Way]]:
+    """A pair, a single manager and one in this process."""
+    async with contextlib.AsyncExitStack() as stack:
+        sockets = await stack.enter_async_context(short_folder())
+        pair = Cluster(folder / "pair", settings=sockets_of(sockets, "a", "b"))
+        await stack.enter_async_context(pair.running())
+        single = Cluster(folder / "single", members=("solo",))
+        await stack.enter_async_context(single.running())
+        manager = await stack.enter_async_context(embedded.open_manager(inside(folder / "inside")))
+        yield {
+            "embedded": Way("embedded", lambda: embedded.connect(manager, timeout=TIMEOUT_S), 1),
+            "unix": Way("unix", to(f"unix:{sockets / 'a'}"), 2),
+            "tcp": Way("tcp", to(pair.target), 2),
+            "replica": Way("replica", to(pair.endpoint("b"), follow_master=False), 2),
+            "single": Way("single", to(single.target), 1),
+        }

@@ -1,0 +1,98 @@
+"""A process that is started with the preload library has the disk and the clock that it is told to have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaos.preload import Preload, PreloadError
+
+pytestmark = [pytest.mark.process, pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")]
+
+CHILD = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+for line in sys.stdin:
+    began = time.monotonic()
+    try:
+        os.pwrite(file, b"x", 0)
+        os.fsync(file)
+        said = "ok"
+    except OSError as error:
+        said = error.strerror
+    print(f"{said}|{time.monotonic() - began}|{time.time()}", flush=True)
+"""
+
+
+class Child:
+    """Writes and syncs when it is told to."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def write(self) -> tuple[str, float, float]:
+        """What came of it, how long it took, and how far its clock is ahead."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("now\n")
+        self.process.stdin.flush()
+        said, took_s, clock_s = self.process.stdout.readline().split("|")
+        return said, float(took_s), float(clock_s) - time.time()
+
+
+@pytest.fixture
+def preload(tmp_path: Path) -> Preload:
+    made = Preload(tmp_path / "preload", ("a", "b"))
+    made.prepare()
+    return made
+
+
+@pytest.fixture
+def child(preload: Preload, tmp_path: Path) -> Iterator[Child]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(tmp_path / "file")],
+        env={**os.environ, **preload.environment("a")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield Child(process)
+    process.communicate()
+
+
+def test_disk_and_clock_are_as_they_are_told_to_be(preload: Preload, child: Child) -> None:
+    said, took_s, ahead_s = child.write()
+    assert (said, preload.felt("a")) == ("ok", 0)
+    assert took_s < 0.3
+    assert abs(ahead_s) < 1
+    preload.hurt("a", fsync_s=0.4)
+    said, took_s, _ = child.write()
+    assert said == "ok"
+    assert took_s >= 0.4
+    felt = preload.felt("a")
+    assert felt > 0
+    preload.hurt("a", full=True)
+    assert child.write()[0] == "No space left on device"
+    for ahead in (3600.5, -3600.5):
+        preload.hurt("a", ahead_s=ahead)
+        assert abs(child.write()[2] - ahead) < 1
+    assert preload.felt("a") > felt
+    preload.hurt("b", full=True)  # of another member
+    preload.calm("a")
+    said, took_s, ahead_s = child.write()
+    assert said == "ok"
+    assert took_s < 0.3
+    assert abs(ahead_s) < 1
+
+
+def test_a_machine_without_a_compiler_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(PreloadError, match="C compiler"):
+        Preload(tmp_path, ("a",)).prepare()

@@ -1,0 +1,434 @@
+"""The queues of a pair as one would explain them: dicts of messages and loops over them; knows no call and no member.
+
+Times are not known to the millisecond, as a client sees only when it asked and when it was answered: a `Within` says
+between which two moments something ends. Whoever uses the model steps over these moments as a whole, so that what has
+ended and what has not is certain whenever a call is made.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+ONE_WAY_ACK, QUEUED_ACK, TWO_WAY = "ONE_WAY_ACK", "ONE_WAY_QUEUED_ACK", "TWO_WAY"
+ACK, RELEASE, REJECT, EXTEND = 1, 2, 3, 4
+SLACK_MS = 500
+"""What ends by itself is written down so soon after, at the latest, and what follows from it begins then."""
+SIZE, SIZE_MAX = 10, 100
+"""Of every payload that enters, as the members count bytes by the mean of a batch; and what enters at most."""
+
+
+class Refusal(Exception):  # noqa: N818  # an answer, and no failure
+    """What a call is refused with: the name of the reason."""
+
+
+class Within(NamedTuple):
+    """Not before the first, and not after the second."""
+
+    low: int
+    high: int
+
+    def plus(self, ms: int) -> Within:
+        return Within(self.low + ms, self.high + ms)
+
+
+@dataclass(eq=False)
+class Lease:
+    """Some messages of one consumer."""
+
+    lease_id: int
+    ends: Within
+    duration_ms: int
+
+
+@dataclass(eq=False)
+class Message:
+    payload: bytes
+    size: int
+    priority: int = 4
+    expires: Within | None = None
+    delayed: Within | None = None
+    lease: Lease | None = None
+    deliveries: int = 0
+    """That ended without a settlement."""
+    dying: bool = False
+    why: str | None = None
+    """What a consumer said as it rejected it; None: it dies of its deliveries."""
+    answer_until: Within | None = None
+    origin: tuple[str, str, str, int] | None = None
+    """Of a dead letter: the queue, why it died, what the consumer said, and its deliveries."""
+
+
+LEASE_DEFAULT_MS = 30_000
+
+
+@dataclass
+class Attributes:
+    kind: str = QUEUED_ACK
+    max_length: int = 8
+    drops: bool = False
+    max_deliveries: int = 0
+    dead_letters: bool = True
+    """Into `<name>.dead`; else they are removed, and nothing dies of deliveries."""
+    retry_ms: tuple[int, int] = (0, 0)
+    lease_ms: int = 6_500
+    ttl_ms: int = 0
+    reply_ms: int = 0
+    dedup_max: int = 100_000
+    immediate: bool = False
+    enqueue_enabled: bool = True
+    dequeue_enabled: bool = True
+
+
+@dataclass
+class Totals:
+    enqueued: int = 0
+    acked: int = 0
+    rejected: int = 0
+    expired: int = 0
+    dropped: int = 0
+    purged: int = 0
+    replied: int = 0
+    dead_lettered: int = 0
+
+
+@dataclass(eq=False)
+class Queue:
+    name: str
+    config: Attributes
+    state: str = "OPEN"
+    version: int = 1
+    messages: dict[int, Message] = field(default_factory=dict)
+    next_index: int = 1
+    settled: set[tuple[int, int, int]] = field(default_factory=set)  # lease, outcome, index
+    dedup: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    ends: dict[int, str] = field(default_factory=dict)
+    """How messages ended, of a queue that remembers it."""
+    replies: dict[int, tuple[bytes, int]] = field(default_factory=dict)
+    """The answer to a request, and the lease under which it came."""
+    handles: dict[int, bytes] = field(default_factory=dict)
+    aliases: set[str] = field(default_factory=set)
+    totals: Totals = field(default_factory=Totals)
+
+    @property
+    def tracked(self) -> bool:
+        return self.config.kind in (ONE_WAY_ACK, TWO_WAY)
+
+    @property
+    def dead_name(self) -> str:
+        return f"{self.name}.dead" if self.config.dead_letters else ""
+
+    # -- what is in it -------------------------------------------------------------------------------------------------
+
+    def unleased(self) -> list[int]:
+        return [index for index, message in self.messages.items() if message.lease is None]
+
+    def dying(self) -> list[int]:
+        return [index for index in self.unleased() if self.messages[index].dying]
+
+    def waiting(self) -> list[int]:
+        """Ready or delayed."""
+        return [index for index in self.unleased() if not self.messages[index].dying]
+
+    def delayed(self) -> list[int]:
+        return [index for index in self.waiting() if self.messages[index].delayed is not None]
+
+    def ready(self) -> list[int]:
+        return [index for index in self.waiting() if self.messages[index].delayed is None]
+
+    def deliverable(self, count: int) -> list[int]:
+        """Highest priority first, then lowest index (R149)."""
+        return sorted(self.ready(), key=lambda index: (-self.messages[index].priority, index))[:count]
+
+    def leases(self) -> dict[int, Lease]:
+        held = (message.lease for message in self.messages.values() if message.lease is not None)
+        return {lease.lease_id: lease for lease in held}
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    def check_may_send(self) -> None:
+        if self.state != "OPEN":
+            raise Refusal("INVALID_STATE")
+        if not self.config.enqueue_enabled:
+            raise Refusal("ENQUEUE_DISABLED")
+
+    def enter(self, entries: list[Entry], now: Within) -> list[Placed]:
+        """Each where it goes; the limits are exact, and nothing passes an entry that found the queue full."""
+        room, full = self.room(), False
+        placed: list[Placed] = []
+        fresh: dict[str, int] = {}
+        index = self.next_index
+        for entry in entries:
+            known = (self.dedup.get(entry.dedup, 0) or fresh.get(entry.dedup, 0)) if entry.dedup else 0
+            full = full or (not known and entry.size <= SIZE_MAX and not room)
+            if known:
+                placed.append(Placed(known, "", duplicate=True))
+            elif entry.size > SIZE_MAX:
+                placed.append(Placed(0, "MESSAGE_TOO_LARGE"))
+            elif full:
+                placed.append(Placed(0, "QUEUE_FULL"))
+            else:
+                room -= 1
+                if entry.dedup:
+                    fresh[entry.dedup] = index
+                placed.append(Placed(index, ""))
+                index += 1
+        self.drop_for(index - self.next_index)
+        for entry, place in zip(entries, placed, strict=True):
+            if place.is_new:
+                self._put(place.index, entry, now)
+        return placed
+
+    def room(self) -> int:
+        """How many it takes."""
+        dropped = len(self.ready()) if self.config.drops else 0
+        return max(0, self.config.max_length - len(self.messages) + dropped)
+
+    def drop_for(self, count: int) -> None:
+        """The lowest priority first, of those the oldest, until there is room."""
+        heads = sorted(self.ready(), key=lambda index: (self.messages[index].priority, index))
+        while self.config.drops and count and heads and len(self.messages) + count > self.config.max_length:
+            self.end(heads.pop(0), "DROPPED")
+            self.totals.dropped += 1
+
+    def _put(self, index: int, entry: Entry, now: Within) -> None:
+        ttl_ms = entry.ttl_ms or self.config.ttl_ms
+        message = Message(entry.payload, entry.size, entry.priority)
+        message.expires = now.plus(ttl_ms) if ttl_ms else None
+        message.delayed = now.plus(entry.delay_ms) if entry.delay_ms else None
+        if self.config.kind == TWO_WAY:
+            message.answer_until = now.plus(self.config.reply_ms)
+        self.add(message)
+        assert self.next_index == index + 1
+        if entry.dedup:
+            self.dedup[entry.dedup] = index
+            while len(self.dedup) > self.config.dedup_max:
+                self.dedup.popitem(last=False)
+
+    def add(self, message: Message) -> None:
+        self.messages[self.next_index] = message
+        if self.tracked:
+            self.ends[self.next_index] = ""
+        self.next_index += 1
+        self.totals.enqueued += 1
+
+    def end(self, index: int, how: str) -> None:
+        """It leaves the queue."""
+        del self.messages[index]
+        if index in self.ends:
+            self.ends[index] = how
+
+    # -- receiving and settling ----------------------------------------------------------------------------------------
+
+    def check_may_receive(self, *, immediate: bool) -> None:
+        if self.state != "OPEN":
+            raise Refusal("INVALID_STATE")
+        if not self.config.dequeue_enabled:
+            raise Refusal("DEQUEUE_DISABLED")
+        if immediate and self.config.kind == TWO_WAY:
+            raise Refusal("REPLY_REQUIRED")
+
+    def settle(self, said: Settled) -> list[int]:
+        """Message by message, under the lease that holds it or, where nobody does, under any; says what is refused."""
+        outcome, lease_id, indexes = said.outcome, said.lease_id, said.indexes
+        if outcome == ACK and self.config.kind == TWO_WAY:
+            return list(indexes)
+        refused = []
+        lease = self.leases().get(lease_id)
+        for index in indexes:
+            message = self.messages.get(index)
+            held = message is not None and lease is not None and message.lease is lease
+            free = message is not None and message.lease is None and not message.dying
+            if outcome == EXTEND:
+                if held and lease is not None:
+                    lease.ends, lease.duration_ms = said.until, said.ms
+                else:
+                    refused.append(index)
+            elif outcome == RELEASE and message is not None and (held or free):
+                if held:
+                    message.lease, message.delayed = None, said.until if said.ms else None
+            elif outcome in (ACK, REJECT) and message is not None and (held or free):
+                self._settle_one(said, index, message, held=held)
+            elif outcome == RELEASE or (lease_id, outcome, index) not in self.settled:
+                refused.append(index)
+        return refused
+
+    def _settle_one(self, said: Settled, index: int, message: Message, *, held: bool) -> None:
+        self.settled.add((said.lease_id, said.outcome, index))
+        if said.outcome == ACK:
+            self.totals.acked += 1
+            self.end(index, "CONSUMED")
+            return
+        self.totals.rejected += 1
+        if not self.config.dead_letters:
+            self.end(index, "REJECTED")
+            return
+        message.lease, message.delayed, message.dying = None, None, True
+        message.deliveries += held
+        message.why = said.why
+
+    def reply(self, lease_id: int, index: int, payload: bytes) -> bool:
+        """Whether it counts now; False: it has counted already."""
+        if self.config.kind != TWO_WAY:
+            raise Refusal("NOT_TWO_WAY")
+        message = self.messages.get(index)
+        lease = message.lease if message is not None else None
+        if message is not None and (lease is None or lease.lease_id == lease_id):
+            if message.dying:
+                raise Refusal("LEASE_LOST")
+            self.settled.add((lease_id, ACK, index))
+            self.end(index, "REPLIED")
+            self.replies[index] = payload, lease_id
+            self.totals.replied += 1
+            return True
+        if self.ends.get(index) == "REPLIED":
+            if self.replies[index] == (payload, lease_id):
+                return False
+            raise Refusal("ALREADY_REPLIED")
+        raise Refusal("LEASE_LOST")
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def due(self) -> list[Within]:
+        """When something ends by itself."""
+        found = [lease.ends for lease in self.leases().values()]
+        for index in self.waiting():
+            message = self.messages[index]
+            found += [when for when in (message.expires, message.delayed) if when is not None]
+        return found + [each.answer_until for each in self.messages.values() if each.answer_until is not None]
+
+    def pass_to(self, now_ms: int) -> None:
+        """Everything that is over by then ends; what ends later is not touched."""
+        for lease in [lease for lease in self.leases().values() if lease.ends.high < now_ms]:
+            for message in [each for each in self.messages.values() if each.lease is lease]:
+                self._return(message, lease)
+        for index in list(self.messages):
+            message = self.messages[index]
+            if message.lease is None and not message.dying and is_over(message.expires, now_ms):
+                self.totals.expired += 1
+                self.end(index, "EXPIRED")
+            elif is_over(message.answer_until, now_ms):
+                self.end(index, "REPLY_TIMEOUT")
+            elif is_over(message.delayed, now_ms):
+                message.delayed = None
+
+    def _return(self, message: Message, lease: Lease) -> None:
+        """Nobody settled it: to its place, to wait for its time, or to die."""
+        config = self.config
+        message.lease = None
+        message.deliveries += 1
+        if config.dead_letters and 0 < config.max_deliveries <= message.deliveries:
+            message.dying = True
+        elif config.retry_ms[0]:
+            wait_ms = min(config.retry_ms[0] * message.deliveries, max(config.retry_ms))
+            message.delayed = Within(lease.ends.low + wait_ms, lease.ends.high + wait_ms + SLACK_MS)
+
+
+class Settled(NamedTuple):
+    """What a consumer says of messages."""
+
+    outcome: int
+    lease_id: int
+    indexes: list[int]
+    until: Within
+    """Of a release the end of the delay, of an extension the new end of the lease."""
+    ms: int
+    """How long that is; 0: no delay."""
+    why: str
+
+
+class Entry(NamedTuple):
+    """A message as it is sent."""
+
+    payload: bytes
+    size: int
+    priority: int = 4
+    ttl_ms: int = 0
+    delay_ms: int = 0
+    dedup: str = ""
+
+
+class Placed(NamedTuple):
+    """What becomes of it."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    refused: str
+    duplicate: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        return bool(self.index) and not self.duplicate
+
+
+def is_over(when: Within | None, now_ms: int) -> bool:
+    return when is not None and when.high < now_ms
+
+
+class Pair:
+    """All queues, by their names and by their other names."""
+
+    def __init__(self) -> None:
+        self.queues: dict[str, Queue] = {}
+
+    def find(self, name: str) -> Queue | None:
+        return next((queue for queue in self.queues.values() if name == queue.name or name in queue.aliases), None)
+
+    def named(self, name: str) -> Queue:
+        queue = self.find(name)
+        if queue is None:
+            raise Refusal("QUEUE_NOT_FOUND")
+        return queue
+
+    def check_free(self, name: str) -> None:
+        queue = self.find(name)
+        if queue is not None:
+            raise Refusal("QUEUE_EXISTS" if queue.name == name else "ALIAS_EXISTS")
+
+    def next_due(self) -> Within | None:
+        """What ends first."""
+        return min((when for queue in self.queues.values() for when in queue.due()), default=None)
+
+    def is_dying(self) -> bool:
+        return any(queue.dying() for queue in self.queues.values())
+
+    def pass_to(self, now_ms: int) -> None:
+        for queue in self.queues.values():
+            queue.pass_to(now_ms)
+
+    def renew_leases(self, now_ms: int) -> None:
+        """There may have been another master at any time up to now: every lease of its began anew."""
+        for queue in self.queues.values():
+            for lease in queue.leases().values():
+                lease.ends = Within(lease.ends.low, max(lease.ends.high, now_ms + lease.duration_ms))
+
+    def bury(self, order: list[bytes]) -> list[str]:
+        """What is dying goes to its dead-letter queue, as far as that one takes it, by rising index but for those whose
+        order is known; all of a queue at once, so one that drops its oldest drops none of them. Says which are touched.
+        """
+        touched = []
+        places = {payload: place for place, payload in enumerate(order)}
+        for queue in list(self.queues.values()):
+            dying = sorted(queue.dying())
+            to = self._dead_letters_of(queue) if dying else queue
+            unseen = -1 if to.config.drops else len(places)  # dropped since, or still here
+            dying.sort(key=lambda index, unseen=unseen: places.get(queue.messages[index].payload, unseen))
+            fit = dying[: to.room()] if to.state == "OPEN" and to.config.enqueue_enabled else []
+            to.drop_for(len(fit))
+            for index in fit:
+                dead = queue.messages[index]
+                queue.end(index, "DEAD_LETTERED")
+                queue.totals.dead_lettered += 1
+                reason = "MAX_DELIVERIES" if dead.why is None else "REJECTED"
+                origin = (queue.name, reason, dead.why or "", dead.deliveries)
+                to.add(Message(dead.payload, dead.size, dead.priority, origin=origin))
+                touched += [queue.name, to.name]
+        return touched
+
+    def _dead_letters_of(self, queue: Queue) -> Queue:
+        """Made when it is first needed, and anew when it is gone."""
+        name = queue.dead_name
+        if name not in self.queues:
+            config = Attributes(max_length=queue.config.max_length, dead_letters=False, lease_ms=LEASE_DEFAULT_MS)
+            self.queues[name] = Queue(name, config)
+        return self.queues[name]

@@ -1,0 +1,98 @@
+"""What the report shows of a document, and which documents it does not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.peers.plots import Series, bars, percentiles
+from bench.peers.report import BEGIN, END, drawn, markdown, placed, rows, summary, unfit
+
+
+def line(peer: str, workload: str, run: int, value: float, **more: Any) -> dict[str, Any]:
+    times = {"p50_ms": value / 1e3, "p90_ms": value / 500, "p99_ms": value / 250, "p999_ms": value / 100}
+    base = {"peer": peer, "workload": workload, "run": run, "value": value, "refused": [], "remarks": [], **times}
+    return {**base, "foreign_cores": 0.1, **more}
+
+
+def document(results: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    about = {"commit": "abc", "cpu": "a cpu", "cores": 2, "kernel": "6", "python": "3.11"}
+    entry = {"title": "", "copies": 2, "versions": {"server": "1.0"}}
+    return {
+        "about": about,
+        "options": {"runs": 3, "size": 1024},
+        "peers": {"tandemq": {**entry, "title": "Tandemq"}, "redis": {**entry, "title": "Redis"}},
+        "results": results,
+        "failed": [],
+        **more,
+    }
+
+
+RUNS = [
+    *(line("tandemq", "enqueue", run, value) for run, value in enumerate((100_000.0, 300_000.0, 200_000.0))),
+    *(line("redis", "enqueue", run, value) for run, value in enumerate((50_000.0, 30_000.0, 40_000.0))),
+    *(line(peer, "single", run, 400.0) for peer in ("tandemq", "redis") for run in range(3)),
+]
+
+
+def test_a_ratio_is_taken_within_each_run() -> None:
+    found = summary(document(RUNS))["redis"]["enqueue"]
+    assert found["ratio"]["runs"] == [2.0, 10.0, 5.0]
+    assert (found["median"], found["min"], found["max"]) == (40_000.0, 30_000.0, 50_000.0)
+
+
+def test_a_refused_result_is_in_no_figure_and_the_table_says_so() -> None:
+    lost = line("redis", "enqueue", 1, 9e9, refused=["1 messages lost"])
+    some = document([*(entry for entry in RUNS if (entry["peer"], entry["run"]) != ("redis", 1)), lost])
+    assert summary(some)["redis"]["enqueue"]["runs"] == [50_000.0, 40_000.0]
+    assert "a run refused" in rows(some)[2][2]
+    every = document([entry for entry in RUNS if entry["peer"] == "tandemq"] + [lost])
+    assert rows(every)[2][2] == "refused: 1 messages lost"
+    assert "9,000,000,000" not in "".join(drawn(every).values()) + markdown(every)
+
+
+def test_what_must_be_said_stands_in_the_table() -> None:
+    told = ["bound by the consumer (97% of a core)", "noisy: strangers used 1.20 cores"]
+    bound = line("redis", "drain", 0, 1000.0, remarks=told, load_share={"producer": 0.0, "consumer": 0.97})
+    row = rows(document([*RUNS, bound]))[2]
+    assert row[4].endswith("; bound by the consumer; noisy")
+    assert row[-1] == "at most 97%"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"about": {"commit": "abc-dirty"}}, "no commit"),
+        ({"options": {"runs": 1}}, "1 runs"),
+        ({"failed": [{"peer": "redis", "run": 0, "why": "x"}]}, "redis failed in run 1"),
+        ({"results": [*RUNS, line("redis", "flow", 0, 1.0, foreign_cores=0.5)]}, "1 of 13 results"),
+        ({"results": [entry for entry in RUNS if entry["peer"] == "redis"]}, "without ours"),
+    ],
+)
+def test_a_document_is_not_fit_to_be_shown(change: dict[str, Any], said: str) -> None:
+    assert unfit(document(RUNS)) == []
+    (reason,) = unfit(document(**{"results": RUNS, **change}))
+    assert said in reason
+
+
+def test_the_readme_keeps_what_stands_around_its_part() -> None:
+    readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    once = placed(readme, "new")
+    assert once == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+    assert placed(once, "new") == once
+    with pytest.raises(SystemExit):
+        placed("no marks\n", "new")
+
+
+def test_plots_draw_each_figure_and_escape_titles() -> None:
+    drawing = bars("rates", [Series("a & b", {"one": 10.0, "two": 0.0}), Series("c", {"one": 5.0, "two": 2.5})])
+    assert "a &amp; b" in drawing
+    assert drawing.count("<rect") == 1 + 2 + 4  # background, legend, bars
+    assert ">none<" in drawing
+    assert 'width="660.0"' in drawing  # the largest one takes the whole width
+    assert 'width="330.0"' in drawing
+    points = percentiles("times", [Series("a", {"p50": 10.0, "p99": 1000.0}), Series("none", {"p50": 0.0, "p99": 0.0})])
+    assert points.count("<circle") == 2
+    assert 'cx="210.0"' in points  # 10 is the left end of two decades
+    assert 'cx="870.0"' in points

@@ -1,0 +1,95 @@
+"""A drill file says what it means or is refused with what was meant; every drill of the library can be carried out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.drill import plan
+from chaos.drill.plan import PlanError, parse
+from chaos.faults import DEEDS
+
+GOOD = """
+name = "mine"
+repeat = 2
+[steady]
+rate = 100
+[[method]]
+fault = "slow"
+on = "both"
+at_s = 0.5
+for_s = 3
+delay_ms = 150
+[probes]
+recovery_p99_ms_max = 4000
+"""
+
+
+def test_a_file_is_read() -> None:
+    drill = parse(GOOD, "mine.toml")
+    assert (drill.name, drill.repeat, drill.steady.rate, drill.needs_network, drill.round_s) == (
+        "mine",
+        2,
+        100,
+        True,
+        3.5,
+    )
+    assert drill.probes.recovery_p99_ms_max == 4000
+    assert drill.probes.lost_max == 0
+    fault = drill.method[0].struck()
+    assert (fault.kind, fault.on, fault.after_s, fault.for_s, fault.delay_s) == ("slow", "both", 0.5, 3.0, 0.15)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('fault = "slow"', 'fualt = "slow"', ("unknown key method[0].fualt", "did you mean fault?")),
+        ("recovery_p99_ms_max", "recovery_p99_max", ("unknown key probes.recovery_p99_max", "recovery_p99_ms_max?")),
+        ("repeat", "repaet", ("unknown key repaet", "did you mean repeat?")),
+        ("[steady]", "[stead]", ("unknown key stead", "did you mean steady?")),
+        ('fault = "slow"', 'fault = "slwo"', ("method[0].fault = 'slwo'", "did you mean slow?")),
+        ('on = "both"', 'on = "mster"', ("method[0].on = 'mster'", "did you mean master?")),
+        ("repeat = 2", 'repeat = "2"', ("Expected `int`", "$.repeat")),
+        ("repeat = 2", "repeat = 0", ("repeat = 0", "1 to 1000")),
+        ("for_s = 3", "for_s = 0", ("method[0]", "for_s more than 0")),
+        ("delay_ms = 150", "", ("method[0].delay_ms = 0", "slow and slow-fsync need it")),
+        ("rate = 100", "rate = -1", ("steady.rate = -1",)),
+        ('name = "mine"', 'name = "../mine"', ("name = '../mine'", "small letters")),
+        ('name = "mine"', "", ("missing required field `name`",)),
+        ("[[method]]", "[[method", ("is not TOML",)),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_was_meant(old: str, new: str, words: tuple[str, ...]) -> None:
+    assert old in GOOD
+    with pytest.raises(PlanError) as error:
+        parse(GOOD.replace(old, new, 1), "mine.toml")
+    for word in ("mine.toml: ", *words):
+        assert word in str(error.value)
+
+
+def test_a_drill_without_a_method_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"at least one \[\[method\]\]"):
+        parse('name = "mine"\nmethod = []', "mine.toml")
+
+
+def test_the_library_is_whole() -> None:
+    wanted = {
+        *("kill-master", "freeze-master", "partition-peer", "partition-witness", "one-way", "slow-link"),
+        *("flapping-link", "double-failure", "handoff-storm", "disk-full", "slow-fsync", "clock-jump"),
+    }
+    assert wanted <= set(plan.names())
+    for name in plan.names():
+        drill = plan.find(name)
+        assert drill.name == name
+        assert drill.title
+        assert drill.probes.lost_max == drill.probes.duplicates_max == drill.probes.two_masters_ms_max == 0
+    used = {step.fault for name in plan.names() for step in plan.find(name).method}
+    assert used >= DEEDS.keys() - {"reset"}
+
+
+def test_an_unknown_name_is_told_with_a_near_one(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="did you mean kill-master"):
+        plan.find("kil-master")
+    with pytest.raises(PlanError, match="cannot be read"):
+        plan.find(str(tmp_path / "none.toml"))

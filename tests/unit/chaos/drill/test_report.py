@@ -1,0 +1,149 @@
+"""A verdict says what held, a report tells it in every form, and two of them can be compared."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from chaos.account import Span
+from chaos.drill import plan, report
+from chaos.drill.playing import Outcome, Progress, Told
+from chaos.drill.verdict import FAIL, INVALID, PASS, lines, verdict
+from chaos.history import OK, Acked, Answered, Delivered, History, Message, Operation, Recorded, Seen, Settled, Struck
+from chaos.scenario import judged
+
+KILL = plan.find("kill-master")
+
+
+def seen(at_s: float, member: str, role: str, epoch: int, incarnation: int = 1) -> Seen:
+    return Seen(at_s - 0.01, at_s, member, "disk", incarnation, role, "IN_SYNC", epoch, 4, "d", "s", 0)
+
+
+def history(*, dead_s: float = 1.0) -> History:
+    """a is killed at 2 s and back at 4 s; a hundred messages, none for `dead_s`."""
+    found = History()
+    for number in range(100):
+        asked_s = 1.0 + number / 50 + (dead_s if number >= 50 else 0.0)
+        message, at_s, epoch = Message(0, number), asked_s + 0.01, 1 if number < 50 else 2
+        found.operations.append(Operation("producer 0", "enqueue", asked_s, at_s, OK, (message,)))
+        found.acked.append(Acked(asked_s, at_s, message, number + 1, epoch, 3 - epoch))
+        found.delivered.append(Delivered(at_s + 0.01, message, number + 1, 1))
+        found.settled.append(Settled(at_s + 0.02, number + 1))
+        found.answered.append(Answered(asked_s, at_s, "a" if epoch == 1 else "b", epoch))
+    found.seen += [seen(1.0, "a", "MASTER", 1), seen(1.0, "b", "REPLICA", 1), seen(2.9, "b", "MASTER", 2)]
+    found.seen += [seen(4.5, "a", "REPLICA", 2, incarnation=2), seen(4.5, "b", "MASTER", 2)]
+    for version, (at_s, epoch, in_sync) in enumerate([(1.0, 1, ("a", "b")), (2.5, 2, ("b",)), (4.4, 2, ("a", "b"))]):
+        found.recorded.append(Recorded(at_s - 0.01, at_s, version, epoch, "ab"[epoch - 1], in_sync, committed=True))
+    return found
+
+
+def outcome(found: History, *, kind: str = "kill") -> Outcome:
+    struck = [Struck(kind, ("a",), 2.0, 4.0)]
+    result = judged("kill-master", 0, 0.0, found, struck, [Span(2.0, 4.0)])
+    judged_lines = lines(KILL, result.account, result.broken)
+    progress = Progress(KILL, "a <pair> & its own", found, struck, [Told(2.0, "fault", "round 1: kill <master>")])
+    return Outcome(KILL, result, judged_lines, verdict(judged_lines, result.invalid), progress, 12.0)
+
+
+def line(out: Outcome, name: str) -> str:
+    return next(each.text for each in out.lines if each.name == name)
+
+
+def test_a_drill_that_held_passes() -> None:
+    out = outcome(history())
+    assert (out.verdict, out.result.broken, out.result.invalid) == (PASS, {}, [])
+    assert line(out, "acknowledged and lost") == "0 (at most 0), 100 acknowledged"
+    assert line(out, "recovery p99").startswith("1,010 ms (at most 5,000 ms)")
+    assert line(out, "time degraded") == "1,900 ms, on one copy, by the register"
+    assert line(out, "resync time") == "400 ms (at most 20,000 ms), the longest"
+
+
+def test_a_lost_message_or_a_late_recovery_fails() -> None:
+    lost = history()
+    lost.delivered.pop(10)
+    assert outcome(lost).verdict == FAIL
+    late = outcome(history(dead_s=6.0))
+    assert late.verdict == FAIL
+    assert [each.name for each in late.lines if not each.held] == ["recovery p99"]
+
+
+def test_a_fault_without_effect_proves_nothing() -> None:
+    out = outcome(history(), kind="cut")
+    assert (out.verdict, out.result.invalid) == (INVALID, ["no cut of 1 had an effect"])
+
+
+class Page(HTMLParser):
+    """Tags that are open, and what a page asks of others."""
+
+    VOID = ("meta",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.foreign: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.foreign += [f"{tag} {name}" for name, value in attrs if name in ("src", "href") and value]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_report_is_written_in_every_form(tmp_path: Path) -> None:
+    out = outcome(history())
+    report.write(tmp_path, out)
+    text = (tmp_path / "report.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert (page.open, page.foreign) == ([], [])
+    assert "script" not in page.tags
+    assert "a &lt;pair&gt; &amp; its own" in text
+    assert text.count('class="fault"') == text.count('class="band"') == 1
+    picture = ET.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
+    words = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"member a", "member b", "faults", "acknowledged", "latency"} <= set(words)
+    titles = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert any(each.startswith("no answer from 1.00 s to 4.50 s") for each in titles)
+    assert any(each.startswith("kill a from 2.00 s to 4.00 s") for each in titles)
+
+    assert "# Drill kill-master: pass" in (tmp_path / "report.md").read_text()
+    suite = ET.parse(tmp_path / "junit.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("12", "0")
+    journal = [json.loads(each) for each in (tmp_path / "journal.jsonl").read_text().splitlines()]
+    assert {"invoke", "ok", "fault", "healed", "told"} <= {each["event"] for each in journal}
+
+
+def test_what_did_not_hold_is_in_every_form(tmp_path: Path) -> None:
+    lost = history()
+    lost.delivered.pop(10)
+    report.write(tmp_path, outcome(lost))
+    suite = ET.parse(tmp_path / "junit.xml").getroot()
+    failed = [case.get("name") for case in suite if case.find("failure") is not None]
+    assert failed == ["acknowledged and lost", "broken invariants"]
+    assert "**not held**" in (tmp_path / "report.md").read_text()
+    assert "NOT HELD" in (tmp_path / "report.html").read_text()
+
+
+def test_two_reports_are_compared(tmp_path: Path) -> None:
+    report.write(tmp_path / "before", outcome(history()))
+    report.write(tmp_path / "same", outcome(history()))
+    report.write(tmp_path / "slower", outcome(history(dead_s=3.0)))
+    assert not [each for each in report.compare(tmp_path / "before", tmp_path / "same") if each.worse]
+    worse = [each.name for each in report.compare(tmp_path / "before", tmp_path / "slower") if each.worse]
+    assert worse == ["time without a master", "recovery p50", "recovery p99"]
+    assert not [each for each in report.compare(tmp_path / "slower", tmp_path / "before") if each.worse]
+    with pytest.raises(report.ReportError, match="holds no report"):
+        report.compare(tmp_path / "before", tmp_path)

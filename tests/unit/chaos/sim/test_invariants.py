@@ -1,0 +1,163 @@
+"""Each rule that is asked at every step of a simulated pair, with a violation planted into a run that ended well."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos.sim.invariants import NUMBER, STATE, Name, name_of_lease
+from chaos.sim.kernel import run, silence
+from chaos.sim.plan import Call, ClientPlan, Plan
+from chaos.sim.replay import KEPT_FOLDER, load, problems, shows
+from chaos.sim.story import delivered_after_settled, read
+from chaos.sim.world import World
+from replica.effects import Deliver, EnqueueDone, LeaseDone, Reply
+from replica.machine import SegmentSlice
+from replica.recall import Recall
+from replica.state import decode_state
+from storage.records import PREFIX_SIZE
+from storage.store import Append, WriteBatch
+
+SENDS = tuple(Call(10 * n, "send", {"count": 2}) for n in range(5))
+
+
+@pytest.fixture
+def world() -> World:
+    """A pair at rest, with ten messages that were sent, and taken by the drain."""
+    plan = Plan(1, "none", clients=(ClientPlan("p0", "producer", SENDS, {"number": 0}),), safety_ms=100)
+    made = World(plan)
+    with silence():
+        outcome = made.run()
+    assert outcome.violations == []
+    assert outcome.counters["acked"] == 10
+    assert outcome.counters["logs read"] == 1
+    assert made.invariants.acknowledged, "the cores are not watched"
+    assert len(made.invariants.digests) > 5, "the disks are not watched"
+    made.loop.buried = False  # it may tell of violations again
+    return made
+
+
+def rules(world: World) -> list[str]:
+    return [violation.partition(":")[0] for violation in world.outcome.violations]
+
+
+def master(world: World) -> str:
+    return next(name for name, member in world.members.items() if member.is_serving)
+
+
+def effects_at(world: World, name: str, *effects: object) -> None:
+    member = world.members[name]
+    assert member.domain is not None
+    world.invariants.on_step(member, member.domain, effects)  # type: ignore[arg-type]  # effects
+
+
+def acknowledged(name: Name, copies: int) -> Reply:
+    done = EnqueueDone(1, 1, 1, name.log_index, name.epoch, copies, False, (), False, False)
+    return Reply(None, done)  # type: ignore[arg-type]  # nobody waits
+
+
+def test_a_second_record_under_one_name(world: World) -> None:
+    record = bytearray(world.members["a"].machine.disk.record(NUMBER, 3) or b"")
+    record[PREFIX_SIZE - 1] ^= 1  # of its digest
+    world.invariants.on_commit("b", WriteBatch(appends=[Append(NUMBER, 3, bytes(record))]))
+    assert rules(world) == ["one name, one record"]
+
+
+def test_an_epoch_that_falls_on_a_disk(world: World) -> None:
+    disk = world.members["a"].machine.disk
+    state = decode_state(disk.meta(STATE) or b"")
+    state.epoch -= 1
+    batch = WriteBatch(meta={STATE: state.encode()})
+    world.invariants.on_commit("a", batch)
+    assert rules(world) == ["epochs never fall"]
+    world.outcome.violations.clear()
+    disk.replaced += 1  # an older image was put back, and that is another matter
+    world.invariants.on_commit("a", batch)
+    assert rules(world) == []
+
+
+def test_two_owners_of_an_epoch(world: World) -> None:
+    world.invariants.owners[1] = "somebody else"
+    world.invariants._serving.clear()
+    effects_at(world, master(world))
+    assert rules(world) == ["one owner of an epoch"]
+
+
+def test_a_master_that_lacks_what_was_acknowledged(world: World) -> None:
+    world.invariants.highest[1] = Name(1, 1000)
+    world.invariants._serving.clear()
+    effects_at(world, master(world))
+    assert rules(world) == ["everything acknowledged is served"]
+
+
+def test_a_master_that_lacks_what_a_later_epoch_has_acknowledged(world: World) -> None:
+    """It is not for it to know, as long as nothing commits without the other member."""
+    member = world.members[master(world)]
+    assert member.domain is not None
+    later = member.domain.shared.state.epoch + 1
+    world.invariants.highest[later] = Name(later, 1000)
+    world.invariants._serving.clear()
+    effects_at(world, member.name)
+    assert rules(world) == []
+    member.domain.replication.required = frozenset({member.name})
+    world.invariants._serving.clear()
+    effects_at(world, member.name)
+    assert rules(world) == ["everything acknowledged is served"]
+
+
+def test_an_answer_that_names_more_copies_than_there_are(world: World) -> None:
+    name = next(iter(world.invariants.acknowledged))
+    effects_at(world, master(world), acknowledged(name, 2))
+    assert rules(world) == []
+    other = world.members["b" if master(world) == "a" else "a"]
+    content = other.machine.disk._content
+    assert content is not None
+    del content._logs[NUMBER].rows[name.log_index]
+    effects_at(world, master(world), acknowledged(name, 2))
+    assert rules(world) == ["copies are true"]
+
+
+def test_a_delivery_of_what_is_not_committed(world: World) -> None:
+    part = SegmentSlice(1000, 1, 0, 1, None, None)
+    done = LeaseDone(1, "q", 0, [part], duplicate=False)
+    effects_at(world, master(world), Deliver(None, done))  # type: ignore[arg-type]  # nobody takes it
+    assert rules(world) == ["nothing uncommitted is delivered"]
+
+
+def test_a_lease_that_was_made_after_its_message_was_settled(world: World) -> None:
+    member = world.members[master(world)]
+    assert member.domain is not None
+    told = read(member.machine.disk, ["a", "b"], member.domain.shared.limits)
+    assert told is not None
+    book = world.books["q"]
+    assert book.leases
+    assert list(delivered_after_settled(told, book)) == []
+    told.queues[1].settled[1] = Name(1, name_of_lease(book.leases[0].lease_id).log_index - 1)
+    assert len(list(delivered_after_settled(told, book))) == 1
+
+
+def test_a_log_that_misses_what_was_acknowledged_or_given_up(world: World) -> None:
+    from chaos.sim.ending import log_of
+
+    assert list(log_of(world)) == []
+    world.members["a"].machine.salvaged[NUMBER, 1000, 1] = True
+    assert "gave up" in next(log_of(world))
+    world.invariants.acknowledged[Name(9, 1000)] = "a"
+    assert "is not in the log" in next(log_of(world))
+
+
+def test_queues_that_are_not_what_the_log_makes_of_them(world: World) -> None:
+    from chaos.sim.ending import log_of
+
+    member = world.members[master(world)]
+    assert member.domain is not None
+    machine = member.domain.shared.machine
+    assert machine is not None
+    machine._state.queues[1].totals.enqueued += 1
+    assert "are not what its log makes of them" in next(log_of(world))
+
+
+def test_volatile_messages_that_a_restart_gives_up_while_the_peer_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = load(KEPT_FOLDER / "volatile-lost-by-a-restart.json")
+    assert problems(kept, run) == []
+    monkeypatch.setattr(Recall, "is_done", lambda _self, _now_ms: True)  # it claims without asking
+    assert shows(run(kept.plan), kept.expected)

@@ -1,0 +1,112 @@
+"""What a log says of indexes, leases and settlements, with records that no machine would have written."""
+
+from __future__ import annotations
+
+from chaos.sim.invariants import Name
+from chaos.sim.story import QueueStory, Story
+from replica.machine import Machine, lease_id_of
+from tandemq.peer.v1.record_pb2 import EnqueueOp, LeaseOp, SettleEffect
+from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
+from tandemq.v1.queue_service_pb2 import OUTCOME_EXTEND
+from tests.unit.machine.driver import Driver, batch_of
+
+
+def story() -> Story:
+    made = Story(Machine(1, ["a", "b"]))
+    made.queues[1] = QueueStory("q")
+    made._enqueue(EnqueueOp(queue_id=1, count=5, first_index=1), Name(1, 1))
+    return made
+
+
+def ranges(first: int, count: int = 1) -> list[IndexRange]:
+    return [IndexRange(first=first, count=count)]
+
+
+def test_a_log_without_a_fault() -> None:
+    made = story()
+    made._enqueue(EnqueueOp(queue_id=1, count=1, first_index=6), Name(1, 2))
+    made._lease(LeaseOp(queue_id=1, ranges=ranges(1, 2)), Name(1, 3))
+    made._settle(made.queues[1], ranges(1), Name(1, 4))
+    made._lease(LeaseOp(queue_id=1, ranges=ranges(3)), Name(1, 5))
+    made._lease(LeaseOp(queue_id=1, ranges=ranges(2)), Name(1, 6))  # again
+    assert made.problems == []
+
+
+def test_an_index_that_is_left_out_or_given_again() -> None:
+    for first in (5, 7):
+        made = story()
+        made._enqueue(EnqueueOp(queue_id=1, count=1, first_index=first), Name(1, 2))
+        assert "where 6 is next" in made.problems[0]
+
+
+def test_a_first_lease_out_of_order() -> None:
+    made = story()
+    made._lease(LeaseOp(queue_id=1, ranges=ranges(2)), Name(1, 2))
+    made._lease(LeaseOp(queue_id=1, ranges=ranges(1)), Name(1, 3))
+    assert "for the first time" in made.problems[0]
+
+
+def test_a_lease_of_what_is_gone_and_a_second_settlement() -> None:
+    made = story()
+    made._lease(LeaseOp(queue_id=1, ranges=ranges(1), immediate=True), Name(1, 2))
+    made._lease(LeaseOp(queue_id=1, ranges=ranges(1)), Name(1, 3))
+    made._settle(made.queues[1], ranges(1), Name(1, 4))
+    assert "settled by" in made.problems[0]
+    assert "settles 1" in made.problems[1]
+
+
+def test_a_lease_that_ends_too_early() -> None:
+    lease_id = lease_id_of(1, 3)
+    for told, ends_ms, early_ms in (("", 1_001, 1_000), ("extended", 3_001, 3_000), ("failover", 1_501, 1_500)):
+        for time_ms in (ends_ms, early_ms):
+            made = story()
+            made.leases[lease_id] = 1_000, 1_000
+            if told == "extended":
+                extend = SettleEffect(lease_id=lease_id, outcome=OUTCOME_EXTEND, expires_at_ms=3_000, duration_ms=2_000)
+                made._extend([extend])
+            if told == "failover":
+                made._restart_leases(500)
+            made._end_leases([lease_id], time_ms, Name(1, 9))
+            assert made.problems == (
+                [] if time_ms == ends_ms else [f"{Name(1, 9)} ends the lease of {Name(1, 3)} 1 ms too early"]
+            )
+
+
+def grouped() -> tuple[Story, Driver]:
+    """Two messages of one group and one of none."""
+    driver = Driver()
+    driver.create(group_mode=GROUP_MODE_ORDERED)
+    driver.enqueue(batch_of([1] * 3, group_ids=["red", "red", ""]))
+    made = Story(driver.master)
+    made.queues[1] = QueueStory("q", ordered=True)
+    return made, driver
+
+
+def test_two_of_one_group_that_are_leased() -> None:
+    made, driver = grouped()
+    driver.lease()
+    made._check_groups(1, Name(1, 3))
+    assert made.problems == []
+    driver.master.queue(1).leave_lines(1, 2)
+    header = driver.master.plan_lease(
+        now_ms=driver.now_ms, queue_id=1, max_messages=9, max_bytes=9, client_id=b"c", duration_ms=9, immediate=False
+    )
+    assert header is not None
+    driver.master.apply(driver.log_index + 1, 1, header)
+    made._check_groups(1, Name(1, 4))
+    assert "1 and 2 of one group of q are leased" in made.problems[0]
+
+
+def test_a_message_that_is_in_two_places_or_in_none() -> None:
+    made, driver = grouped()
+    driver.lease(1)
+    made.check_places()
+    assert made.problems == []
+    driver.master.queue(1).ready[4].add(1, 2)
+    made.check_places()
+    assert made.problems == ["q holds 3 messages, and has 4 in some place"]
+    driver.master.queue(1).take_ready(1, 2)
+    driver.master.queue(1).take_blocked(2, 3)
+    made.check_places()
+    assert made.problems[1:] == ["q holds 3 messages, and has 2 in some place"]

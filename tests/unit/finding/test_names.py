@@ -1,0 +1,68 @@
+"""R142, ruling 19: what is a full name, and what a person is told of one that is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tandemq.errors import InvalidRequest
+from tandemq.finding.names import FullName, is_full, parse_place, parse_queue
+
+SEGMENTS = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True).filter(lambda text: text not in (".", ".."))
+MANAGERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)
+
+
+@pytest.mark.requirement("R142")
+@given(MANAGERS, st.lists(SEGMENTS, min_size=1, max_size=6))
+def test_a_full_name_is_the_managers_name_and_a_relative_name_with_slashes(manager: str, segments: list[str]) -> None:
+    relative = "/".join(segments)
+    name = parse_queue(f"//{manager}/{relative}")
+    assert name == (manager, relative)
+    assert parse_queue(str(name)) == name
+    assert is_full(str(name))
+    assert not is_full(relative)
+
+
+def test_a_manager_alone_and_an_exported_queue_are_places_too() -> None:
+    assert parse_place("//orders") == parse_place("//orders/") == FullName("orders", "")
+    assert parse_place("//my_qmgr/cf/hotline") == FullName("my_qmgr", "cf/hotline")
+    assert parse_place("///cf/hotline") == FullName("", "cf/hotline")
+    assert [str(parse_place(text)) for text in ("//orders", "///cf/hotline")] == ["//orders", "///cf/hotline"]
+
+
+@pytest.mark.requirement("R142")
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("//", "names nothing"),
+        ("///", "names nothing"),
+        ("/orders/q", "does not begin with two slashes"),
+        ("orders/q", "does not begin with two slashes"),
+        ("/.:/subsys/queues/osf-qmgr1/cf/hotline", "is a name of DCE; write //manager"),
+        ("//orders//q", "a segment is empty"),
+        ("//orders/q/", "a segment is empty"),
+        ("////q", "a segment is empty"),
+        ("//orders/./q", "means nothing here"),
+        ("//orders/a/../q", "means nothing here"),
+        ("//orders/a b", "'a b' is no segment"),
+        ("//orders/ä", "is no segment"),
+        ("//host:7600/q", "give endpoints without slashes"),
+        ("//_orders/q", "a letter or digit first"),
+        ("//or ders/q", "is no manager's name"),
+        ("//" + "m" * 65 + "/q", "at most 64"),
+        ("//orders/" + "q" * 256, "longer than 255 bytes"),
+        ("//orders/\udc82", "is no segment"),
+    ],
+)
+def test_what_is_no_name_is_refused_with_what_to_do(text: str, advice: str) -> None:
+    with pytest.raises(InvalidRequest, match=advice) as caught:
+        parse_place(text)
+    assert caught.value.reason == "BAD_NAME"
+    assert caught.value.definite
+    assert len(caught.value.message) < 500
+
+
+def test_a_queue_is_wanted_where_a_queue_is_wanted() -> None:
+    with pytest.raises(InvalidRequest, match="names a manager and no queue; write //orders/queue"):
+        parse_queue("//orders")

@@ -1,0 +1,124 @@
+"""A start is counted at the register once, whatever becomes of the answers; an older copy is found all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from chaos.sim.loop import Process, make_loop
+from chaos.sim.register import Route, SimAuthority, SimRegister
+from failover.authority import CasDone
+from failover.marks import DataMark
+from failover.register import Register, RegisterState, claim, commit
+from replica import incarnation
+from replica.domain import Domain
+from replica.machine import Limits
+from replica.node import Node
+from replica.recovery import open_shared
+from storage.errors import CorruptRecord
+from storage.memory import MemoryStore
+
+Result = TypeVar("Result")
+NAME = incarnation.register_name("a")
+
+
+def run(work: Coroutine[Any, Any, Result]) -> Result:
+    """In virtual time: threads take none, waiting takes no real time."""
+    loop = make_loop()
+    task = loop.spawn(Process("a"), work)
+    task.add_done_callback(lambda _task: loop.halt())
+    loop.run(3600)
+    return task.result()
+
+
+async def until(time_s: float) -> None:
+    """Virtual time is that far."""
+    loop = asyncio.get_running_loop()
+    reached = loop.create_future()
+    loop.call_at(time_s, reached.set_result, None)
+    await reached
+
+
+class Start:
+    """One start of member a on a good copy, and its way to the register."""
+
+    def __init__(self, register: SimRegister | None = None) -> None:
+        self.register = register or SimRegister(random.Random(1))
+        self.route = Route("a", self.register, random.Random(2), delay_s=0)
+        self.store = MemoryStore(pair="p", member="a")
+        self.told: list[str] = []
+
+    async def prove(self, number: int) -> int:
+        node = Node(self.store, SimAuthority(self.route), Limits())
+        node.start()
+        self.shared = open_shared(self.store, 7, "main", "a", "b", number, Limits())
+        self.shared.mark(DataMark.IN_SYNC)
+        node.domains[7] = Domain(self.shared, bias_ms=0)
+        try:
+            return await incarnation.prove(node, SimAuthority(self.route), "a", number, self.told.append)
+        finally:
+            await node.stop()
+
+    @property
+    def mark(self) -> DataMark:
+        return self.shared.state.data
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_start_whose_answers_are_lost_is_no_older_copy(lost: int) -> None:
+    start = Start()
+    start.route.lose_answers(lost)
+    assert run(start.prove(1)) == 1
+    assert start.mark is DataMark.IN_SYNC
+    assert not start.told
+    assert start.register.get(NAME).state is RegisterState.COMMITTED
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_older_copy_is_found_though_it_counts_the_same_start(committed: bool) -> None:
+    """Another process made the claim of the start that the image does not know: not even a CLAIMED one is ours."""
+    start = Start()
+    other = claim(Register(), member="a", epoch=2, members=frozenset({"a"}), nonce=b"a/2/someone")
+    assert isinstance(start.register.set(NAME, Register(), other), CasDone)
+    if committed:
+        assert isinstance(start.register.set(NAME, other, commit(other, nonce=other.nonce)), CasDone)
+    assert run(start.prove(2)) == 3
+    assert start.mark is DataMark.STALE
+    assert len(start.told) == 1, "the peer must hear of it on a new connection"
+
+
+def test_it_goes_on_asking_while_the_register_is_away() -> None:
+    async def story() -> None:
+        start = Start()
+        start.register.down()
+        proving = asyncio.ensure_future(start.prove(1))
+        await until(60)
+        assert not proving.done()
+        start.register.up()
+        assert await proving == 1
+
+    run(story())
+
+
+def test_a_damaged_count_of_starts_is_not_believed() -> None:
+    """With a flipped bit an old copy could count itself beyond every start that the register has seen."""
+
+    async def story() -> None:
+        store = MemoryStore()
+        node = Node(store, None, Limits())
+        node.start()
+        assert [await incarnation.begin(node), await incarnation.begin(node)] == [1, 2]
+        stored = bytearray(store.get_meta(incarnation.INCARNATION) or b"")
+        stored[-1] ^= 0x40
+        await node.write(lambda batch: batch.meta.__setitem__(incarnation.INCARNATION, bytes(stored)))
+        with pytest.raises(CorruptRecord, match="number of the last start"):
+            await incarnation.begin(node)
+        await node.write(lambda batch: batch.meta.__setitem__(incarnation.INCARNATION, (7).to_bytes(8, "big")))
+        assert await incarnation.begin(node) == 8, "what was written before there was a checksum is read"
+        await node.stop()
+
+    run(story())

@@ -1,0 +1,65 @@
+"""What the peer port makes of streams that are no connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import pytest
+
+from replica.link import Link, PeerInfo, PeerServicer
+from replica.outside import Outside
+from tandemq.errors import DETAILS_KEY
+from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame
+
+
+class Caller:
+    """A stream that ends after one frame, or before it."""
+
+    def __init__(self, first: object) -> None:
+        self._first = first
+        self.refused = ""
+        self.code = grpc.StatusCode.OK
+        self.details: bytes = b""
+
+    async def read(self) -> object:
+        return self._first
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailers: Any = ()) -> None:
+        self.refused, self.code = details, code
+        self.details = dict(trailers).get(DETAILS_KEY, b"")
+        raise grpc.aio.AbortError
+
+
+def servicer() -> PeerServicer:
+    node: Any = None
+    return PeerServicer(Link(node, "a", PeerInfo("b", "127.0.0.1:1"), Hello, Outside()))
+
+
+@pytest.mark.parametrize("stream", ["Heartbeat", "Transfer"])
+async def test_a_stream_that_is_closed_before_its_first_frame_is_over(stream: str) -> None:
+    caller = Caller(grpc.aio.EOF)
+    await getattr(servicer(), stream)(None, caller)
+    assert not caller.refused
+
+
+async def test_only_the_peer_may_open_a_heartbeat() -> None:
+    caller = Caller(HeartbeatFrame(member="x"))
+    with pytest.raises(grpc.aio.AbortError):
+        await servicer().Heartbeat(None, caller)
+    assert caller.refused == "only b may open Heartbeat, the caller names itself 'x'"
+
+
+async def test_a_member_that_has_left_takes_no_connection_and_says_why() -> None:
+    def hello(member: str, number: int) -> Hello:
+        return Hello(pair="p", member=member, instance_id=member, incarnation=number, protocol_min=1, protocol_max=1)
+
+    node: Any = None
+    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a", 1), Outside())
+    link.close("a is in maintenance; end it with `tandemq pair maintenance off`")
+    caller = Caller(PeerFrame(hello=hello("b", 2)))
+    with pytest.raises(grpc.aio.AbortError):
+        await PeerServicer(link).Data(None, caller)
+    assert caller.code is grpc.StatusCode.UNAVAILABLE
+    assert b"DRAINING" in caller.details
+    assert "maintenance off" in caller.refused
