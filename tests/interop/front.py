@@ -53,11 +53,11 @@ class Front:
                 return
             from_member, to_member = member
             with contextlib.closing(to_member):
-                up = asyncio.create_task(_pump(reader, to_member))
-                down = asyncio.create_task(_pump(from_member, writer))
+                up = asyncio.create_task(_pump(reader, to_member, "client", "member"))
+                down = asyncio.create_task(_pump(from_member, writer, "member", "client"))
                 try:
                     ended, _ = await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
-                    self.broken += up not in ended
+                    self.broken += all(pump.result() == "member" for pump in ended)
                 finally:
                     up.cancel()
                     down.cancel()
@@ -71,9 +71,15 @@ class Front:
         return None
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until one side ends it."""
-    with contextlib.suppress(OSError):
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str, sink: str) -> str:
+    """Until one side ends it; which one that was. A member that dies also ends what is being written to it."""
+    try:
         while chunk := await reader.read(CHUNK_BYTES):
-            writer.write(chunk)
-            await writer.drain()
+            try:
+                writer.write(chunk)
+                await writer.drain()
+            except OSError:
+                return sink
+    except OSError:
+        pass
+    return source
