@@ -40,10 +40,10 @@ async def test_a_planted_bug_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.long
 async def test_a_fault_that_does_not_bite_makes_a_run_invalid(tmp_path: Path) -> None:
-    gentle = Configuration("gentle", (Round((Fault("cut", for_s=0.05),)),))
+    gentle = Configuration("gentle", (Round((Fault("freeze", for_s=0.05),)),))
     result = await run(gentle, tmp_path, toxiproxy_program(), 3.0, seed=1)
     assert (result.verdict, result.broken) == ("INVALID", {})
-    assert any("no cut" in line for line in result.invalid)
+    assert any("no freeze" in line for line in result.invalid)
 
 
 @pytest.mark.long
