@@ -16,7 +16,7 @@ from replica.manager_stats import state_of, stats_of
 from replica.members import MAIN
 from replica.service_calls import parse
 from storage.records import FORMAT_VERSION
-from tandemq.ambient import monotonic_ms
+from tandemq.ambient import monotonic_ms, wall_ms
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import pair_service_pb2 as pb
 
@@ -92,6 +92,7 @@ class StatusHandlers:
         self._say_who_decides(member)
         member.peer_heard_ago.FromMilliseconds(facts["peer_heard_ago_ms"])
         member.uptime.FromMilliseconds(monotonic_ms() - self.started_ms)
+        member.now.FromMilliseconds(wall_ms())
         return pb.GetPairStatusResponse(
             header=header_of(members, members.by_name[MAIN]),
             member=member,

@@ -6,7 +6,9 @@ A view names states as people say them ("MASTER", not "ROLE_MASTER"). A member t
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import grpc
 import msgspec
@@ -15,6 +17,8 @@ from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 
 # Channels of one process share their connections, and with them the wait before a redial. A view is a fresh look.
 CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0))
+
+DETAIL_CHARS_MAX = 160  # of what gRPC says, in a sentence of ours
 
 _SAFETY = {0: "", 1: "A", 2: "B", 3: "C"}
 
@@ -54,6 +58,11 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str
     pid: int = 0
     reachable: bool = False
+    problem: str = ""
+    """Why it has no view; empty when it is reachable."""
+    clock_ahead_ms: int | None = None
+    """Of its wall clock, against the one here; None when it does not tell. Sure to half of `round_trip_ms`."""
+    round_trip_ms: int = 0
     peer_connected: bool = False
     witness_connected: bool = False
     authority: str = ""
@@ -93,41 +102,74 @@ class PairView(msgspec.Struct, frozen=True, kw_only=True):
         return self.whole(domain) and len(facts) == 1
 
 
+class _Asked(NamedTuple):
+    """What one endpoint said, or why it said nothing."""
+
+    answer: pair_service_pb2.GetPairStatusResponse | None
+    problem: str = ""
+    clock_ahead_ms: int | None = None
+    round_trip_ms: int = 0
+
+
 async def look(endpoints: Iterable[str], timeout_s: float = 2.0) -> PairView:
     """The view over the members at these endpoints and over the peers that they name."""
-    asked: dict[str, pair_service_pb2.GetPairStatusResponse | None] = {}
+    asked: dict[str, _Asked] = {}
     waiting = list(dict.fromkeys(endpoints))
     while waiting:
         answers = await asyncio.gather(*(_ask(endpoint, timeout_s) for endpoint in waiting))
         asked.update(zip(waiting, answers, strict=True))
-        known = {answer.member.endpoint for answer in asked.values() if answer} | asked.keys()
-        waiting = sorted({a.peer_endpoint for a in asked.values() if a and a.peer_endpoint} - known)
-    answered = [answer for answer in asked.values() if answer]
-    members = {answer.member.name: _member(answer) for answer in answered}
-    peers = {answer.peer_endpoint: answer.peer for answer in answered}
-    for endpoint, answer in asked.items():
-        if answer is None and peers.get(endpoint) not in members:
-            members[peers.get(endpoint) or endpoint] = MemberView(name=peers.get(endpoint, ""), endpoint=endpoint)
-    pair = next((answer.header.pair for answer in answered), "")
+        known = {each.answer.member.endpoint for each in asked.values() if each.answer} | asked.keys()
+        peers_named = {each.answer.peer_endpoint for each in asked.values() if each.answer}
+        waiting = sorted({endpoint for endpoint in peers_named if endpoint} - known)
+    answered = [each for each in asked.values() if each.answer]
+    members = {each.answer.member.name: _member(each.answer, each) for each in answered if each.answer}
+    peers = {each.answer.peer_endpoint: each.answer.peer for each in answered if each.answer}
+    for endpoint, each in asked.items():
+        if each.answer is None and peers.get(endpoint) not in members:
+            name = peers.get(endpoint, "")
+            members[name or endpoint] = MemberView(name=name, endpoint=endpoint, problem=each.problem)
+    pair = next((each.answer.header.pair for each in answered if each.answer), "")
     return PairView(pair=pair, members=tuple(sorted(members.values(), key=lambda m: (m.name, m.endpoint))))
 
 
-async def _ask(endpoint: str, timeout_s: float) -> pair_service_pb2.GetPairStatusResponse | None:
+async def _ask(endpoint: str, timeout_s: float) -> _Asked:
     async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         stub = pair_service_pb2_grpc.PairServiceStub(channel)
+        wall_s, began_s = time.time(), time.monotonic()
         try:
-            return await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=timeout_s)
-        except grpc.aio.AioRpcError:
-            return None
+            answer = await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            return _Asked(None, problem_of(error, timeout_s))
+        took_s = time.monotonic() - began_s
+    ahead_ms = None
+    if answer.member.HasField("now"):
+        ahead_ms = round(answer.member.now.ToMilliseconds() - (wall_s + took_s / 2) * 1000)
+    return _Asked(answer, "", ahead_ms, round(took_s * 1000))
 
 
-def _member(answer: pair_service_pb2.GetPairStatusResponse) -> MemberView:
+def problem_of(error: grpc.aio.AioRpcError, timeout_s: float) -> str:
+    """Why a member did not say how it does, for somebody who knows no gRPC."""
+    said = " ".join((error.details() or "").split())[:DETAIL_CHARS_MAX]
+    match error.code():
+        case grpc.StatusCode.UNAVAILABLE:
+            return f"nobody answers there who speaks gRPC ({said})"
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return f"no answer within {timeout_s:g} s"
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return "a gRPC server answers there, but it is no member of a pair"
+        case code:
+            return f"what answers there is no member of a pair, or an ill one: {code.name} {said}"
+
+
+def _member(answer: pair_service_pb2.GetPairStatusResponse, asked: _Asked) -> MemberView:
     member = answer.member
     return MemberView(
         name=member.name,
         endpoint=member.endpoint,
         pid=member.pid,
         reachable=True,
+        clock_ahead_ms=asked.clock_ahead_ms,
+        round_trip_ms=asked.round_trip_ms,
         peer_connected=member.peer_connected,
         witness_connected=member.witness_connected,
         authority=member.authority,
