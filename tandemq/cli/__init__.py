@@ -21,6 +21,7 @@ COMMANDS = {
     "backup": ("tandemq.cli.backup:backup", "Take, check and restore backups of a member."),
     "classifier": ("tandemq.cli.classifier:classifier", "Check, try and replay what decides who lives."),
     "config": ("tandemq.cli.config:config", "Check a manager's configuration, and see which manager clients find."),
+    "doctor": ("tandemq.cli.doctor.command:doctor", "Look over this machine and a pair: what is wrong, what to do."),
     "version": ("tandemq.cli.version:version", "Print versions."),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from tandemq.cli.output import print_facts
@@ -18,12 +20,18 @@ def version(output: str) -> None:
     Example: tandemq version -o json
     """
     import platform
+
+    print_facts({**versions(PACKAGES), "python": platform.python_version(), "platform": platform.platform()}, output)
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Of these packages, as they are installed; empty: it is not."""
     from importlib import metadata
 
     found: dict[str, str] = {}
-    for package in PACKAGES:
+    for package in packages:
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             found[package] = ""
-    print_facts({**found, "python": platform.python_version(), "platform": platform.platform()}, output)
+    return found

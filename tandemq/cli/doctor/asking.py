@@ -1,0 +1,153 @@
+"""Asks members, witnesses and their HTTP ports whatever the doctor wants to know, each once and for a bounded time; it
+judges no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import grpc
+import grpc.aio
+from google.protobuf.json_format import MessageToDict
+
+from tandemq.cli.doctor.local import reachable_host
+from tandemq.cli.view import CHANNEL_OPTIONS, PairView, look, problem_of
+from tandemq.config import ConfigError, parse_address
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tandemq.v1 import manager_admin_service_pb2 as manager_pb
+    from tandemq.witness.v1 import witness_service_pb2 as witness_pb
+
+EVENTS_MAX, QUEUES_MAX = 2_000, 1_000
+METRICS_BYTES_MAX = 8 << 20
+
+
+class Asked(NamedTuple):
+    """What everybody said."""
+
+    view: PairView
+    managers: dict[str, manager_pb.GetManagerResponse]  # by member
+    witnesses: dict[str, witness_pb.ListRegistersResponse | str]  # by endpoint; a text says why there is no answer
+    tcp: dict[str, bool]  # addresses of the peers' own ports and of etcd: somebody takes connections there
+
+
+async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Sequence[str], timeout_s: float) -> Asked:
+    """Everything, at the same time. Raises nothing for whoever is away."""
+    view, registers, tcp = await asyncio.gather(
+        look(endpoints, timeout_s),
+        asyncio.gather(*(_registers(each, timeout_s) for each in witnesses)),
+        asyncio.gather(*(_accepts(each, timeout_s) for each in addresses)),
+    )
+    here = [member for member in view.members if member.reachable]
+    said = await asyncio.gather(*(_manager(member.endpoint, timeout_s) for member in here))
+    managers = {member.name: answer for member, answer in zip(here, said, strict=True) if answer is not None}
+    return Asked(
+        view,
+        managers,
+        dict(zip(witnesses, registers, strict=True)),
+        dict(zip(addresses, tcp, strict=True)),
+    )
+
+
+async def _manager(endpoint: str, timeout_s: float) -> manager_pb.GetManagerResponse | None:
+    from tandemq.v1 import manager_admin_service_pb2 as pb
+    from tandemq.v1.manager_admin_service_pb2_grpc import ManagerAdminServiceStub
+
+    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        try:
+            return await ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError:
+            return None
+
+
+async def _registers(endpoint: str, timeout_s: float) -> witness_pb.ListRegistersResponse | str:
+    from tandemq.witness.v1 import witness_service_pb2 as pb
+    from tandemq.witness.v1.witness_service_pb2_grpc import WitnessServiceStub
+
+    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        try:
+            return await WitnessServiceStub(channel).ListRegisters(pb.ListRegistersRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return "a gRPC server answers there, but it is no witness"
+            return problem_of(error, timeout_s)
+
+
+async def _accepts(address: str, timeout_s: float) -> bool:
+    try:
+        where = parse_address(address, "address")
+        async with asyncio.timeout(timeout_s):
+            _, writer = await asyncio.open_connection(reachable_host(where.host), where.port)
+    except (OSError, ConfigError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+# -- for the bundle ----------------------------------------------------------------------------------------------------
+
+
+async def status_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
+    """Everything that a member says of itself. Raises AioRpcError."""
+    from tandemq.v1 import pair_service_pb2 as pb
+    from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
+
+    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        return as_dict(await PairServiceStub(channel).GetPairStatus(pb.GetPairStatusRequest(), timeout=timeout_s))
+
+
+async def manager_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
+    """Its version, limits and counts. Raises AioRpcError."""
+    from tandemq.v1 import manager_admin_service_pb2 as pb
+    from tandemq.v1.manager_admin_service_pb2_grpc import ManagerAdminServiceStub
+
+    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        return as_dict(await ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s))
+
+
+async def queues_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
+    """Names, attributes and counts of the first queues; no message. Raises AioRpcError."""
+    from tandemq.v1 import queue_admin_service_pb2 as pb
+    from tandemq.v1.queue_admin_service_pb2_grpc import QueueAdminServiceStub
+
+    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        request = pb.ListQueuesRequest(page_size=QUEUES_MAX)
+        return as_dict(await QueueAdminServiceStub(channel).ListQueues(request, timeout=timeout_s))
+
+
+async def events_of(endpoint: str, timeout_s: float) -> list[dict[str, Any]]:
+    """The newest events of a member, oldest first. Raises AioRpcError."""
+    from tandemq.v1 import pair_service_pb2 as pb
+    from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
+
+    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        request = pb.ListEventsRequest(limit=EVENTS_MAX)
+        answer = await PairServiceStub(channel).ListEvents(request, timeout=timeout_s)
+    return [as_dict(event) for event in answer.events]
+
+
+def as_dict(message: Any) -> dict[str, Any]:
+    """As the .proto names its fields, with those that have no value."""
+    found: dict[str, Any] = MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return found
+
+
+def metrics_of(address: str, timeout_s: float) -> bytes:
+    """The page /metrics. Raises OSError, HTTPException or ConfigError."""
+    where = parse_address(address, "listen_http")
+    connection = http.client.HTTPConnection(reachable_host(where.host), where.port, timeout=timeout_s)
+    try:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise OSError(f"HTTP status {answer.status}")
+        return answer.read(METRICS_BYTES_MAX)
+    finally:
+        connection.close()
