@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories demo test lint fmt types pytest bench bench-deps bench-failover bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check
+.PHONY: help venv etcd strace directories demo test lint fmt types pytest bench bench-deps bench-failover bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,7 +42,8 @@ demo: $(STAMP) ## start a pair and a witness, kill the master under load, accoun
 	@mkdir -p build/demo
 	$(BIN)/tandemq demo
 
-test: $(STAMP) lint types proto-check proto-lint pytest crash-images ## everything that must hold before a commit (half an hour on two cores; 15 minutes is the aim)
+test: GUARD_ARGS ?= --optional
+test: $(STAMP) lint types proto-check proto-lint guard pytest crash-images ## everything that must hold before a commit (half an hour on two cores; 15 minutes is the aim)
 
 directories: ## see that slapd and nsd are there for the tests; as root on Debian, install them
 	@tools/install_directories.sh
@@ -89,6 +90,14 @@ bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 sender
 
 bench-deps: $(STAMP) ## obtain the peers for the next three: packages as root on Debian, a NATS server through Go, Python clients
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= tools/install_peers.sh $(abspath $(BIN))/python
+
+guard: $(STAMP) ## instructions of the path of a message, beside bench/results/guard.json: exit 1 when a figure is 10 % worse (20 s; needs valgrind)
+	@tools/install_valgrind.sh $(GUARD_ARGS)
+	$(BIN)/python -m bench.guard.run $(GUARD_ARGS)
+
+guard-baseline: $(STAMP) ## make what is counted now the baseline; the commit says why it changes
+	@tools/install_valgrind.sh
+	$(BIN)/python -m bench.guard.run --write
 
 PEERS_RUN = PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.peers.run
 PEERS_ARGS ?=
