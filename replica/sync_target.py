@@ -112,6 +112,7 @@ class SyncTarget:
         shared.pending.clear()
         shared.volatile_bodies.clear()
         shared.volatile_bytes = 0
+        shared.volatile_missing.clear()
         shared.saved.clear()
         shared.machine = None
         shared.durable_index = shared.commit_index = shared.checkpoint_index = 0
@@ -159,6 +160,9 @@ class SyncTarget:
                 shared.saved.pop()
             for log_index in [index for index in shared.volatile_bodies if index > base]:
                 shared.forget_bodies([log_index])
+            # What comes in their place comes with its body: what this process has lost ends at the cut.
+            shared.volatile_floor = min(shared.volatile_floor, base)
+            shared.volatile_missing = {index for index in shared.volatile_missing if index <= base}
         shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
         shared.log.history = [b for b in history if b.first_index <= base]
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]

@@ -75,10 +75,7 @@ def test_they_are_there_for_the_next_master_too() -> None:
 
 def test_what_is_in_a_batch_with_persistent_ones_comes_back() -> None:
     pair, master, producer = with_volatile(1)
-    messages = MessageBatch(payloads=[b"stays", b"goes"], persistence=[2, 1])
-    batch = EnqueueBatch(queue="v", first_sequence=1, messages=messages)
-    call = EnqueueCall(Waiter(), "v", b"m", 1, columns_of(batch), batch.SerializeToString(), member=master.name)
-    master.submit(call)
+    send_mixed(master, 1)
     pair.settle()
     restart(pair, master)
     pair.settle(400)
@@ -185,6 +182,44 @@ def test_what_was_settled_in_a_record_that_is_cut_is_not_there_without_a_body(*,
     assert pair.master is follower
     assert payloads(follower) == (producer.acked if in_memory else [])
     assert lost(follower) == (0 if in_memory else 3)
+
+
+@pytest.mark.parametrize("count", [0, 1], ids=["by a delta", "by a full transfer, for one more is lost"])
+def test_what_comes_in_place_of_a_record_that_is_cut_is_not_lost_with_it(count: int) -> None:
+    """A restart loses what was stored before it; what a cut of that log makes room for came later."""
+    pair, master, producer = with_volatile(count)
+    follower = master.peer
+    pair.cut()
+    for sequence in (1, 2, 3, 4):
+        send_mixed(master, sequence)
+    pair.settle(50)
+    pair.crash(master)
+    follower.lost(refused=True)
+    pair.settle(600)
+    assert pair.master is follower
+    send_mixed(follower, 1)
+    pair.settle(50)
+    master.start()
+    assert master.shared.volatile_floor >= follower.shared.log.last_index
+    master.shared.volatile_missing.add(follower.shared.log.last_index)  # as if what is cut had come without its body
+    pair.heal()
+    pair.settle(600)
+    assert pair.is_paired
+    pair.crash(follower)
+    master.lost(refused=True)
+    pair.settle(600)
+    assert pair.master is master
+    assert payloads(master) == [*producer.acked, b"stays", b"goes"]
+    assert lost(master) == 0
+
+
+def send_mixed(member: Member, sequence: int) -> None:
+    """One batch with a persistent and a volatile message: a record that is on disk with both."""
+    messages = MessageBatch(payloads=[b"stays", b"goes"], persistence=[2, 1])
+    batch = EnqueueBatch(queue="v", first_sequence=sequence, messages=messages)
+    member.submit(
+        EnqueueCall(Waiter(), "v", b"m", sequence, columns_of(batch), batch.SerializeToString(), member=member.name)
+    )
 
 
 def silence(member: Member, unheard: Callable[[PeerFrame], bool]) -> None:
