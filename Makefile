@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories demo test lint fmt types pytest bench bench-deps bench-failover bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
+.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,12 @@ test: $(STAMP) lint types proto-check proto-lint guard pytest crash-images ## ev
 directories: ## see that slapd and nsd are there for the tests; as root on Debian, install them
 	@tools/install_directories.sh
 
+chromium: ## see that Chromium is there for the tests of pages; as root on Debian, install it
+	@tools/install_chromium.sh
+
+pages: $(STAMP) chromium ## a drill's report, a campaign's timeline and spoilt pages in a real browser; pictures in build/pages (a minute)
+	TANDEMQ_BROWSER_REQUIRED=1 $(BIN)/python -m pytest tests/integration/test_pages.py -v
+
 chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, else built with Go into build/chaos
 	@tools/install_toxiproxy.sh
 
@@ -61,6 +67,7 @@ chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a plan
 
 pytest: $(STAMP) etcd strace directories
 	@tools/install_toxiproxy.sh --optional
+	@tools/install_chromium.sh --optional
 	@# What starts processes runs alone, so that nothing else takes their time; the rest on two cores. What only computes
 	@# beside them, at the lowest priority, was tried: tests that look at a clock then failed on both sides.
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim

@@ -19,6 +19,7 @@ from chaos import telling
 from chaos.account import quantile
 from chaos.faults import Fault
 from chaos.scenario import Configuration, Result, Round, run
+from chaos.timeline import page as timeline
 from chaos.toxiproxy import find_server, package_is_there
 from tandemq.errors import TandemqError
 
@@ -102,7 +103,20 @@ async def _attempt(name: str, program: Path, seconds: float, seed: int, bug: str
                 shutil.copytree(Path(directory) / "logs", out / "logs")
             if result is not None:
                 telling.write_history(out / "history.jsonl", result.history, result.struck)
+        if result is not None:
+            write_page(out / "timeline.html", result)
     return Attempt(name, result, tuple(failures))
+
+
+def write_page(path: Path, result: Result) -> None:
+    """The timeline of one configuration, with its line of the table."""
+    shown = list(_figures(result).items())[2:]  # its name and the verdict stand above
+    figures = [
+        timeline.row(key.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for key, value in shown
+    ]
+    lead = f"{result.seconds:g} s of faults, seed {result.seed}. Recovery is p50/p99 of the rounds, in milliseconds."
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(timeline.page(f"Campaign {result.name}", result.verdict, lead, figures, result), encoding="utf-8")
 
 
 def reasons(error: BaseException) -> Iterator[str]:
@@ -132,7 +146,10 @@ def row(attempt: Attempt) -> dict[str, Any]:
     """A line of the table. STUCK: the pair did not start, stood still, or did not come together again."""
     if attempt.result is None:
         return {"configuration": attempt.name, "verdict": "STUCK"}
-    result = attempt.result
+    return _figures(attempt.result)
+
+
+def _figures(result: Result) -> dict[str, Any]:
     figures = result.account
     recovery = [quantile(figures.recovery_ms, share) for share in (0.5, 0.99)]
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -263,8 +262,3 @@ def _reasons(error: BaseException) -> list[str]:
     if isinstance(error, BaseExceptionGroup):
         return list(dict.fromkeys(line for inner in error.exceptions for line in _reasons(inner)))
     return [str(error) or "it took too long"]
-
-
-def ended(struck: Struck, now_s: float) -> float:
-    """When a fault was healed; now, while it holds."""
-    return struck.to_s if math.isfinite(struck.to_s) else now_s

@@ -64,6 +64,7 @@ def markdown(outcome: Outcome) -> str:
     """A page for the summary of a CI job."""
     drill, result = outcome.drill, outcome.result
     rows = [f"| {line.name} | {line.text} | {_held(line.limit, held=line.held)} |" for line in outcome.lines]
+    where = f"{drill.title or drill.name}. On {outcome.progress.origin}"
     faults = ", ".join(f"{kind} {bit} of {made}" for kind, (bit, made) in result.faults.items())
     found = [f"- `{name}`: {line}" for name, lines in result.broken.items() for line in lines]
     found += [f"- invalid: {line}" for line in result.invalid]
@@ -71,7 +72,7 @@ def markdown(outcome: Outcome) -> str:
         [
             f"# Drill {drill.name}: {outcome.verdict}",
             "",
-            f"{drill.title}. {outcome.progress.origin}; {outcome.seconds:.0f} s; faults that had an effect: {faults}.",
+            f"{where}; {outcome.seconds:.0f} s; faults that had an effect: {faults}.",
             "",
             "| probe | measured | |",
             "|---|---|---|",

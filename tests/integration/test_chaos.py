@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from chaos import campaign, telling
 from chaos.faults import Fault
-from chaos.scenario import Configuration, Round, run
+from chaos.scenario import Configuration, Result, Round, run
+from tests.support import looking
+from tests.support.browser import PICTURES, browser
 from tests.support.toxiproxy import toxiproxy_program
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(150)]
@@ -17,16 +20,34 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(150)]
 SECONDS = 20.0
 
 
-@pytest.mark.parametrize("name", ["one-way-out", "slow-and-kill"])
-async def test_a_configuration_of_the_campaign_holds(name: str, tmp_path: Path) -> None:
-    result = await run(campaign.BY_NAME[name], tmp_path, toxiproxy_program(), SECONDS, seed=1)
+@pytest.fixture(scope="module", params=["one-way-out", "slow-and-kill"])
+def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """Of twenty seconds of one configuration."""
+    configuration = campaign.BY_NAME[request.param]
+    directory = tmp_path_factory.mktemp(configuration.name)
+    return asyncio.run(run(configuration, directory, toxiproxy_program(), SECONDS, seed=1))
+
+
+def test_a_configuration_of_the_campaign_holds(result: Result) -> None:
     assert (result.broken, result.invalid) == ({}, [])
     assert result.account.acknowledged > 30 * SECONDS
-    assert set(result.faults) == set(campaign.BY_NAME[name].kinds)
+    assert set(result.faults) == set(campaign.BY_NAME[result.name].kinds)
     events = list(telling.events(result.history, result.struck))
     invoked = [event for event in events if event["event"] == "invoke"]
     ended = [event for event in events if event["event"] in ("ok", "fail", "unknown")]
     assert len(invoked) == len(ended) == result.account.operations
+
+
+def test_its_timeline_is_good_to_look_at(result: Result, tmp_path: Path) -> None:
+    campaign.write_page(tmp_path / "timeline.html", result)
+    with browser(tmp_path) as tab:
+        for width, scheme in ((1280, "light"), (360, "dark")):
+            picture = PICTURES / f"campaign-{result.name}-{width}-{scheme}.png"
+            shown = tab.show(tmp_path / "timeline.html", width, scheme, picture)
+            assert looking.faults(shown) == []
+            assert shown.facts["verdict"]["text"] == "held"
+            lanes = [lane["name"] for lane in shown.facts["pictures"][0]["lanes"] if lane["kind"] == "fault"]
+            assert set(lanes) == set(result.faults)
 
 
 @pytest.mark.long
@@ -55,4 +76,5 @@ def test_the_campaign_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFix
     assert facts["total"]["lost"] == facts["total"]["duplicates"] == facts["total"]["order_breaks"] == 0
     assert "| kill-replica | held |" in (tmp_path / "campaign.md").read_text()
     assert (tmp_path / "kill-replica" / "history.jsonl").stat().st_size > 0
+    assert "Campaign kill-replica" in (tmp_path / "kill-replica" / "timeline.html").read_text()
     assert "kill" in capsys.readouterr().out

@@ -6,23 +6,17 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from chaos.cluster import free_base_port, ports_in_use
 from chaos.drill import plan
+from tests.integration.home import RUN_S, STOP_S, Home, facts
 from tests.support.toxiproxy import toxiproxy_program
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
-RUN_S = 170.0
-STOP_S = 30.0
 ONE_KILL = """
 name = "one-kill"
 repeat = 1
@@ -34,78 +28,9 @@ for_s = 1
 """
 
 
-class Home:
-    """A user's settings of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.environment = {**os.environ, "TANDEMQ_CONFIG_HOME": str(folder / "home"), "NO_COLOR": "1"}
-        self.environment.pop("TANDEMQ_TARGET", None)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tandemq", *arguments],
-            env=self.environment,
-            cwd=self.folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, *arguments: str, code: int = 0) -> str:
-        process = self.start(*arguments)
-        said, _ = process.communicate(timeout=RUN_S)
-        assert process.returncode == code, said
-        return said
-
-    @contextmanager
-    def dev(self, *options: str) -> Iterator[int]:
-        """A pair of `tandemq dev`; its base port."""
-        base = free_base_port()
-        process = self.start("dev", "--data-dir", str(self.folder / "pair"), "--base-port", str(base), *options)
-        try:
-            assert process.stdout is not None
-            assert any(re.search("ready: a at", line) for line in process.stdout)
-            yield base
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=STOP_S)
-        assert ports_in_use(base) == []
-
-    def queues(self) -> list[object]:
-        found: list[object] = json.loads(self.run("queue", "ls", "-o", "json"))["queues"]
-        return found
-
-    def drill(self, text: str) -> str:
-        path = self.folder / "mine.toml"
-        path.write_text(text)
-        return str(path)
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
-
-
-def facts(directory: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads((directory / "result.json").read_text())
-    return found
-
-
-def test_a_drill_on_the_pair_of_dev_has_a_verdict_and_a_report(home: Home) -> None:
-    with home.dev():
-        refused = home.run("drill", "run", "partition-peer", code=2)
-        assert "tandemq dev --chaos" in refused
-        assert "nothing was hurt" in refused
-        said = home.run("drill", "run", home.drill(ONE_KILL), "--report-dir", "report")
-        assert "PASS  drill one-kill" in said
-        assert home.queues() == []  # it took its queue away
-    found = facts(home.folder / "report")
-    assert found["verdict"] == "pass"
-    assert found["faults"] == {"kill": {"had_effect": 1, "made": 1}}
-    assert {path.name for path in (home.folder / "report").iterdir()} == {
-        *("report.html", "report.md", "junit.xml", "journal.jsonl", "result.json")
-    }
 
 
 def test_what_cannot_be_played_is_refused_before_anything_runs(home: Home) -> None:

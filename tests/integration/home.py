@@ -1,0 +1,72 @@
+"""A user's settings of its own, and the command line run with them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from chaos.cluster import free_base_port, ports_in_use
+
+RUN_S = 170.0
+STOP_S = 30.0
+
+
+class Home:
+    """One user."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "TANDEMQ_CONFIG_HOME": str(folder / "home"), "NO_COLOR": "1"}
+        self.environment.pop("TANDEMQ_TARGET", None)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tandemq", *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        process = self.start(*arguments)
+        said, _ = process.communicate(timeout=RUN_S)
+        assert process.returncode == code, said
+        return said
+
+    @contextmanager
+    def dev(self, *options: str) -> Iterator[int]:
+        """A pair of `tandemq dev`; its base port."""
+        base = free_base_port()
+        process = self.start("dev", "--data-dir", str(self.folder / "pair"), "--base-port", str(base), *options)
+        try:
+            assert process.stdout is not None
+            assert any(re.search("ready: a at", line) for line in process.stdout)
+            yield base
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=STOP_S)
+        assert ports_in_use(base) == []
+
+    def queues(self) -> list[object]:
+        found: list[object] = json.loads(self.run("queue", "ls", "-o", "json"))["queues"]
+        return found
+
+    def drill(self, text: str) -> str:
+        path = self.folder / "mine.toml"
+        path.write_text(text)
+        return str(path)
+
+
+def facts(directory: Path) -> dict[str, object]:
+    """Of a drill's report."""
+    found: dict[str, object] = json.loads((directory / "result.json").read_text())
+    return found
