@@ -105,7 +105,8 @@ class EtcdAuthority:
         if (why := check_force(current, expected_version, epoch, holder, reason, started)) is not None:
             return CasRefused(current, why)
         desired = forced(current, epoch=epoch, holder=holder, nonce=os.urandom(16))
-        log.warning("pair %s, domain %s: forcing epoch %d for %s: %s", self.pair, domain, epoch, holder, reason)
+        text, tags = "pair %s, domain %s: forcing epoch %d for %s: %s", {"domain": domain, "epoch": epoch}
+        log.warning(text, self.pair, domain, epoch, holder, reason, extra=tags)
         return await self._set(domain, current, desired)
 
     async def watch(self, domain: str) -> AsyncIterator[Register]:

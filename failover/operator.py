@@ -28,7 +28,7 @@ class Operator:
         about = (event.kind, event.link_generation)
         if self._alerted != about:
             self._alerted = about
-            log.error("%s", text)
+            log.error("%s", text, extra={"event_id": event.event_id})
         return Answer(event.event_id, event.link_generation, Verdict.WAIT, text, by=self.name)
 
     def text(self, event: Event) -> str:

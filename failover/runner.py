@@ -69,7 +69,8 @@ class Runner:
 
     def record_outcome(self, outcome: Outcome) -> None:
         """Journals what became of an answer that the classifier was not asked for."""
-        log.info("event %s: %s%s", outcome.event_id, outcome.effect, f": {outcome.why}" if outcome.why else "")
+        why = f": {outcome.why}" if outcome.why else ""
+        log.info("event %s: %s%s", outcome.event_id, outcome.effect, why, extra={"event_id": outcome.event_id})
         if self.journal is not None:
             self.journal.write_soon(outcome_line(outcome))
 
@@ -152,7 +153,10 @@ class Runner:
         level = logging.WARNING if answer.verdict is None else logging.INFO
         text = "classifier %s, %s, event %s, attempt %d: %s after %d ms: %s"
         asked = (event.kind.value, event.event_id, event.attempt)
-        log.log(level, text, answer.by, *asked, said, answer.duration_ms, answer.reason or "no reason given")
+        tags = {"event_id": event.event_id}
+        log.log(
+            level, text, answer.by, *asked, said, answer.duration_ms, answer.reason or "no reason given", extra=tags
+        )
 
     def _reported(self, task: asyncio.Task[None]) -> None:
         self._reports.discard(task)

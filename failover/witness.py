@@ -166,6 +166,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
         log.warning(
             "an operator's word from %s: %s/%s to %s: %s; reason: %s",
             *(context.peer(), request.pair, request.domain, request.holder, outcome, request.reason),
+            extra={"pair": request.pair, "domain": request.domain, "epoch": register.epoch},
         )
         return pb.ForceRegisterResponse(done=why_not is None, register=to_message(register), refusal=why_not or "")
 

@@ -7,15 +7,12 @@ cancellation, and a writer that waits while the other side does not read. Decide
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
-
-log = logging.getLogger("tandemq.direct")
 
 WINDOW_BYTES = 1 << 20
 """Written and not read yet; beyond it the writer waits. One message may be larger than this."""
@@ -289,7 +286,6 @@ class DirectServer:
             assert served.ending is not None
             on_end(served.ending)
         else:
-            log.error("a handler failed", exc_info=error)
             on_end(Ending(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}"))
 
     async def close(self, grace_s: float) -> None:

@@ -263,7 +263,13 @@ class Judge:
             self.runners[was_master].record_outcome(Outcome(current, ruling.effect.value, ruling.why))
             self.node.dispatch(domain)
             rulings.append(ruling)
-            log.warning("domain %s: an operator says %s: %s", domain.shared.name, _said(answer), reason)
+            log.warning(
+                "domain %s: an operator says %s: %s",
+                domain.shared.name,
+                _said(answer),
+                reason,
+                extra=domain.shared.tags,
+            )
         best = max(rulings, key=lambda ruling: ruling.lets_claim)
         taken = best.effect not in (Effect.REFUSE, Effect.DROP)
         return taken, f"{best.effect.value}: {best.why}", current

@@ -44,7 +44,9 @@ def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[],
         try:
             adopting = authority.adopt(domain.shared.name, hello.register)
         except BadRegisterError as error:
-            log.warning("domain %s: the peer's register is not taken: %s", domain.shared.name, error)
+            log.warning(
+                "domain %s: the peer's register is not taken: %s", domain.shared.name, error, extra=domain.shared.tags
+            )
             return
         if adopting is not None:
             node.spawn(_wait(adopting))

@@ -96,7 +96,7 @@ class Maintenance:
         await self.node.write(fill)
         if shared.generation == generation:  # else a full transfer has brought another one meanwhile
             shared.checkpoint_index = index
-        log.info("domain %s: checkpoint at %d, %d bytes", shared.name, index, len(data))
+        log.info("domain %s: checkpoint at %d, %d bytes", shared.name, index, len(data), extra=shared.tags)
 
     def _keep_from(self) -> int:
         """First log index that the journal still keeps."""

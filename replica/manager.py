@@ -120,6 +120,11 @@ class Manager:
         """Port numbers by name, once they are open."""
         return self._open_ports.bound
 
+    def epoch(self, domain: str = MAIN) -> int:
+        """In force here in this domain; 0 where there is none, or not yet. Safe from any thread."""
+        found = self._members.by_name.get(domain) if self._members is not None else None
+        return found.shared.state.epoch if found is not None else 0
+
     def channel(self, peer: str = PEER) -> DirectChannel:
         """A client's way in without a network; for the event loop in which the manager was started. See
         DirectServer.channel.

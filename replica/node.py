@@ -264,6 +264,7 @@ class Node:
                     domain.shared.role.name,
                     effect.epoch,
                     effect.reason,
+                    extra={"domain": domain.shared.name, "epoch": effect.epoch},
                 )
                 self.on_role(domain, effect)
             case _:
@@ -277,7 +278,7 @@ class Node:
             case Salvage():
                 self.group.salvage.append((domain, effect))
             case Note():
-                log.info("domain %s: %s", domain.shared.name, effect.text)
+                log.info("domain %s: %s", domain.shared.name, effect.text, extra=domain.shared.tags)
                 self.on_note(domain, effect)
             case Fail(why):
                 if not self.failed.done():

@@ -188,6 +188,6 @@ async def recover(store: Store, shared: Shared) -> Machine:
     except CorruptRecord as corrupt:
         if not shared.peer:
             raise
-        log.error("domain %s is damaged here and needs a full transfer: %s", shared.name, corrupt)
+        log.error("domain %s is damaged here and needs a full transfer: %s", shared.name, corrupt, extra=shared.tags)
         shared.mark(DataMark.DAMAGED)
         return Machine(shared.domain, members_of(shared), shared.limits)

@@ -146,6 +146,7 @@ class SalvageFiles:
         log.warning(
             "domain %s: %d operations of %d to %d, %d of them acknowledged, are in %s: %s",
             domain, foot.operations, salvage.first, last, foot.acknowledged, f"{files.where}/{name}", salvage.why,
+            extra={"domain": domain},
         )  # fmt: skip
         self._prune()
         return name
@@ -172,7 +173,11 @@ class SalvageFiles:
             if left <= FILES_MAX and total <= BYTES_MAX:
                 return
             if not info.foot.acknowledged:
-                log.warning("%s goes: too many salvage files, and nothing in it was acknowledged", info.name)
+                log.warning(
+                    "%s goes: too many salvage files, and nothing in it was acknowledged",
+                    info.name,
+                    extra={"domain": info.head.domain},
+                )
                 self.files.remove(info.name)
                 left -= 1
                 total -= info.bytes
@@ -253,7 +258,8 @@ def _fill(file: BinaryIO, store: Store, head: SalvageHead) -> tuple[SalvageFoot,
             found = _taken_apart(record)
             last = log_index
             if found is None:
-                log.error("domain %s: record %d is damaged; it is kept as it is", head.domain, log_index)
+                text = "domain %s: record %d is damaged; it is kept as it is"
+                log.error(text, head.domain, log_index, extra={"domain": head.domain})
                 foot.damaged.append((foot.records, log_index))
                 foot.digest = blake2b(foot.digest + record, digest_size=len(ZERO_DIGEST)).digest()
             else:

@@ -20,6 +20,7 @@ from replica.machine import Refused
 from replica.members import LOCAL, MAIN
 from replica.peer_clients import asks_for_own, peer_counts
 from replica.service_calls import check_request_id, fingerprint, parse
+from replica.service_failures import generic_handler
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -64,7 +65,7 @@ class AdminHandlers:
         handlers: dict[str, Method] = {name: unary(call) for name, call in methods.items()}
         for each in others:
             handlers |= each
-        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+        return generic_handler(SERVICE, handlers)
 
     # -- changing --------------------------------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class DivergenceHandlers:
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
         if not asked.reason.strip():
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, "reason is empty; it is kept with the event"))
-        log.warning("domain %s: resolve, keep %s: %s", shared.name, asked.keep, asked.reason)
+        log.warning("domain %s: resolve, keep %s: %s", shared.name, asked.keep, asked.reason, extra=shared.tags)
         if asked.keep == shared.member:
             return (await self._keep_own(domain, asked.reason, context)).SerializeToString()
         last = shared.log.last_index
@@ -169,7 +169,13 @@ class DivergenceHandlers:
         for domain in domains:
             reason = asked.reason or "no reason given"
             why_not = step_aside.outdate(domain.replication, reason, by_member=asked.by_member[:80], epoch=asked.epoch)
-            log.warning("domain %s: outdate by %r: %s", domain.shared.name, asked.by_member[:80], why_not or "done")
+            log.warning(
+                "domain %s: outdate by %r: %s",
+                domain.shared.name,
+                asked.by_member[:80],
+                why_not or "done",
+                extra=domain.shared.tags,
+            )
             if why_not:
                 refused.append(why_not)
             self.members.node.dispatch(domain)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import grpc
 
+from replica.service_failures import generic_handler
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,4 +22,4 @@ def pair_handler(*parts: Mapping[str, Method]) -> grpc.GenericRpcHandler:
     for part in parts:
         assert not methods.keys() & part.keys(), f"answered twice: {sorted(methods.keys() & part.keys())}"
         methods.update(part)
-    return grpc.method_handlers_generic_handler(PAIR_SERVICE, methods)
+    return generic_handler(PAIR_SERVICE, methods)

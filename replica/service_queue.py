@@ -27,6 +27,7 @@ from replica.service_checks import (
 )
 from replica.service_completion import CompletionHandlers
 from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
+from replica.service_failures import generic_handler
 from replica.service_produce import ProduceStream
 from replica.whereabouts import check_origin
 from tandemq.v1.common_pb2 import COMPLETION_STORED, Level, Reason
@@ -75,7 +76,7 @@ class QueueHandlers:
         """For the server; requests and replies are bytes."""
         unary = grpc.unary_unary_rpc_method_handler
         stream = grpc.stream_stream_rpc_method_handler
-        return grpc.method_handlers_generic_handler(
+        return generic_handler(
             SERVICE,
             {
                 "Enqueue": unary(self.enqueue),

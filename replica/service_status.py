@@ -15,6 +15,7 @@ from replica.forecast import advice, if_peer_dies
 from replica.manager_stats import state_of, stats_of
 from replica.members import MAIN
 from replica.service_calls import parse
+from replica.service_failures import generic_handler
 from storage.records import FORMAT_VERSION
 from tandemq.ambient import monotonic_ms, wall_ms
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
@@ -73,7 +74,7 @@ class StatusHandlers:
         methods: dict[str, Method] = {"GetManager": grpc.unary_unary_rpc_method_handler(self.get_manager)}
         for each in others:
             methods |= each
-        return grpc.method_handlers_generic_handler(MANAGER_SERVICE, methods)
+        return generic_handler(MANAGER_SERVICE, methods)
 
     def status(self) -> pb.GetPairStatusResponse:
         """This member's view now."""

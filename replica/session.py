@@ -298,6 +298,7 @@ class Session:
                 domain.shared.name,
                 len(start.queues),
                 start.log_index,
+                extra=domain.shared.tags,
             )
             async for frame in frames_of(self.node, domain, start):
                 if domain.source.sync_id != start.sync_id:
@@ -319,5 +320,5 @@ class Session:
                     continue
                 receiver = receivers[frame.domain] = Receiver(self.node, domain, frame.sync_id)
             if await receiver.on_frame(frame):
-                log.info("domain %s: a full transfer has arrived", domain.shared.name)
+                log.info("domain %s: a full transfer has arrived", domain.shared.name, extra=domain.shared.tags)
                 del receivers[frame.domain]

@@ -81,6 +81,11 @@ class Shared:
         self.volatile_floor = log.last_index
         """Records up to here were stored before this process started: their volatile messages are gone here."""
 
+    @property
+    def tags(self) -> dict[str, object]:
+        """What every line of the log about this domain carries beside its text."""
+        return {"domain": self.name, "epoch": self.state.epoch}
+
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
         out = self.effects

@@ -133,7 +133,12 @@ class Verifier:
                     async for _ in self.compare(domain):
                         pass
                 except CannotVerify as why:
-                    log.info("domain %s: the copies are not compared now: %s", domain.shared.name, why)
+                    log.info(
+                        "domain %s: the copies are not compared now: %s",
+                        domain.shared.name,
+                        why,
+                        extra=domain.shared.tags,
+                    )
 
     def check(self, domain: Domain, epoch: int = 0) -> None:
         """Raises CannotVerify unless this member is master with its replica in step, in this epoch if one is given."""
@@ -175,7 +180,7 @@ class Verifier:
             self.note(K.PAIR_EVENT_KIND_VERIFY, text, domain)
             return
         self.counts.differences[shared.name] = self.counts.differences.get(shared.name, 0) + 1
-        log.error("domain %s: the copies differ: %s", shared.name, result.difference)
+        log.error("domain %s: the copies differ: %s", shared.name, result.difference, extra=shared.tags)
         if f"damaged at {shared.member}" in result.difference:
             text = f"{result.difference}; hand off to {shared.peer}, and resync {shared.member} in full"
             self.note(K.PAIR_EVENT_KIND_FAULT, text, domain)
@@ -233,7 +238,7 @@ class Verifier:
     def _queue(self, domain: Domain, query: VerifyQuery, epoch: int) -> None:
         if self._queries >= QUERIES_MAX:
             text = "domain %s: %d comparisons are asked for at once; query %d is dropped"
-            log.warning(text, domain.shared.name, self._queries + 1, query.verify_id)
+            log.warning(text, domain.shared.name, self._queries + 1, query.verify_id, extra=domain.shared.tags)
             return
         self._queries += 1
         task = self.node.spawn(self._answer(domain, query, epoch))
@@ -245,7 +250,11 @@ class Verifier:
     async def _answer(self, domain: Domain, query: VerifyQuery, epoch: int) -> None:
         shared = domain.shared
         if len(query.indexes) > RANGE_RECORDS_MAX or query.last_index - query.first_index >= RANGE_RECORDS_MAX:
-            log.warning("domain %s: a comparison of too many records was asked for, and is not answered", shared.name)
+            log.warning(
+                "domain %s: a comparison of too many records was asked for, and is not answered",
+                shared.name,
+                extra=shared.tags,
+            )
             return
         found = await self.digest(domain, list(query.indexes), query.first_index, query.last_index)
         if epoch != shared.state.epoch:
@@ -264,7 +273,7 @@ class Verifier:
 
     async def _begin_anew(self, domain: Domain, difference: str) -> None:
         why = f"this copy differs from the master's: {difference[:500]}"
-        log.error("domain %s: %s", domain.shared.name, why)
+        log.error("domain %s: %s", domain.shared.name, why, extra=domain.shared.tags)
         step_aside.distrust(domain.replication, why)
         self.node.dispatch(domain)
         await self.node.flush()

@@ -141,7 +141,11 @@ class Watch:
                 continue
             if beat.room_bytes > max(ROOM_MIN_BYTES, 2 * domain.orders.room_bytes) and domain.handoff.is_paired:
                 self._moved_ms = now
-                log.warning("domain %s: the store is full here and not at the peer: handing off", domain.shared.name)
+                log.warning(
+                    "domain %s: the store is full here and not at the peer: handing off",
+                    domain.shared.name,
+                    extra=domain.shared.tags,
+                )
                 domain.orders.now_ms = self.node.clock.now_ms()
                 domain.handoff.start("the store is full here, and the peer has room", automatic=True)
                 self.node.dispatch(domain)

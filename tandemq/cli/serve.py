@@ -17,6 +17,7 @@ from tandemq.cli.failure import FAILED, Failure
 from tandemq.cli.notifying import Notifier
 
 if TYPE_CHECKING:
+    from tandemq.cli.logs import JsonFormatter
     from tandemq.config import ManagerConfig
 
 log = logging.getLogger("tandemq.cli")
@@ -97,13 +98,13 @@ def serve(
     if not config.server_required:
         text = "manager.server_required = false opens no listener, so nobody could reach this process"
         raise Failure("CONFIG_ERROR", text, "use tandemq.embedded in the application, or set it to true")
-    _set_up_logs(config.member, log_level, log_format)
+    lines = _set_up_logs(config.member, log_level, log_format, config.pair)
     if restore_from is not None and Path(restore_from).resolve() != Path(config.data_dir).resolve():
         from tandemq.cli.backup import fill
 
         restored = fill(Path(config.data_dir), Path(restore_from), pair=config.pair, member=config.member)
         log.info("%s restored %d records from %s", config.member, restored["records"], restore_from)
-    _run(_manager(config), config.member, config.endpoint, until_stdin_closes=until_stdin_closes)
+    _run(_manager(config, lines), config.member, config.endpoint, until_stdin_closes=until_stdin_closes)
 
 
 def _listening(addresses: tuple[str, ...]) -> dict[str, str]:
@@ -152,19 +153,20 @@ def load_config(file: str | None, overrides: dict[str, Any]) -> ManagerConfig:
         raise Failure(error.reason, error.message, "see `tandemq config check`") from error
 
 
-def _set_up_logs(member: str, level: str, form: str | None) -> None:
+def _set_up_logs(member: str, level: str, form: str | None, pair: str = "") -> JsonFormatter:
     from tandemq.cli.logs import set_up
 
-    set_up(member, level, as_json=form == "json" or (form is None and not sys.stderr.isatty()))
+    return set_up(member, level, as_json=form == "json" or (form is None and not sys.stderr.isatty()), pair=pair)
 
 
-async def _manager(config: ManagerConfig) -> Server:
+async def _manager(config: ManagerConfig, lines: JsonFormatter) -> Server:
     from tandemq.embedded import server_path
 
     server_path()
     from replica.manager import Manager
 
     manager = Manager(config)
+    lines.epoch_of = manager.epoch
     await manager.start()
     return manager
 

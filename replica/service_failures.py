@@ -1,0 +1,92 @@
+"""Leaves a line in the log for each call that fails, with its method, queue and request id: an error for what broke, a
+refusal at level debug. It changes no answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.message import DecodeError, Message
+
+from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from replica.service_pair import Method
+
+    Handle = Callable[[Any, Any], Coroutine[Any, Any, Any]]
+
+log = logging.getLogger("tandemq.calls")
+
+FILES = (manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2)
+"""Imported, so that the types of their requests are in the pool."""
+NAME_CHARS_MAX = 255
+_QUEUE_FIELDS = ("queue", "name", "from_queue")
+
+
+def generic_handler(service: str, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler:
+    """As grpc.method_handlers_generic_handler, with failures told."""
+    told = {name: _told(f"{service}/{name}", method) for name, method in methods.items()}
+    return grpc.method_handlers_generic_handler(service, told)
+
+
+def _told(path: str, method: Any) -> Method:
+    if method.unary_unary is not None:
+        return grpc.unary_unary_rpc_method_handler(_telling(path, method.unary_unary))
+    if method.unary_stream is not None:
+        return grpc.unary_stream_rpc_method_handler(_telling(path, method.unary_stream))
+    return grpc.stream_stream_rpc_method_handler(_telling(path, method.stream_stream))
+
+
+def _telling(path: str, handle: Handle) -> Handle:
+    assert inspect.iscoroutinefunction(handle), f"{path} is answered by no coroutine"
+
+    async def handled(request: Any, context: Any) -> Any:
+        try:
+            return await handle(request, context)
+        except asyncio.CancelledError:
+            raise
+        except grpc.aio.AbortError:
+            if log.isEnabledFor(logging.DEBUG):
+                log.debug("%s is refused: %s", path, context.details(), extra=tags_of(path, request))
+            raise
+        except Exception as error:
+            log.error("%s failed: %r", path, error, exc_info=error, extra=tags_of(path, request))
+            raise
+
+    return handled
+
+
+def tags_of(path: str, request: object) -> dict[str, object]:
+    """What a line about a call carries: its method, and of a unary request its queue, domain and id."""
+    tags: dict[str, object] = {"method": path}
+    if not isinstance(request, bytes):
+        return tags
+    try:
+        parsed = _request_type(path).FromString(request)
+    except DecodeError:
+        return tags
+    fields = parsed.DESCRIPTOR.fields_by_name
+    for field in _QUEUE_FIELDS:
+        if field in fields and (name := getattr(parsed, field)):
+            tags["queue"] = str(name)[:NAME_CHARS_MAX]
+            break
+    if "domain" in fields and (domain := getattr(parsed, "domain", "")):
+        tags["domain"] = str(domain)[:NAME_CHARS_MAX]
+    if "request_id" in fields and (number := getattr(parsed, "request_id", b"")):
+        tags["request"] = bytes(number)[:NAME_CHARS_MAX].hex()
+    return tags
+
+
+@cache
+def _request_type(path: str) -> type[Message]:
+    service, _, method = path.partition("/")
+    found = descriptor_pool.Default().FindServiceByName(service).methods_by_name[method]
+    return message_factory.GetMessageClass(found.input_type)
