@@ -45,6 +45,7 @@ class Peer(ABC):
     frames: int | None = None  # of the consumer, when another batch serves it better
     warm_s = 0.0  # at least so long before a window begins; for a virtual machine that compiles while it runs
     roles: tuple[str, ...]  # one for each process that holds a copy
+    open_loop = False  # its client sends what is due without waiting for answers, and tells since when
     verified = True  # False: there is no queue to count at
 
     def __init__(self, place: Place) -> None:

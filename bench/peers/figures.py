@@ -13,6 +13,11 @@ from typing import Any
 BOUND_BY_LOAD = 0.85
 # More than this of a core used by strangers, and times mean little (seen: a sync takes a scheduler's tick longer).
 NOISY_CORES = 0.35
+# An open loop whose own lateness is more than this share of a percentile, and more than so much, has measured itself.
+LATE_SHARE = 0.5
+LATE_MS = {"50": 0.5, "99": 3.0}
+# Fewer of the messages that were due than this were answered in time: the system does not keep the rate up.
+KEPT_UP_SHARE = 0.98
 # A sync that two messages share is allowed for; that every tenth message has none is not.
 SYNCS_SHARE_MIN = 0.95
 
@@ -60,7 +65,7 @@ def refusals(result: Mapping[str, Any]) -> list[str]:
     """Why a result must not be shown as one; empty when it may."""
     found = []
     account = result.get("account")
-    if account is None and result.get("verified", True):
+    if not account and result.get("verified", True):
         found.append("nobody counted what came")
     if account:
         found += [f"{account[what]:,} messages {what}" for what in ("lost", "corrupt", "unknown") if account[what]]
@@ -69,6 +74,17 @@ def refusals(result: Mapping[str, Any]) -> list[str]:
         found.append(why)
     if result.get("messages", 1) <= 0:
         found.append("nothing was answered in the measured time")
+    return found + (load_was_the_limit(result) if "rate" in result else [])
+
+
+def load_was_the_limit(result: Mapping[str, Any]) -> list[str]:
+    """Why the times of an open loop are those of its load, not of the system; empty when they are the system's."""
+    share = result["load_share"]["producer"]
+    found = [f"the load was the bottleneck: it used {share:.0%} of a core"] if share >= BOUND_BY_LOAD else []
+    for name, least_ms in LATE_MS.items():
+        late_ms, took_ms = result[f"late_p{name}_ms"], result[f"p{name}_ms"]
+        if late_ms > max(least_ms, LATE_SHARE * took_ms):
+            found.append(f"the load was the bottleneck: p{name} {late_ms:.2f} ms late of {took_ms:.2f} ms")
     return found
 
 
@@ -77,6 +93,8 @@ def remarks(result: Mapping[str, Any]) -> list[str]:
     found = []
     load = sorted(result.get("load_share", {}).items())
     found += [f"bound by the {role} ({share:.0%} of a core)" for role, share in load if share >= BOUND_BY_LOAD]
+    if "rate" in result and result["value"] < KEPT_UP_SHARE * result["rate"]:
+        found.append(f"does not keep up: {result['value']:,.0f} of {result['rate']:,.0f} a second")
     if (cores := result.get("foreign_cores", 0.0)) > NOISY_CORES:
         found.append(f"noisy: strangers used {cores:.2f} cores")
     if (account := result.get("account")) and account["again"]:

@@ -7,7 +7,8 @@ It runs in the environment of its peer's client, so it uses the standard library
     produce(job)   until `job.over` sends what `job.take()` makes, tells `job.answered()`; returns when all is answered
     consume(job)   until `job.done()` tells `job.received()` and acknowledges; returns when that is through
 
-The result is one JSON line.
+With a `rate` it is an open loop: `take()` gives what is due, whatever is unanswered, and a client tells `answered()`
+the `began` of what it took, which is when the first of it was due. The result is one JSON line.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.figures import percentile, shares
+from bench.peers.pacing import Pace, lateness
 from bench.peers.payloads import Ledger, Payloads
 from bench.peers.place import usage
 
@@ -76,8 +78,8 @@ class Window:
         self._after: dict[str, float] = {}
         self._at_begin = self._at_end = 0
 
-    def answered(self, count: int, took: float | None) -> None:
-        """None: these were received, and nobody knows how long they took."""
+    def answered(self, count: int, took: Sequence[float]) -> None:
+        """Empty: these were received, and nobody knows how long they took."""
         now = time.perf_counter()
         if not self._first_at:
             self._first_at = now  # what came with the first answer is not counted: nobody knows since when
@@ -85,8 +87,7 @@ class Window:
             if now >= self._first_at + self._warm_s:
                 self._began_at, self._at_begin, self._before = now, self._messages + count, usage(self._folder)
         elif not self.over:
-            if took is not None:
-                self._took.append(took)
+            self._took += took
             if self._seconds and now >= self._began_at + self._seconds:
                 self._messages += count
                 self.end()
@@ -121,6 +122,59 @@ class Window:
 PERCENTILES = {"50": 0.5, "90": 0.9, "99": 0.99, "999": 0.999}
 
 
+class Paced:
+    """The measurement of an open loop: every message that was due after the warm-up, whenever it was answered."""
+
+    over = False  # it ends by count
+
+    def __init__(self, spec: dict[str, Any], pace: Pace) -> None:
+        self._folder, self._pace = Path(spec["folder"]), pace
+        self._took: list[float] = []
+        self._messages = 0
+        self._first_at = self._last_at = 0.0  # answers to messages that are measured
+        self._before: dict[str, float] = {}
+        self._after: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Looking at all processes takes milliseconds, so it is done before the first message is due."""
+        self._before = usage(self._folder)
+        self._pace.began = time.perf_counter()
+
+    def answered(self, count: int, took: Sequence[float]) -> None:
+        self._messages += count
+        self._took += took
+        self._last_at = time.perf_counter()
+        if took and not self._first_at:
+            self._first_at = self._last_at
+
+    def end(self) -> None:
+        self._after = usage(self._folder)
+
+    def result(self) -> dict[str, Any]:
+        pace, took = self._pace, sorted(self._took)
+        used = {role: time - self._before.get(role, 0.0) for role, time in self._after.items()}
+        # Between answers: how long each took is no part of how many came.
+        measured_s = max(1e-9, self._last_at - self._first_at) if self._first_at else 0.0
+        return {
+            "messages": len(took),
+            "rate": pace.rate,
+            "value": round(len(took) / measured_s, 1) if measured_s else 0.0,
+            "seconds": round(measured_s, 3),
+            **{f"p{name}_ms": round(percentile(took, share) * 1e3, 4) for name, share in PERCENTILES.items()},
+            "max_ms": round(max(took, default=0.0) * 1e3, 4),
+            **lateness(pace.late),
+            **shares(used, max(1e-9, self._last_at - pace.began), self._messages, LOAD_ROLES),
+        }
+
+
+class Taken(list[bytes]):
+    """Payloads to be sent together, and since when: when they were asked for, in an open loop when they were due."""
+
+    def __init__(self, payloads: Sequence[bytes], began: float) -> None:
+        super().__init__(payloads)
+        self.began = began
+
+
 class Job:
     """What a client is to do, and the only way in which it reports. May be used by several threads."""
 
@@ -131,12 +185,14 @@ class Job:
         self.window: int = spec["window"]  # most messages sent and not answered
         self.batch: int = min(spec["batch"], spec["window"])  # most of them in one request
         self._backlog: int = spec.get("backlog", 0)  # most messages answered or under way and not received; 0: no limit
-        self._count: int | None = spec.get("count")
+        rate = spec.get("rate")
+        self._pace = Pace(rate, float(spec["warm_s"]), float(spec["seconds"])) if rate else None
+        self._count: int | None = self._pace.count if self._pace else spec.get("count")
         self._patience_s: float = spec.get("patience_s", PATIENCE_S)
         self._payloads = Payloads(spec["size"], spec["seed"])
         self._progress = Progress(Path(spec["progress"]))
         self.ledger = Ledger(self._payloads)
-        self.measured = Window(spec)
+        self.measured: Window | Paced = Paced(spec, self._pace) if self._pace else Window(spec)
         self._sent = self._answered = 0
         self._came_at = time.monotonic()
         self._guard = threading.Lock()
@@ -147,30 +203,65 @@ class Job:
     def over(self) -> bool:
         return self._sent >= self._count if self._count is not None else self.measured.over
 
+    @property
+    def paced(self) -> bool:
+        return self._pace is not None
+
+    @property
+    def step_s(self) -> float:
+        """Between two messages of an open loop; else nothing."""
+        return 1 / self._pace.rate if self._pace else 0.0
+
+    @property
+    def wait_s(self) -> float:
+        """How long a producer that got nothing sleeps before it looks again."""
+        if self._pace is None or not self._pace.began:
+            return WAIT_S
+        return self._pace.wait_s(time.perf_counter(), self._sent)
+
+    def wake_when_due(self, wake: Callable[[], object]) -> None:
+        """Calls it from a thread whenever something is due: an event loop's own timers have steps of a millisecond."""
+
+        def ticking() -> None:
+            while not self.over:
+                wake()
+                time.sleep(self.wait_s)
+
+        threading.Thread(target=ticking, daemon=True).start()
+
     def room(self, wanted: int = 1) -> int:
         """How many messages may be sent now, at most as many as wanted."""
         if self.over:
             return 0
+        if isinstance(self.measured, Paced) and self._pace:
+            if not self._pace.began:
+                self.measured.start()
+            return min(wanted, self._pace.ready(time.perf_counter(), self._sent))
         room = min(wanted, self.window - (self._sent - self._answered))
         if self._backlog:
             room = min(room, self._backlog - (self._sent - self._progress.received))
         return max(0, room)
 
-    def take(self, wanted: int) -> list[bytes]:
+    def take(self, wanted: int) -> Taken:
         """The next payloads, as many as there is room for; they count as sent."""
         with self._guard:
             count = self.room(wanted)
             if self._count is not None:
                 count = min(count, self._count - self._sent)
-            first = self._sent
+            first, began = self._sent, time.perf_counter()
+            if self._pace and not self.over:
+                self._pace.looked(began, first, count)
+                began = self._pace.due(first)
             self._sent += count
-        return self._payloads.make(first, count)
+        return Taken(self._payloads.make(first, count), began)
 
     def answered(self, count: int, began: float) -> None:
-        """So many are acknowledged, which were sent at `began` (time.perf_counter)."""
+        """So many are acknowledged, which were sent at `began` (time.perf_counter); in an open loop so many in a row,
+        of which the first was due then."""
+        now = time.perf_counter()
         with self._guard:
             self._answered += count
-            self.measured.answered(count, time.perf_counter() - began)
+            self.measured.answered(count, self._pace.took(began, count, now) if self._pace else [now - began])
 
     def all_sent(self) -> int:
         assert self._sent == self._answered, f"{self._sent} sent, {self._answered} acknowledged"
@@ -185,7 +276,7 @@ class Job:
             self._came_at = time.monotonic()
             self.ledger.take(payloads)
             self._progress.received = self.ledger.received
-            self.measured.answered(len(payloads), None)
+            self.measured.answered(len(payloads), [])
 
     def done(self) -> bool:
         total = self._progress.total

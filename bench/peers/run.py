@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from bench.peers.report import summary, table
 from bench.peers.syncs import counted, opened_for_sync
 
 QUICK = ("tandemq", "floor", "redis", "rabbitmq-quorum")
+OPEN_RATES = "1000,5000,20000"
 WORKLOADS = ("enqueue", "drain", "flow", "single")
 PROBED = 100  # messages under strace
 FLOOR_PROBE_S = 0.5  # its client is asked for a time, not for a count
@@ -109,6 +110,10 @@ class Measurement:
     def results(self) -> Iterator[dict[str, Any]]:
         """A line for each workload; the first ones are told while the next are still to come."""
         self.check()
+        if self._options.rates:
+            for rate in self._options.rates:
+                yield self.open_loop(rate)
+            return
         if isinstance(self._peer, Floor):
             spec = {key: self._spec("floor")[key] for key in ("size", "warm_s", "seconds")}
             for workload in ("enqueue", "flow", "single"):
@@ -121,16 +126,18 @@ class Measurement:
         single, rest = self._filled_and_drained("single", window=1, batch=1)
         yield self._line("single", {**single, "account": rest["account"]})
 
-    def check(self) -> None:
-        """Settings as the running processes tell them, and syncs as the kernel sees them."""
+    def check(self) -> dict[str, Any]:
+        """Settings as the running processes tell them, and syncs as the kernel sees them: what every result carries."""
         peer = self._peer
-        self._send(1, "first")  # the settings are asked with a queue there, and everything is written to once
+        self._send(
+            1, f"first-{self._run}"
+        )  # the settings are asked with a queue there, and everything is written to once
         settings = peer.settings()
         messages = 0
 
         def work() -> None:
             nonlocal messages
-            messages = self._send(PROBED, "probe")
+            messages = self._send(PROBED, f"probe-{self._run}")
 
         syncs = counted(peer.members(), self._place.role("strace"), work)
         self._found = {
@@ -150,6 +157,7 @@ class Measurement:
             "open for synchronised writes": sum(opened_for_sync(pids) for pids in peer.members().values()),
             "syncs": self._found["syncs"],
         }
+        return self._found
 
     def _send(self, count: int, queue: str) -> int:
         """So many messages one at a time, or a little more; how many were answered."""
@@ -172,6 +180,20 @@ class Measurement:
         consumer = self._load("consumer", {**spec, "batch": self._peer.frames or self._peer.batch})
         producer.result()
         return consumer.result()
+
+    def open_loop(self, rate: float, meanwhile: Callable[[], None] | None = None, **more: Any) -> dict[str, Any]:
+        """So many messages a second, each sent when it is due, while a consumer takes them; `meanwhile` is called when
+        that has begun."""
+        spec = self._spec(f"open-{self._run}-{self._number}", rate=rate, **more)
+        producer = self._load("producer", spec)
+        producer.ready()
+        without = {key: value for key, value in spec.items() if key != "rate"}
+        whole = {"batch": self._peer.frames or self._peer.batch, "warm_s": 0, "seconds": 0}
+        consumer = self._load("consumer", {**without, **whole})
+        if meanwhile:
+            meanwhile()
+        sent, received = producer.result(), consumer.result()
+        return self._line(f"open {rate:,.0f}/s", {**sent, "account": received["account"]})
 
     def _line(self, workload: str, result: dict[str, Any]) -> dict[str, Any]:
         line = {
@@ -197,10 +219,11 @@ def started(peer: Peer) -> Iterator[None]:
 
 def measure(place: Place, options: argparse.Namespace) -> dict[str, Any]:
     names = options.peers
+    asked = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
     document: dict[str, Any] = {
         "about": facts(),
         "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "options": {"runs": options.runs, "seconds": options.seconds, "warm_s": options.warm_s, "size": options.size},
+        "options": asked,
         "peers": {},
         "results": [],
         "failed": [],
@@ -227,6 +250,9 @@ def measure(place: Place, options: argparse.Namespace) -> dict[str, Any]:
 
 def tell(line: dict[str, Any]) -> None:
     rate = f"{line['value']:>12,.0f}" if line["workload"] != "single" else f"{line['p50_ms'] * 1e3:>9,.0f} us"
+    if "rate" in line:
+        times = (f"{name} {line[f'{name}_ms']:,.2f}" for name in ("p50", "p99", "p999", "max", "late_p50", "late_p99"))
+        rate += f"  {', '.join(times)} ms"
     load = ", ".join(f"{role} {share:.0%}" for role, share in line.get("load_share", {}).items() if share)
     said = (
         f"  {load} of a core"
@@ -236,18 +262,43 @@ def tell(line: dict[str, Any]) -> None:
     print(f"{line['peer']:<18} {line['workload']:<8} {rate}{said}", file=sys.stderr, flush=True)
 
 
+def rates_of(text: str, parser: argparse.ArgumentParser) -> list[float]:
+    try:
+        rates = [float(part) for part in text.split(",")]
+    except ValueError:
+        rates = []
+    if not rates or min(rates) < 1:
+        parser.error(f"--open {text}: write rates of at least 1 a second, for example --open {OPEN_RATES}")
+    return rates
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--open",
+        dest="rates",
+        nargs="?",
+        const=OPEN_RATES,
+        help=f"only open loops, at so many messages a second each (default: {OPEN_RATES})",
+    )
     parser.add_argument("--quick", action="store_true", help="ours, the floor, Redis, RabbitMQ quorum; one short run")
     parser.add_argument("--peers", help=f"of {', '.join(PEERS)}; default: all that are installed")
     parser.add_argument("--runs", type=int, help="default: 3, with --quick 1")
     parser.add_argument("--seconds", type=float, help="of each measurement; default: 5, with --quick 3")
     parser.add_argument("--size", type=int, default=1024, help="bytes of a payload")
     parser.add_argument("--folder", type=Path, default=KEPT / "run", help="where everything is while it runs")
-    parser.add_argument("--out", type=Path, help="default: build/bench/peers.json, with --quick quick.json")
+    parser.add_argument(
+        "--out", type=Path, help="default: build/bench/peers.json, with --quick quick.json, with --open open.json"
+    )
     options = parser.parse_args()
     asked = bool(options.peers)
     chosen = options.peers.split(",") if options.peers else QUICK if options.quick else tuple(PEERS)
+    options.rates = rates_of(options.rates, parser) if options.rates else []
+    if options.rates:
+        if not asked:
+            chosen = [name for name in QUICK if PEERS[name].open_loop]
+        elif closed := [name for name in chosen if name in PEERS and not PEERS[name].open_loop]:
+            parser.error(f"no open loop for {', '.join(closed)}: its client waits for answers before it sends")
     if unknown := set(chosen) - PEERS.keys():
         parser.error(f"no such peer: {', '.join(sorted(unknown))}")
     options.peers = tuple(chosen)
@@ -255,7 +306,8 @@ def main() -> None:
     options.seconds = options.seconds or (3.0 if options.quick else 5.0)
     options.warm_s = min(1.0, options.seconds / 4)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is then stopped
-    out = options.out or KEPT / ("quick.json" if options.quick else "peers.json")
+    kept = "open.json" if options.rates else "quick.json" if options.quick else "peers.json"
+    out = options.out or KEPT / kept
     try:
         with Place(options.folder) as place:
             missing = {name: PEERS[name](place).missing() for name in options.peers}
@@ -269,7 +321,8 @@ def main() -> None:
         raise SystemExit(f"peers: {failure}") from None
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(table(document))
+    if not options.rates:
+        print(table(document))
     for failure in document["failed"]:
         print(
             f"{failure['peer']} failed in run {failure['run'] + 1}: {failure['why'].splitlines()[0]}", file=sys.stderr

@@ -29,6 +29,7 @@ class Quorum(Peer):
     copies = 2
     client = "rabbitmq"
     client_title = "pika SelectConnection, publisher confirms"
+    open_loop = True
     programs = (f"{SCRIPTS}/rabbitmq-server", "epmd")
     roles = ("rabbit-1", "rabbit-2", "rabbit-3")
     queue_type = "quorum"

@@ -19,6 +19,7 @@ class Redis(Peer):
     copies = 2
     client = "redis"
     client_title = "redis-py, pipelines of XADD"
+    open_loop = True
     programs = ("redis-server", "redis-cli")
     roles = ("redis-primary", "redis-replica")
 

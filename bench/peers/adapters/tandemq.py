@@ -6,13 +6,16 @@ import asyncio
 import importlib.metadata
 import os
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.loops import loop_factory
 from bench.peers.contract import Peer, Setting
 from bench.peers.place import BenchError, Place
 from chaos.cluster import Cluster, ClusterError
+
+T = TypeVar("T")
 
 
 class Tandemq(Peer):
@@ -25,9 +28,11 @@ class Tandemq(Peer):
     interpreter = sys.executable
     roles = ("tandemq",)  # one folder for all three processes; the copies are told apart by `members`
     batch = 500
+    open_loop = True
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, role: str = "tandemq") -> None:
         super().__init__(place)
+        self.roles = (role,)  # several pairs beside each other have a folder each
         self._runner = asyncio.Runner(loop_factory=loop_factory())
         self._cluster: Cluster | None = None
 
@@ -37,7 +42,7 @@ class Tandemq(Peer):
         return self._cluster
 
     def start(self) -> None:
-        folder = self.place.role("tandemq")
+        folder = self.place.role(self.roles[0])
         self._cluster = Cluster(folder)
         back = Path.cwd()
         os.chdir(folder)  # the members inherit it, by which they are known
@@ -60,6 +65,24 @@ class Tandemq(Peer):
     def members(self) -> dict[str, list[int]]:
         pids = {name: child.pid for name, child in self.cluster.children.items() if name in self.cluster.members}
         return {f"tandemq-{name}": [pid] for name, pid in pids.items() if pid}
+
+    def by_role(self) -> dict[str, int]:
+        """The process of the master and that of the replica; waits until both are whole."""
+        view = self.wait(self.cluster.wait_ready())
+        master = view.masters()[0]
+        return {
+            "master" if name == master else "replica": self.cluster.children[name].pid or 0
+            for name in self.cluster.members
+        }
+
+    def master(self) -> str:
+        """The member that serves now; waits until one does."""
+        view = self.wait(self.cluster.wait_for(lambda view: len(view.masters()) == 1, "one master"))
+        return view.masters()[0]
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs something of the cluster's on its loop."""
+        return self._runner.run(work)
 
     def settings(self) -> list[Setting]:
         view = self._runner.run(self.cluster.wait_ready())

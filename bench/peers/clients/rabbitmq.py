@@ -6,7 +6,6 @@ AMQP 0.9.1 has no batch; the broker confirms many messages by one frame, and a c
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -76,20 +75,24 @@ class Producer(Session):
         self._sent: dict[int, float] = {}  # by the number that the confirm will have; in order
         self._tag = 0
         self._waiting = False
-        self.channel.confirm_delivery(self._confirmed, callback=lambda _: self._send())
+        self.channel.confirm_delivery(self._confirmed, callback=self._confirming)
+
+    def _confirming(self, _: Any) -> None:
+        if self.job.paced:
+            self.job.wake_when_due(lambda: self.connection.ioloop.add_callback_threadsafe(self._send))
+        self._send()
 
     def _send(self) -> None:
         self._waiting = False
         publish, queue, properties = self.channel.basic_publish, self.job.queue, self._properties
         while payloads := self.job.take(self.job.batch):
-            began = time.perf_counter()
-            for payload in payloads:
+            for place, payload in enumerate(payloads):
                 publish("", queue, payload, properties)
                 self._tag += 1
-                self._sent[self._tag] = began
+                self._sent[self._tag] = payloads.began + place * self.job.step_s
         if self.job.over and not self._sent:
             self.close()
-        elif not self._sent and not self._waiting:
+        elif not self._sent and not self._waiting and not self.job.paced:
             self._waiting = True  # for the consumer: no confirm will come that would wake it
             self.connection.ioloop.call_later(WAIT_S, self._send)
 
@@ -103,7 +106,11 @@ class Producer(Session):
                     break
                 tags.append(tag)
             began = [self._sent.pop(tag) for tag in tags]
-            self.job.answered(len(began), began[0])
+            if self.job.paced:  # others between them may be confirmed already
+                for due in began:
+                    self.job.answered(1, due)
+            else:
+                self.job.answered(len(began), began[0])
         else:
             self.job.answered(1, self._sent.pop(method.delivery_tag))
         self._send()

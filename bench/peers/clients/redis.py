@@ -12,7 +12,7 @@ import time
 
 from redis import Redis
 
-from bench.peers.load import WAIT_S, Job, in_lanes
+from bench.peers.load import Job, in_lanes
 
 GROUP = "bench"
 CONNECTIONS = 2
@@ -37,9 +37,8 @@ def produce(job: Job) -> None:
 def produce_lane(job: Job) -> None:
     with connect(job) as redis:
         while not job.over:
-            began = time.perf_counter()
             if not (payloads := job.take(job.batch)):
-                time.sleep(WAIT_S)
+                time.sleep(job.wait_s)
                 continue
             pipeline = redis.pipeline(transaction=False)
             for payload in payloads:
@@ -52,7 +51,7 @@ def produce_lane(job: Job) -> None:
                 pipeline.execute_command("WAIT", 1, SYNC_MS)
                 synced = pipeline.execute()[-1] >= 1
             assert synced, "the replica did not answer in time"
-            job.answered(len(payloads), began)
+            job.answered(len(payloads), payloads.began)
 
 
 def consume(job: Job) -> None:
