@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
+.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,8 +115,15 @@ bench-quick: $(STAMP) ## ours, the floor, Redis and RabbitMQ quorum in one run: 
 bench-peers: $(STAMP) ## everything that is installed, three times: build/bench/peers.json (PEERS_ARGS='--peers redis --runs 1': less)
 	$(PEERS_RUN) $(PEERS_ARGS)
 
-bench-report: $(STAMP) ## plots and the README's table from bench/results/peers.json (TAKE=build/bench/peers.json: put that there first)
-	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.peers.report $(if $(TAKE),--take $(TAKE))
+bench-open: $(STAMP) ## open loops at fixed rates, ours, Redis and RabbitMQ quorum: build/bench/open.json (4 minutes)
+	$(PEERS_RUN) --open $(PEERS_ARGS)
+
+GROWTH_ARGS ?=
+bench-growth: $(STAMP) strace ## cost per message against depth, queues, producers, payload; open loops, faults: build/bench/growth.json (GROWTH_ARGS=--deep: ten million too)
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.growth.run $(GROWTH_ARGS)
+
+bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json or growth.json: put that there first)
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.shown $(if $(TAKE),--take $(TAKE))
 
 model: $(STAMP) ## every order of steps of a pair inside a bound, over the real tables: states, steps, violations (minutes)
 	$(BIN)/python -m chaos.sim.model

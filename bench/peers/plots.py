@@ -1,16 +1,15 @@
-"""Draws figures of several systems as SVG: groups of bars, and percentiles on a logarithmic scale. Text in, text
-out.
-"""
+"""Draws figures as SVG: groups of bars, percentiles on a logarithmic scale, and curves. Text in, text out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 WIDTH, LABELS, RIGHT, TOP = 960, 210, 90, 64
 BAR, GAP, GROUP_GAP = 15, 3, 16
+CURVES_LEFT, CURVES_TALL = 80, 260
 COLOURS = ("#2e7d4f", "#3b6fb6", "#c77b1e", "#8a4fa3", "#b33f4c", "#4d8f8b", "#7a7a7a", "#a8893a", "#5c5fb0", "#93605c")
 
 
@@ -67,6 +66,87 @@ def percentiles(title: str, series: Sequence[Series]) -> str:
             hint = f"<title>{kind} {each.figures[kind]:,.0f}</title>"
             out.append(f'<circle cx="{x:.1f}" cy="{y}" r="5" fill="{colour}">{hint}</circle>')
     return framed(title, out, bottom + 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One figure along an axis: at each of its steps the value, and between what it was."""
+
+    title: str
+    values: tuple[float, ...]
+    ranges: tuple[tuple[float, float], ...]
+    dashed: bool = False
+
+
+def curves(
+    title: str,
+    axis: str,
+    steps: Sequence[str],
+    series: Sequence[Curve],
+    *,
+    band: tuple[float, float] | None = None,
+    decades: bool = False,
+) -> str:
+    """A line a figure over the steps of an axis, each step as far from the next; `band` is shaded across all of them.
+    From zero, or with `decades` on a logarithmic scale.
+    """
+    figures = [figure for each in series for pair in each.ranges for figure in pair] + list(band or ())
+    highest = max(figures, default=1.0) or 1.0
+    lowest = min((figure for figure in figures if figure > 0), default=1.0)
+    bottom = TOP + CURVES_TALL
+    if decades:
+        low = math.floor(math.log10(lowest))
+        high = max(low + 1, math.ceil(math.log10(highest) - 1e-9))
+        ticks = [10.0**power for power in range(low, high + 1)]
+    else:
+        unit = tick_of(highest)
+        ticks = [unit * number for number in range(math.ceil(highest / unit) + 1)]
+
+    def up(value: float) -> float:
+        if decades:
+            share = (math.log10(max(value, ticks[0])) - low) / (high - low)
+        else:
+            share = value / ticks[-1]
+        return bottom - share * CURVES_TALL
+
+    def across(place: int) -> float:
+        return CURVES_LEFT + 40 + place * (WIDTH - CURVES_LEFT - RIGHT - 40) / max(1, len(steps) - 1)
+
+    out = legend([each.title for each in series])
+    if band:
+        out.append(
+            f'<rect x="{CURVES_LEFT}" y="{up(band[1]):.1f}" width="{WIDTH - CURVES_LEFT - 20}" '
+            f'height="{up(band[0]) - up(band[1]):.1f}" fill="#e8f2ea"/>'
+        )
+    for tick in ticks:
+        line = f'x1="{CURVES_LEFT}" y1="{up(tick):.1f}" x2="{WIDTH - 20}" y2="{up(tick):.1f}"'
+        out.append(f'<line {line} stroke="#ddd"/>')
+        out.append(text(CURVES_LEFT - 8, up(tick) + 4, f"{tick:,.10g}", anchor="end", size=11))
+    for place, step in enumerate(steps):
+        out.append(text(across(place), bottom + 18, step, anchor="middle", size=11))
+    out.append(text(WIDTH / 2, bottom + 38, axis, anchor="middle", size=12))
+    for number, each in enumerate(series):
+        out += curve_of(each, COLOURS[number], across, up)
+    return framed(title, out, bottom + 44)
+
+
+def curve_of(each: Curve, colour: str, across: Callable[[int], float], up: Callable[[float], float]) -> list[str]:
+    """The line, its points, and how far each one's runs lie apart."""
+    points = " ".join(f"{across(place):.1f},{up(value):.1f}" for place, value in enumerate(each.values))
+    dash = ' stroke-dasharray="5 4"' if each.dashed else ""
+    out = [f'<polyline points="{points}" stroke="{colour}" stroke-width="2" fill="none"{dash}/>']
+    for place, (value, (low, high)) in enumerate(zip(each.values, each.ranges, strict=True)):
+        x = across(place)
+        out.append(f'<line x1="{x:.1f}" y1="{up(low):.1f}" x2="{x:.1f}" y2="{up(high):.1f}" stroke="{colour}"/>')
+        hint = f"<title>{escape(each.title)} {value:,.2f} ({low:,.2f} to {high:,.2f})</title>"
+        out.append(f'<circle cx="{x:.1f}" cy="{up(value):.1f}" r="4" fill="{colour}">{hint}</circle>')
+    return out
+
+
+def tick_of(highest: float) -> float:
+    """A round distance of which about five reach the highest."""
+    power = 10.0 ** math.floor(math.log10(highest / 5))
+    return next(unit * power for unit in (1, 2, 5, 10) if unit * power * 6 >= highest)
 
 
 def legend(kinds: Sequence[str]) -> list[str]:

@@ -1,16 +1,12 @@
-"""Turns a document of run.py into a table, plots and the README's part: `python -m bench.peers.report`.
+"""Turns a document of run.py into a table, plots and the README's part; `bench/shown.py` puts them there.
 
-It shows what bench/results/peers.json holds, which is committed; `--take build/bench/peers.json` puts a new document
-there if it is fit to be shown. A refused result is in no figure, and the table says that it was refused.
+A refused result is in no figure, and the table says that it was refused.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from bench.peers.figures import NOISY_CORES, ratios, spread
@@ -19,7 +15,6 @@ from bench.peers.plots import Series, bars, percentiles
 
 RESULTS = ROOT / "bench/results/peers.json"
 README = ROOT / "README.md"
-IMAGES = ROOT / "docs/img"
 BEGIN, END = "<!-- peers: written by make bench-report -->", "<!-- peers: end -->"
 OURS = "tandemq"
 RUNS_MIN = 3
@@ -174,42 +169,3 @@ def drawn(document: Mapping[str, Any]) -> dict[str, str]:
         "peers-throughput.svg": bars(f"Messages a second, {document['options']['size']} B", throughput),
         "peers-latency.svg": percentiles("One message in flight, microseconds", latency),
     }
-
-
-def placed(readme: str, part: str) -> str:
-    """The README with its part between the two marks replaced."""
-    head, mark, rest = readme.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not mark or not end:
-        raise SystemExit(f"report: README.md has no {BEGIN} ... {END}")
-    return f"{head}{BEGIN}\n{part}\n{END}{tail}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--take", type=Path, help="a document to show from now on, written to bench/results/peers.json")
-    parser.add_argument("--show", type=Path, help="only print the table of this document")
-    options = parser.parse_args()
-    if options.show:
-        print(table(json.loads(options.show.read_text(encoding="utf-8"))))
-        return
-    if options.take:
-        document = json.loads(options.take.read_text(encoding="utf-8"))
-        if reasons := unfit(document):
-            raise SystemExit("report: not to be shown: " + "; ".join(reasons))
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if not RESULTS.exists():
-        raise SystemExit(
-            "report: nothing is committed yet; on a quiet machine: `make bench-peers`, then "
-            "`make bench-report TAKE=build/bench/peers.json`"
-        )
-    document = json.loads(RESULTS.read_text(encoding="utf-8"))
-    for name, text in drawn(document).items():
-        (IMAGES / name).write_text(text, encoding="utf-8")
-    README.write_text(placed(README.read_text(encoding="utf-8"), markdown(document)), encoding="utf-8")
-    print(table(document))
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bench.peers.plots import Series, bars, percentiles
-from bench.peers.report import BEGIN, END, drawn, markdown, placed, rows, summary, unfit
+from bench.peers.report import BEGIN, END, drawn, markdown, rows, summary, unfit
+from bench.shown import placed
 
 
 def line(peer: str, workload: str, run: int, value: float, **more: Any) -> dict[str, Any]:
@@ -78,11 +79,11 @@ def test_a_document_is_not_fit_to_be_shown(change: dict[str, Any], said: str) ->
 
 def test_the_readme_keeps_what_stands_around_its_part() -> None:
     readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    once = placed(readme, "new")
+    once = placed(readme, "new", (BEGIN, END))
     assert once == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
-    assert placed(once, "new") == once
+    assert placed(once, "new", (BEGIN, END)) == once
     with pytest.raises(SystemExit):
-        placed("no marks\n", "new")
+        placed("no marks\n", "new", (BEGIN, END))
 
 
 def test_plots_draw_each_figure_and_escape_titles() -> None:

@@ -1,0 +1,110 @@
+"""The arithmetic of growth: cost per message over turns, its ratio to a curve's first point, what is refused. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.peers.figures import NOISY_CORES, refusals, remarks, shares, spread
+
+ROLES = ("master", "replica", "client")
+FLAT_WITHIN = 0.2
+PERCENTILES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
+TIMES = (*PERCENTILES, "late_p50_ms", "late_p99_ms", "value")
+SAID = re.compile(r" \(|: ")  # the figure of one run follows
+
+Turn = Mapping[str, Any]
+
+
+def cost(turns: Sequence[Turn]) -> dict[str, float]:
+    """Microseconds of processor time by role, of all roles, and of time, for a message: of all turns together, so that
+    what happens in one turn of many counts with its share."""
+    messages = sum(turn["messages"] for turn in turns)
+    by_role = {role: sum(turn["used_us"][role] for turn in turns) / messages for role in ROLES}
+    wall = sum(turn["seconds"] for turn in turns) * 1e6 / messages
+    return {**by_role, "cpu": sum(by_role.values()), "servers": by_role["master"] + by_role["replica"], "wall": wall}
+
+
+def point_result(turns: Sequence[Turn], first: Sequence[Turn]) -> dict[str, Any]:
+    """Of a point and the turns of its curve's first one: cost over all turns, its spread, and both as ratios, turn by
+    turn."""
+    costs, firsts = [cost([turn]) for turn in turns], [cost([turn]) for turn in first]
+    total, total_first = cost(turns), cost(first)
+    names = ("cpu", "servers", "wall", *ROLES)
+    return {
+        "us": {
+            name: {"mean": round(total[name], 3), **spread([round(each[name], 3) for each in costs])} for name in names
+        },
+        "ratio": {
+            name: {
+                "mean": round(total[name] / total_first[name], 3),
+                **spread([round(a[name] / b[name], 3) for a, b in zip(costs, firsts, strict=True)]),
+            }
+            for name in names
+        },
+    }
+
+
+def load_of(turns: Sequence[Turn]) -> dict[str, float]:
+    """Of a core that the load used, and strangers, over all turns."""
+    seconds = sum(turn["seconds"] for turn in turns)
+    client = sum(turn["used_us"]["client"] for turn in turns) / 1e6
+    foreign = sum(turn["foreign_cores"] * (turn["seconds"] + turn["rest_s"]) for turn in turns)
+    return {
+        "client": round(client / seconds, 3),
+        "foreign_cores": round(foreign / sum(turn["seconds"] + turn["rest_s"] for turn in turns), 3),
+    }
+
+
+def foreign_cores(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float:
+    """Of the machine, beyond everything of the benchmark's."""
+    used = {role: time - before.get(role, 0.0) for role, time in after.items()}
+    return float(shares(used, seconds, 1, ())["foreign_cores"])
+
+
+def judged(line: dict[str, Any]) -> dict[str, Any]:
+    """With why it must not be shown, and what must be said beside it."""
+    return {**line, "refused": refusals(line), "remarks": remarks(line)}
+
+
+def of_runs(
+    line: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], first: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """One line of several runs of an open loop, and of the runs it is compared with, run by run; a refused run is in no
+    figure, and is told."""
+    good = [run for run in runs if not run["refused"]]
+    pairs = [(run, one) for run, one in zip(runs, first, strict=True) if not run["refused"] and not one["refused"]]
+    reasons = sorted({why for run in runs for why in run["refused"]})
+    said = {SAID.split(what)[0] for run in good for what in run["remarks"]}
+    if good and reasons:
+        said.add(f"{len(runs) - len(good)} of {len(runs)} runs refused: {', '.join(reasons)}")
+    ratio = {
+        name: spread([round(run[name] / one[name], 3) for run, one in pairs if one[name]])
+        for name in PERCENTILES
+        if pairs
+    }
+    return {
+        **line,
+        "settings": {"rate": runs[0]["rate"], "size": runs[0]["size"]},
+        "times": {name: spread([run[name] for run in good]) for name in TIMES} if good else {},
+        "ratio": ratio,
+        "cpu_us": {role: spread([run["cpu_us"][role] for run in good]) for role in good[0]["cpu_us"]} if good else {},
+        "foreign_cores": max(run["foreign_cores"] for run in runs),
+        "load_share": {role: max(run["load_share"][role] for run in runs) for role in runs[0]["load_share"]},
+        "account": {what: sum(run["account"][what] for run in runs) for what in runs[0]["account"]},
+        "syncs": runs[0].get("syncs"),
+        "refused": [] if good else reasons,
+        "runs_refused": [run["refused"] for run in runs if run["refused"]],
+        "remarks": sorted(said),
+    }
+
+
+def grows(line: Mapping[str, Any]) -> str:
+    """Whether a point of a curve that is to be flat is: "" or by how much it is not."""
+    ratio = line["ratio"]["servers"]["mean"]
+    return "" if ratio <= 1 + FLAT_WITHIN else f"{ratio:.2f}x the first point's"
+
+
+def is_noisy(line: Mapping[str, Any]) -> bool:
+    return bool(line.get("foreign_cores", 0.0) > NOISY_CORES)

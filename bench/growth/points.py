@@ -1,0 +1,130 @@
+"""One point while it is measured: a pair of its own and the process that loads it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from typing import Any
+
+from bench.growth.figures import foreign_cores, judged, load_of, point_result
+from bench.growth.plan import Curve
+from bench.peers.adapters.tandemq import Tandemq
+from bench.peers.place import KILLED_WITH_US, ROOT, BenchError, Place, usage
+from bench.peers.run import Measurement
+
+ANSWER_S = 600.0  # ten million messages to fill in
+
+
+class Running:
+    """A started point; every step is a call that returns when it is done."""
+
+    def __init__(self, place: Place, curve: Curve, number: int, options: argparse.Namespace) -> None:
+        self.curve, self.point = curve, curve.points[number]
+        self._place, self._options = place, options
+        self.role = f"{curve.name}-{number}"
+        self.pair = Tandemq(place, f"pair-{self.role}")
+        self._process: subprocess.Popen[str] | None = None
+        self._number = number
+        self.pids: dict[str, int] = {}
+        self.turns: list[dict[str, Any]] = []
+        self.checked: dict[str, Any] = {}
+        self.account: dict[str, int] = {}
+
+    def start(self) -> None:
+        """The pair, its settings, its syncs under strace, then the load, which fills the queues."""
+        self.pair.start()
+        self.checked = Measurement(self._place, self.pair, self._options, 0).check()
+        self.pids = self.pair.by_role()
+        replica_only = self.point.through == "replica"
+        spec = {
+            "target": self._endpoint(self.pids["replica"]) if replica_only else self.pair.target()["servers"],
+            "point": asdict(self.point),
+            "pids": self.pids,
+            "seed": self._number,
+        }  # fmt: skip
+        folder = self._place.role(f"load-{self.role}")
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*KILLED_WITH_US, sys.executable, "-P", "-m", "bench.growth.load", json.dumps(spec)],
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+        self._ask("fill")
+
+    def _endpoint(self, pid: int) -> str:
+        cluster = self.pair.cluster
+        return next(cluster.endpoint(name) for name in cluster.members if cluster.children[name].pid == pid)
+
+    def _ask(self, what: str) -> dict[str, Any]:
+        process = self._process
+        assert process
+        assert process.stdin
+        assert process.stdout
+        try:
+            process.stdin.write(json.dumps({"do": what}) + "\n")
+            process.stdin.flush()
+            ready, _, _ = select.select([process.stdout], [], [], ANSWER_S)  # one line is all that ever waits there
+            line = process.stdout.readline() if ready else ""
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            tail = (self._place.role(f"load-{self.role}") / "log").read_text(errors="replace").splitlines()[-12:]
+            raise BenchError("\n".join([f"the load of {self.role} failed in {what!r}:", *tail]))
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def _usage(self) -> dict[str, float]:
+        """By everything of the benchmark's, this process included, and by the machine."""
+        return {**usage(self._place.folder), "harness": time.process_time() * 1e6}
+
+    def turn(self, *, kept: bool = True) -> None:
+        before, began = self._usage(), time.perf_counter()
+        found = self._ask("turn")
+        found["foreign_cores"] = foreign_cores(before, self._usage(), time.perf_counter() - began)
+        if kept:
+            self.turns.append(found)
+
+    def drain(self) -> None:
+        """Receives the rest, and sees that the pair is the one that was measured."""
+        self.account = self._ask("drain")["account"]
+        if self.pair.by_role() != self.pids:
+            raise BenchError(f"{self.role}: the pair changed its roles under load")
+
+    def line(self, first: Running) -> dict[str, Any]:
+        """The result, beside that of the curve's first point; complete with why it is refused."""
+        curve, load = self.curve, load_of(self.turns)
+        return judged(
+            {
+                "kind": "point",
+                "curve": curve.name,
+                "title": curve.title,
+                "axis": curve.axis,
+                "flat": curve.flat,
+                "label": self.point.label,
+                "x": self.point.x,
+                "settings": {**asdict(self.point), "batch": self.point.batch, "turns": len(self.turns)},
+                **point_result(self.turns, first.turns),
+                "messages": sum(each["messages"] for each in self.turns),
+                "load_share": {"client": load["client"]},
+                "foreign_cores": load["foreign_cores"],
+                "account": self.account,
+                **self.checked,
+            }
+        )
+
+    def stop(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.communicate()
+        self._place.end(f"load-{self.role}")
+        self.pair.stop()

@@ -1,0 +1,193 @@
+"""Turns JSON lines of run.py into tables, plots and the chapter of docs/PERFORMANCE.md. It decides nothing itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bench.growth.figures import FLAT_WITHIN, ROLES, grows, is_noisy
+from bench.growth.plan import curves as planned
+from bench.peers.place import ROOT
+from bench.peers.plots import Curve, curves
+
+RESULTS = ROOT / "bench/results/growth.json"
+PAGE = ROOT / "docs/PERFORMANCE.md"
+BEGIN, END = "<!-- growth: written by make bench-report -->", "<!-- growth: end -->"
+TURNS_MIN, RUNS_MIN = 5, 3
+TIMES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "max"}
+
+Line = Mapping[str, Any]
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+def by_curve(lines: Iterable[Line]) -> dict[str, list[Line]]:
+    """Points of each curve, in their order; refused ones too."""
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        if line["kind"] == "point":
+            found.setdefault(line["curve"], []).append(line)
+    return found
+
+
+def unfit(lines: Sequence[Line]) -> list[str]:
+    """Why lines must not be shown to readers; empty when they may."""
+    found = [f"{line['curve']} failed: {line['why'].splitlines()[0]}" for line in lines if line["kind"] == "failed"]
+    measured = [line for line in lines if line["kind"] != "failed"]
+    if len({line["commit"] for line in lines}) != 1 or lines[0]["commit"].endswith("-dirty"):
+        found.append("it was measured on changes that are in no commit")
+    if any(line["share"] != 1 for line in lines):
+        found.append("it was measured with fewer messages, to see that it runs")
+    if short := [line for line in measured if runs_of(line) < (TURNS_MIN if line["kind"] == "point" else RUNS_MIN)]:
+        found.append(f"{len(short)} figures of fewer than {TURNS_MIN} turns or {RUNS_MIN} runs show no spread")
+    parts = {line["curve"] if line["kind"] == "point" else line["kind"] for line in measured}
+    if missing := [name for name in (*(curve.name for curve in planned()), "open", "fault") if name not in parts]:
+        found.append(f"without {', '.join(missing)}")
+    if noisy := [line for line in measured if is_noisy(line)]:
+        found.append(f"{len(noisy)} of {len(measured)} figures while others used the machine")
+    return found
+
+
+def runs_of(line: Line) -> int:
+    if line["kind"] == "point":
+        return len(line["us"]["cpu"]["runs"])
+    return len(line["times"]["p50_ms"]["runs"]) + len(line["runs_refused"]) if line["times"] else RUNS_MIN
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def told(line: Line) -> str:
+    return "; ".join([*(f"refused: {why}" for why in line["refused"]), *line["remarks"]])
+
+
+def point_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
+    heads = (
+        lines[0]["axis"],
+        *(f"{role}, us" for role in ROLES),
+        "all, us",
+        "wall, us",
+        "both members, to the first",
+        "",
+    )
+    rows = [heads]
+    for line in lines:
+        us, ratio = line["us"], line["ratio"]["servers"]
+        costs = [amount(us[name]["mean"]) for name in (*ROLES, "cpu", "wall")]
+        if line["refused"]:
+            costs, said = [""] * len(costs), ""
+        else:
+            said = f"{ratio['mean']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
+        rows.append((line["label"], *costs, said, told(line)))
+    return rows
+
+
+def time_rows(lines: Sequence[Line], head: str) -> list[tuple[str, ...]]:
+    """Milliseconds from when messages were due."""
+    rows = [(head, "answered/s", *(f"{title}, ms" for title in TIMES.values()), "load's own lateness, p99 ms", "")]
+    for line in lines:
+        times = line["times"]
+        cells = [spread_of(times[name]) for name in ("value", *TIMES, "late_p99_ms")] if times else [""] * 6
+        rows.append((line["label"], *cells, told(line)))
+    return rows
+
+
+def spread_of(figure: Mapping[str, Any]) -> str:
+    said = amount(figure["median"])
+    return said if len(figure["runs"]) == 1 else f"{said} ({amount(figure['min'])} to {amount(figure['max'])})"
+
+
+def grid(rows: Sequence[Sequence[str]]) -> list[str]:
+    """As Markdown; a last column in which nothing stands is left out."""
+    if not any(row[-1] for row in rows):
+        rows = [row[:-1] for row in rows]
+    heads, *body = rows
+    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {' | '.join(row)} |" for row in body)]
+
+
+def flatness(lines: Sequence[Line]) -> str:
+    """Of a curve that is to be flat."""
+    shown = [line for line in lines if not line["refused"]]
+    out = [f"{line['label']} ({how})" for line in shown if (how := grows(line))]
+    return f"Beyond {FLAT_WITHIN:.0%}: {', '.join(out)}." if out else f"All within {FLAT_WITHIN:.0%} of the first."
+
+
+def markdown(lines: Sequence[Line]) -> str:
+    """The chapter's part."""
+    about = lines[0]
+    where = f"{about['cpu']}, {about['cores']} cores for everything, Linux {about['kernel']}, Python {about['python']}"
+    said = f"Commit {about['commit']}, {about['time'][:10]}, {where}, grpcio {about['grpcio']}, lmdb {about['lmdb']}."
+    out = [said, "", HOW_TO_READ]
+    for name, points in by_curve(lines).items():
+        out += ["", f"**{points[0]['title']}.**" + (f" {flatness(points)}" if points[0]["flat"] else ""), ""]
+        out += [*grid(point_rows(points)), "", f"![{points[0]['title']}](img/growth-{name}.svg)"]
+    for kind, title, head in (("open", OPEN_TITLE, "rate"), ("fault", FAULT_TITLE, "in the middle")):
+        if found := [line for line in lines if line["kind"] == kind]:
+            rate = f" at {found[0]['settings']['rate']:,.0f} a second" if kind == "fault" else ""
+            out += ["", f"**{title}{rate}.** Medians (ranges) of runs.", "", *grid(time_rows(found, head))]
+            if kind == "open":
+                out += ["", f"![{title}](img/growth-open.svg)"]
+    return "\n".join(out)
+
+
+HOW_TO_READ = (
+    "Microseconds for a message that is sent, received and acknowledged: of processor time, and of time (*wall*). A "
+    "ratio is that of all turns, with the range over turns."
+)
+OPEN_TITLE = "Open loop, from when a message was due to its acknowledgement, 1 KiB"
+FAULT_TITLE = "The same with a fault in the middle,"
+
+
+# -- plots -------------------------------------------------------------------------------------------------------------
+
+
+def drawn(lines: Sequence[Line]) -> dict[str, str]:
+    """SVG by file name. A refused point is in none."""
+    found = {}
+    for name, every in by_curve(lines).items():
+        if points := [line for line in every if not line["refused"]]:
+            found[f"growth-{name}.svg"] = curve_drawn(points, [line["us"] for line in points])
+    shown = [line for line in lines if line["kind"] == "open" and line["times"]]
+    if shown:
+        series = [
+            Curve(
+                title,
+                tuple(line["times"][part]["median"] * 1e3 for line in shown),
+                tuple((line["times"][part]["min"] * 1e3, line["times"][part]["max"] * 1e3) for line in shown),
+            )
+            for part, title in TIMES.items()
+        ]
+        steps = [line["label"] for line in shown]
+        found["growth-open.svg"] = curves(
+            f"{OPEN_TITLE}, microseconds", "messages a second", steps, series, decades=True
+        )
+    return found
+
+
+def curve_drawn(points: Sequence[Line], us: Sequence[Mapping[str, Any]]) -> str:
+    names = {"servers": "both members", "master": "master", "replica": "replica", "client": "client", "wall": "wall"}
+    series = [
+        Curve(
+            title,
+            tuple(each[name]["mean"] for each in us),
+            tuple((each[name]["min"], each[name]["max"]) for each in us),
+            dashed=name == "wall",
+        )
+        for name, title in names.items()
+    ]
+    first = us[0]["servers"]["mean"]
+    return curves(
+        f"{points[0]['title']}, microseconds",
+        points[0]["axis"],
+        [line["label"] for line in points],
+        series,
+        band=(first * (1 - FLAT_WITHIN), first * (1 + FLAT_WITHIN)) if points[0]["flat"] else None,
+        decades=points[0]["curve"] == "payload",
+    )

@@ -1,0 +1,109 @@
+"""Shows what was measured and committed: `python -m bench.shown`, which is `make bench-report`.
+
+Draws what bench/results holds and writes it into README.md and docs/PERFORMANCE.md. `--take build/bench/growth.json` or
+`--take build/bench/peers.json` puts a new document there first, if it is fit to be shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.growth import report as growth
+from bench.peers import report as peers
+from bench.peers.place import ROOT
+
+IMAGES = ROOT / "docs/img"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One kind of document: where it is kept, how it is read, judged and shown."""
+
+    name: str
+    results: Path
+    page: Path
+    marks: tuple[str, str]
+    read: Callable[[str], Any]
+    unfit: Callable[[Any], Sequence[str]]
+    markdown: Callable[[Any], str]
+    drawn: Callable[[Any], Mapping[str, str]]
+    made_by: str
+
+    def take(self, text: str) -> None:
+        document = self.read(text)
+        if reasons := self.unfit(document):
+            raise SystemExit("report: not to be shown: " + "; ".join(reasons))
+        self.results.parent.mkdir(exist_ok=True)
+        self.results.write_text(text, encoding="utf-8")
+
+    def show(self, images: Path = IMAGES) -> list[str]:
+        """The files that it wrote."""
+        document = self.read(self.results.read_text(encoding="utf-8"))
+        for name, drawing in self.drawn(document).items():
+            (images / name).write_text(drawing, encoding="utf-8")
+        page = placed(self.page.read_text(encoding="utf-8"), self.markdown(document), self.marks)
+        self.page.write_text(page, encoding="utf-8")
+        return [self.page.name, *self.drawn(document)]
+
+
+PEERS = Shown(
+    "peers", peers.RESULTS, peers.README, (peers.BEGIN, peers.END),
+    json.loads, peers.unfit, peers.markdown, peers.drawn, "make bench-peers",
+)  # fmt: skip
+GROWTH = Shown(
+    "growth", growth.RESULTS, growth.PAGE, (growth.BEGIN, growth.END),
+    growth.read, growth.unfit, growth.markdown, growth.drawn, "make bench-growth",
+)  # fmt: skip
+KINDS = (PEERS, GROWTH)
+
+
+def kind_of(text: str) -> Shown:
+    """Growth is JSON lines, peers are one document."""
+    try:
+        first = json.loads(text.partition("\n")[0])
+    except json.JSONDecodeError:
+        first = None
+    return GROWTH if isinstance(first, dict) and "kind" in first else PEERS
+
+
+def placed(page: str, part: str, marks: tuple[str, str]) -> str:
+    """The page with what stands between the two marks replaced."""
+    head, begin, rest = page.partition(marks[0])
+    _, end, tail = rest.partition(marks[1])
+    if not begin or not end:
+        raise SystemExit(f"report: the page has no {marks[0]} ... {marks[1]}")
+    return f"{head}{begin}\n{part}\n{end}{tail}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--take", type=Path, help="a document to show from now on")
+    options = parser.parse_args()
+    if options.take:
+        try:
+            text = options.take.read_text(encoding="utf-8")
+        except OSError as failure:
+            raise SystemExit(f"report: {options.take}: {failure.strerror}; measure first") from None
+        try:
+            kind_of(text).take(text)
+        except (ValueError, KeyError, TypeError, IndexError) as failure:
+            raise SystemExit(
+                f"report: {options.take} is no document of bench-peers or bench-growth: {failure!r}"
+            ) from None
+    shown = [kind for kind in KINDS if kind.results.exists()]
+    if not shown:
+        raise SystemExit(
+            "report: nothing is committed yet; on a quiet machine: `make bench-peers` or `make bench-growth`, then "
+            "`make bench-report TAKE=build/bench/peers.json` or TAKE=build/bench/growth.json"
+        )
+    for kind in shown:
+        print(f"{kind.name}: {', '.join(kind.show())}")
+
+
+if __name__ == "__main__":
+    main()

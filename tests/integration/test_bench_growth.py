@@ -1,0 +1,91 @@
+"""The growth benchmark at tiny sizes on real pairs: figures are complete, and what is planted is refused."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.growth.faults import HANDOFF, KILL
+from bench.growth.plan import Curve, Point
+from bench.growth.points import Running
+from bench.growth.run import fault_lines
+from bench.peers.figures import refusals
+from bench.peers.place import Place
+from bench.peers.run import Measurement
+from tandemq import aio
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace (make strace)"),
+]
+
+STREAMS = Point("streams", 0, turn=200, depth=300, before=100, size=100)
+CALLS = Point("calls", 1, turn=200, depth=60, size=100, queues=3, calls=True)
+CURVE = Curve("tiny", "Tiny", "way", (STREAMS, CALLS))
+OPTIONS = argparse.Namespace(
+    turns=2, runs=1, seconds=1.0, warm_s=0.2, size=100, rates=[], rate_max=200.0, share=0.001, deep=False, only=[]
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path / "run")
+
+
+def steal(servers: str) -> None:
+    """Takes one message for good, behind the back of the load."""
+
+    async def work() -> None:
+        async with aio.connect(servers) as client:
+            assert len(await client.dequeue("growth/0", 1, mode="immediate")) == 1
+
+    asyncio.run(work())
+
+
+def test_a_curve_has_its_figures_and_what_is_planted_is_refused(place: Place) -> None:
+    running: list[Running] = []
+    with place:
+        try:
+            for number in range(len(CURVE.points)):
+                point = Running(place, CURVE, number, OPTIONS)
+                running.append(point)
+                point.start()
+            for _ in range(OPTIONS.turns):
+                for point in running:
+                    point.turn()
+            steal(running[1].pair.target()["servers"])
+            for point in running:
+                point.drain()
+            whole, robbed = (point.line(running[0]) for point in running)
+            running[0].pair.copies = 3  # planted: a label that promises one more than there are
+            mislabelled = {**whole, **Measurement(place, running[0].pair, OPTIONS, 1).check()}
+        finally:
+            for point in running:
+                point.stop()
+    assert whole["refused"] == []
+    assert whole["account"] == {"sent": 800, "received": 800, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
+    assert all(whole["us"][role]["mean"] > 0 for role in ("master", "replica", "client", "wall"))
+    assert len(whole["us"]["cpu"]["runs"]) == OPTIONS.turns
+    assert whole["ratio"]["servers"]["runs"] == [1.0, 1.0]
+    assert min(whole["syncs"][name] for name in ("tandemq-a", "tandemq-b")) >= 95
+    (reason,) = refusals(mislabelled)
+    assert "cannot hold 3 copies" in reason
+    assert robbed["refused"] == ["1 messages lost"]
+    assert robbed["account"]["sent"] == 460
+    assert robbed["ratio"]["servers"]["mean"] > 0
+
+
+def test_an_open_loop_over_a_kill_loses_nothing(place: Place) -> None:
+    with place:
+        lines = list(fault_lines(place, OPTIONS))
+    assert [line["label"] for line in lines] == ["undisturbed", KILL, HANDOFF]
+    for line in lines:
+        assert (line["account"]["lost"], line["account"]["corrupt"]) == (0, 0)
+        assert line["account"]["sent"] == 240
+        # A machine that does much else makes the load late, which is for the benchmark to refuse, not for this test.
+        assert [why for run in line["runs_refused"] for why in run if "bottleneck" not in why] == []

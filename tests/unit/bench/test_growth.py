@@ -1,0 +1,227 @@
+"""Growth: what is varied, how cost becomes a ratio, what is refused or not shown, that a drawing is of the figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.growth.faults import HANDOFF, KILL, NONE, not_as_told
+from bench.growth.figures import cost, grows, judged, of_runs, point_result
+from bench.growth.plan import curves, shrunk
+from bench.growth.report import BEGIN, END, drawn, flatness, markdown, read, unfit
+from bench.peers.plots import Curve
+from bench.peers.plots import curves as plotted
+from bench.shown import GROWTH, PEERS, kind_of
+
+GOOD_ACCOUNT = {"sent": 10, "received": 10, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
+ABOUT = {
+    "commit": "abc", "cpu": "a cpu", "cores": 2, "kernel": "6", "python": "3.11", "grpcio": "1", "lmdb": "3",
+    "time": "2026-01-01T00:00:00", "share": 1.0,
+}  # fmt: skip
+
+
+def turn(master: float, replica: float = 1.0, client: float = 1.0, messages: int = 100) -> dict[str, Any]:
+    used = {"master": master * messages, "replica": replica * messages, "client": client * messages}
+    return {"messages": messages, "seconds": 0.001, "rest_s": 0.1, "used_us": used, "foreign_cores": 0.1}
+
+
+def point(label: str, turns: list[dict[str, Any]], first: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    line = {
+        "kind": "point", "curve": "depth", "title": "Depth", "axis": "messages", "flat": True, "label": label, "x": 0,
+        **point_result(turns, first), "messages": 100, "load_share": {"client": 0.4}, "foreign_cores": 0.1,
+        "account": GOOD_ACCOUNT, "settings_wrong": [], "syncs_short": "", **more,
+    }  # fmt: skip
+    return {**judged(line), **ABOUT}
+
+
+FIRST = [turn(4.0) for _ in range(5)]
+DEEP = [turn(value) for value in (4.0, 4.0, 4.0, 4.0, 9.0)]
+
+
+def opened(run: int, **more: Any) -> dict[str, Any]:
+    times = {"p50_ms": 1.0 + run, "p90_ms": 2.0, "p99_ms": 3.0, "p999_ms": 4.0, "max_ms": 5.0}
+    return {
+        **times, "late_p50_ms": 0.1, "late_p99_ms": 0.2, "value": 999.0, "rate": 1000.0, "size": 1024,
+        "cpu_us": {"servers": 5.0}, "foreign_cores": 0.1, "load_share": {"producer": 0.2}, "account": GOOD_ACCOUNT,
+        "refused": [], "remarks": [], **more,
+    }  # fmt: skip
+
+
+def whole() -> list[dict[str, Any]]:
+    """Lines that are fit to be shown."""
+    lines = [point("0", FIRST, FIRST), point("9", DEEP, FIRST)]
+    lines += [point("1", FIRST, FIRST, curve=curve.name) for curve in curves() if curve.name != "depth"]
+    for kind in ("open", "fault"):
+        runs = [opened(run) for run in range(3)]
+        lines.append({**of_runs({"kind": kind, "label": "1,000/s", "x": 1000.0}, runs, runs), **ABOUT})
+    return lines
+
+
+# -- what is varied ----------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_covers_what_is_asked() -> None:
+    found = {curve.name: curve for curve in curves(deep=True)}
+    assert [point.depth for point in found["depth"].points][::3] == [0, 1_000_000]
+    assert found["depth-small"].points[-1].depth == 10_000_000
+    assert max(point.size for point in found["depth-small"].points) == 100
+    assert [point.queues for point in found["queues"].points][::4] == [1, 10_000]
+    assert [point.producers for point in found["producers"].points] == [1, 8, 64]
+    assert [point.size for point in found["payload"].points] == [100, 1 << 10, 16 << 10, 1 << 20]
+    assert {point.through for point in found["through"].points} == {"master", "replica"}
+    assert curves()[1].points[-1].depth == 1_000_000
+
+
+def test_the_points_of_a_curve_differ_in_one_thing() -> None:
+    for curve in curves(deep=True):
+        if curve.name.startswith("depth"):
+            assert len({point.depth + point.before for point in curve.points}) == 1, "depth would be mistaken for age"
+        if curve.name != "payload":
+            assert len({(point.batch, point.size, point.turn) for point in curve.points}) == 1
+        assert all(point.unanswered >= point.batch * point.producers for point in curve.points)
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.01])
+def test_a_small_share_keeps_a_message_in_every_queue(share: float) -> None:
+    for curve in curves(deep=True):
+        for small, large in zip(shrunk(curve, share).points, curve.points, strict=True):
+            assert small.turn >= min(large.turn, small.batch)
+            assert small.turn <= large.turn
+            assert small.depth >= 10 * small.queues or not small.calls
+            assert (small.depth > 0) == (large.depth > 0)
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+
+def test_cost_counts_every_turn_with_its_share() -> None:
+    """What happens in one turn of many, as a checkpoint does, is not dropped as an outlier."""
+    assert cost([turn(4.0, messages=100), turn(9.0, messages=300)])["master"] == pytest.approx(7.75)
+    found = point_result(DEEP, FIRST)
+    assert found["us"]["servers"]["mean"] == 6.0
+    assert found["us"]["servers"]["median"] == 5.0
+    assert found["ratio"]["servers"]["mean"] == 1.2
+    assert found["ratio"]["servers"]["runs"] == [1.0, 1.0, 1.0, 1.0, 2.0]
+    assert found["us"]["cpu"]["mean"] == 7.0
+
+
+def test_what_grows_is_told() -> None:
+    steep = point("9", [turn(5.1)] * 5, FIRST)
+    assert grows(steep) == "1.22x the first point's"
+    assert grows(point("9", DEEP, FIRST)) == ""
+    assert flatness([point("0", FIRST, FIRST), steep]) == "Beyond 20%: 9 (1.22x the first point's)."
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"account": {**GOOD_ACCOUNT, "lost": 1}}, "1 messages lost"),
+        ({"account": {**GOOD_ACCOUNT, "corrupt": 1}}, "1 messages corrupt"),
+        ({"account": {}}, "nobody counted"),
+        ({"syncs_short": "100 syncs for 100 messages, 2 copies promised"}, "2 copies promised"),
+        ({"settings_wrong": ["data of b is 'STALE', not 'IN_SYNC'"]}, "STALE"),
+    ],
+)
+def test_a_point_is_refused_and_stands_in_no_figure(change: dict[str, Any], said: str) -> None:
+    bad = point("77", [turn(77.7)] * 5, FIRST, **change)
+    assert said in bad["refused"][0]
+    lines = [point("0", FIRST, FIRST), bad]
+    assert f"refused: {bad['refused'][0]}" in markdown(lines)
+    assert "77.7" not in markdown(lines) + "".join(drawn(lines).values())
+
+
+def test_a_load_that_sets_the_pace_is_said_to() -> None:
+    assert point("0", FIRST, FIRST, load_share={"client": 0.9})["remarks"] == ["bound by the client (90% of a core)"]
+
+
+# -- open loops and faults ---------------------------------------------------------------------------------------------
+
+
+def test_a_refused_run_is_in_no_figure_and_is_told() -> None:
+    runs = [opened(0), opened(1, p50_ms=77.0, refused=["3 messages lost"]), opened(2, remarks=["noisy: strangers"])]
+    line = of_runs({"kind": "open"}, runs, runs)
+    assert line["times"]["p50_ms"]["runs"] == [1.0, 3.0]
+    assert line["remarks"] == ["1 of 3 runs refused: 3 messages lost", "noisy"]
+    assert line["refused"] == []
+    every = [{**run, "refused": ["lost"]} for run in runs]
+    assert of_runs({"kind": "open"}, every, every)["refused"] == ["lost"]
+    assert of_runs({"kind": "open"}, every, every)["times"] == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "after", "wrong"),
+    [(NONE, "a", False), (NONE, "b", True), (KILL, "b", False), (KILL, "a", True), (HANDOFF, "a", True)],
+)
+def test_a_run_without_the_fault_of_its_name_is_refused(fault: str, after: str, wrong: bool) -> None:
+    assert bool(not_as_told(fault, "a", after)) is wrong
+
+
+# -- what is shown -----------------------------------------------------------------------------------------------------
+
+
+def test_lines_that_are_fit_are_shown_with_every_figure() -> None:
+    lines = read("".join(json.dumps(line) + "\n" for line in whole()))
+    assert unfit(lines) == []
+    text = markdown(lines)
+    assert "| 9 | 5 | 1 | 1 | 7 | 10 | 1.20 (1.00 to 2.00) |" in text
+    assert "| 1,000/s | 999 (999 to 999) | 2 (1 to 3) |" in text
+    assert {f"growth-{curve.name}.svg" for curve in curves()} | {"growth-open.svg"} == set(drawn(lines))
+    assert all(f"(img/{name})" in text for name in drawn(lines))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"commit": "abc-dirty"}, "in no commit"),
+        ({"share": 0.1}, "fewer messages"),
+        ({"foreign_cores": 0.5}, "while others used the machine"),
+    ],
+)
+def test_lines_that_are_not_fit(change: dict[str, Any], said: str) -> None:
+    (reason,) = unfit([{**line, **change} for line in whole()])
+    assert said in reason
+
+
+def test_lines_with_a_part_that_failed_or_is_missing_or_short_are_not_fit() -> None:
+    failed = {"kind": "failed", "curve": "queues", "label": "queues", "why": "no\nmore", "refused": ["no"], **ABOUT}
+    assert unfit([*whole(), failed]) == ["queues failed: no"]
+    assert unfit([line for line in whole() if line.get("curve") != "payload"]) == ["without payload"]
+    few = [point("0", FIRST[:4], FIRST[:4]), *whole()[1:]]
+    assert "1 figures of fewer than 5 turns" in unfit(few)[0]
+
+
+def test_a_document_is_known_by_what_it_holds() -> None:
+    assert kind_of(json.dumps(whole()[0]) + "\n") is GROWTH
+    assert kind_of('{\n "about": {}\n}\n') is PEERS
+    with pytest.raises(ValueError, match="Expecting"):
+        PEERS.take("no document")
+    page = GROWTH.page.read_text(encoding="utf-8")
+    assert page.index(BEGIN) < page.index(END)
+
+
+def test_a_document_that_is_not_fit_is_not_taken(tmp_path: Path) -> None:
+    assert not tmp_path.joinpath("x").exists()
+    with pytest.raises(SystemExit, match="fewer messages"):
+        GROWTH.take("".join(json.dumps({**line, "share": 0.5}) + "\n" for line in whole()))
+
+
+def test_a_curve_is_drawn_to_scale() -> None:
+    line = Curve("cost & all", (1.0, 4.0), ((1.0, 1.0), (3.0, 5.0)))
+    drawing = plotted("title", "axis", ["few", "many"], [line], band=(0.8, 1.2))
+    assert "cost &amp; all" in drawing
+    assert drawing.count("<circle") == 2
+    # Ticks 0 to 5, 260 high, its bottom at 324: 1 is a fifth of it, 4 four fifths.
+    assert 'cy="272.0"' in drawing
+    assert 'cy="116.0"' in drawing
+    assert 'y1="168.0" x2="870.0" y2="64.0"' in drawing, "the range of the second"
+    assert 'height="20.8" fill="#e8f2ea"' in drawing
+    decades = plotted(
+        "title", "axis", ["a", "b"], [Curve("x", (1.0, 100.0), ((1.0, 1.0), (100.0, 100.0)))], decades=True
+    )
+    assert ">1,000<" not in decades
+    assert 'cy="324.0"' in decades
+    assert 'cy="64.0"' in decades
+    assert plotted("title", "axis", [], [])
