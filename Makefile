@@ -122,7 +122,7 @@ GROWTH_ARGS ?=
 bench-growth: $(STAMP) strace ## cost per message against depth, queues, producers, payload; open loops, faults: build/bench/growth.json (GROWTH_ARGS=--deep: ten million too)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.growth.run $(GROWTH_ARGS)
 
-bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json or growth.json: put that there first)
+bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, open.json or growth.json: put that there first)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.shown $(if $(TAKE),--take $(TAKE))
 
 model: $(STAMP) ## every order of steps of a pair inside a bound, over the real tables: states, steps, violations (minutes)

@@ -1,7 +1,7 @@
 """Shows what was measured and committed: `python -m bench.shown`, which is `make bench-report`.
 
-Draws what bench/results holds and writes it into README.md and docs/PERFORMANCE.md. `--take build/bench/growth.json` or
-`--take build/bench/peers.json` puts a new document there first, if it is fit to be shown.
+Draws what bench/results holds and writes it into README.md and docs/PERFORMANCE.md. `--take build/bench/growth.json`,
+or peers.json or open.json, puts a new document there first, if it is fit to be shown.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.growth import report as growth
+from bench.peers import open_report as loops
 from bench.peers import report as peers
 from bench.peers.place import ROOT
 
@@ -59,16 +60,22 @@ GROWTH = Shown(
     "growth", growth.RESULTS, growth.PAGE, (growth.BEGIN, growth.END),
     growth.read, growth.unfit, growth.markdown, growth.drawn, "make bench-growth",
 )  # fmt: skip
-KINDS = (PEERS, GROWTH)
+OPEN = Shown(
+    "open", loops.RESULTS, loops.PAGE, (loops.BEGIN, loops.END),
+    json.loads, peers.unfit, loops.markdown, loops.drawn, "make bench-open",
+)  # fmt: skip
+KINDS = (PEERS, OPEN, GROWTH)
 
 
 def kind_of(text: str) -> Shown:
-    """Growth is JSON lines, peers are one document."""
+    """Growth is JSON lines, the others are one document."""
     try:
         first = json.loads(text.partition("\n")[0])
     except json.JSONDecodeError:
         first = None
-    return GROWTH if isinstance(first, dict) and "kind" in first else PEERS
+    if isinstance(first, dict) and "kind" in first:
+        return GROWTH
+    return OPEN if json.loads(text)["options"].get("rates") else PEERS
 
 
 def placed(page: str, part: str, marks: tuple[str, str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 CPUCLOCK_SCHED = 2  # of include/linux/posix-timers_types.h: time on a processor, of all threads, ended ones included
 REST_LOOK_S = 0.05
 REST_SHARE = 0.15  # of one core, both members together: they do nothing but beat
-REST_S = 5.0
+REST_S = 60.0  # a checkpoint of ten million messages and the journal's end are behind by then
 
 
 def cpu_us(pid: int) -> float:

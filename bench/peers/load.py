@@ -154,7 +154,7 @@ class Paced:
         pace, took = self._pace, sorted(self._took)
         used = {role: time - self._before.get(role, 0.0) for role, time in self._after.items()}
         # Between answers: how long each took is no part of how many came.
-        measured_s = max(1e-9, self._last_at - self._first_at) if self._first_at else 0.0
+        measured_s = max(self._last_at - self._first_at, len(took) / pace.rate)
         return {
             "messages": len(took),
             "rate": pace.rate,

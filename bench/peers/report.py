@@ -49,7 +49,8 @@ def summary(document: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]
             entry["ratio"] = spread(found_ratios) if (found_ratios := ratios(ours, figures)) else None
             entry["load"] = max(max(line.get("load_share", {}).values(), default=0.0) for line in lines.values())
             entry["remarks"] = sorted({REMARK.split(text)[0] for line in lines.values() for text in line["remarks"]})
-            entry |= {part: spread([line.get(part, 0.0) for line in lines.values()])["median"] for part in PARTS}
+            times = PARTS.keys() | {name for line in lines.values() for name in line if name.endswith("_ms")}
+            entry |= {name: spread([line.get(name, 0.0) for line in lines.values()])["median"] for name in times}
         found.setdefault(peer, {})[workload] = entry
     return found
 

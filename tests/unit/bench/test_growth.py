@@ -14,7 +14,7 @@ from bench.growth.plan import curves, shrunk
 from bench.growth.report import BEGIN, END, drawn, flatness, markdown, read, unfit
 from bench.peers.plots import Curve
 from bench.peers.plots import curves as plotted
-from bench.shown import GROWTH, PEERS, kind_of
+from bench.shown import GROWTH, OPEN, PEERS, kind_of
 
 GOOD_ACCOUNT = {"sent": 10, "received": 10, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
 ABOUT = {
@@ -195,7 +195,8 @@ def test_lines_with_a_part_that_failed_or_is_missing_or_short_are_not_fit() -> N
 
 def test_a_document_is_known_by_what_it_holds() -> None:
     assert kind_of(json.dumps(whole()[0]) + "\n") is GROWTH
-    assert kind_of('{\n "about": {}\n}\n') is PEERS
+    assert kind_of('{\n "options": {"rates": []}\n}\n') is PEERS
+    assert kind_of('{\n "options": {"rates": [1000.0]}\n}\n') is OPEN
     with pytest.raises(ValueError, match="Expecting"):
         PEERS.take("no document")
     page = GROWTH.page.read_text(encoding="utf-8")

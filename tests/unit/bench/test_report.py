@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
+from bench.peers import open_report
 from bench.peers.plots import Series, bars, percentiles
-from bench.peers.report import BEGIN, END, drawn, markdown, rows, summary, unfit
+from bench.peers.report import (
+    BEGIN,
+    END,
+    drawn,
+    markdown,
+    rows,
+    summary,
+    unfit,
+)
 from bench.shown import placed
 
 
@@ -84,6 +93,25 @@ def test_the_readme_keeps_what_stands_around_its_part() -> None:
     assert placed(once, "new", (BEGIN, END)) == once
     with pytest.raises(SystemExit):
         placed("no marks\n", "new", (BEGIN, END))
+
+
+def test_open_loops_are_shown_by_rate_and_a_refused_one_is_in_no_figure() -> None:
+    more = {"max_ms": 9.0, "late_p99_ms": 0.1, "rate": 1.0}
+    lines = [
+        line(peer, f"open {rate}/s", run, 1000.0 + run, **more)
+        for peer in ("tandemq", "redis") for rate in ("20,000", "1,000") for run in range(3)
+    ]  # fmt: skip
+    assert [row[:3] for row in open_report.rows(document(lines))[1:3]] == [
+        ("Tandemq", "1,000/s", "1,001"),
+        ("Tandemq", "20,000/s", "1,001"),
+    ]
+    assert open_report.rows(document(lines))[1][3:] == ("1.00", "4.00", "10.01", "9.00", "0.10", "")
+    assert open_report.drawn(document(lines))["open-p99.svg"].count("<circle") == 4
+    for each in lines:
+        each["refused"] = ["the load was the bottleneck"] if each["peer"] == "redis" else []
+    bad = document(lines, options={"runs": 3, "size": 1024, "seconds": 5.0})
+    assert "refused: the load was the bottleneck" in open_report.markdown(bad)
+    assert open_report.drawn(bad)["open-p99.svg"].count("<circle") == 2
 
 
 def test_plots_draw_each_figure_and_escape_titles() -> None:
