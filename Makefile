@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
+.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,6 +162,10 @@ deploy-check: $(STAMP) ## what deploy/ ships, by systemd-analyze, schemas, promt
 
 wheel-check: $(STAMP) ## build wheel and sdist, install the wheel alone elsewhere, look at what landed (DEMO=1: run the demo too)
 	$(BIN)/python tools/wheel_check.py $(if $(DEMO),--demo)
+
+example: $(STAMP) chaos-deps ## the example project's tests in a new environment with only wheel and pytest, and the plugin's long tests (3 minutes)
+	$(BIN)/python tools/example_check.py
+	$(BIN)/python -m pytest tests/integration/test_pytest_plugin.py tests/integration/test_example_project.py -m long -v
 
 proto: ## write the stubs from proto/ into tandemq/
 	$(PYTHON) tools/gen_proto.py write

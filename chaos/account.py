@@ -126,7 +126,7 @@ def alone(history: History) -> Iterator[Span]:
 
 def _windows(rounds: Sequence[Span]) -> Iterator[Span]:
     """From each round's first strike to the next one's."""
-    ends = [*(span.from_s for span in rounds[1:]), math.inf]
+    ends = [*(span.from_s for span in rounds[1:]), math.inf][: len(rounds)]
     return (Span(span.from_s, end_s) for span, end_s in zip(rounds, ends, strict=True))
 
 

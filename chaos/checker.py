@@ -233,6 +233,8 @@ CHECKS: tuple[Check, ...] = (
     clients_never_see_an_older_epoch,
     it_ends_whole,
 )
+# Those that hold only while nobody else uses the pair.
+OF_A_QUIET_PAIR = (copies_end_equal, nothing_stays_held)
 
 
 def broken(history: History, checks: Iterable[Check] = CHECKS) -> dict[str, list[str]]:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -145,11 +145,16 @@ def ports_in_use(base_port: int, members: int = 2) -> list[int]:
     return [port for port in (*ports, *others) if not port_is_free(port)]
 
 
-def free_base_port() -> int:
-    """A base port whose whole range is free. Processes that look at the same time begin at different places."""
+def base_ports() -> Iterator[int]:
+    """All there are. Processes that look at the same time begin at different places."""
     span = FREE_PORTS_TO - FREE_PORTS_FROM
     for step in range(0, span, FREE_PORTS_STEP):
-        base = FREE_PORTS_FROM + (os.getpid() * FREE_PORTS_STEP + step) % span
+        yield FREE_PORTS_FROM + (os.getpid() * FREE_PORTS_STEP + step) % span
+
+
+def free_base_port() -> int:
+    """A base port whose whole range is free now. See `chaos.reserved` for one that stays one's own."""
+    for base in base_ports():
         if not ports_in_use(base):
             return base
     raise ClusterError(f"no free range of ports between {FREE_PORTS_FROM} and {FREE_PORTS_TO}")

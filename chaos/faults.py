@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 import grpc
@@ -72,21 +72,32 @@ class Injector:
         await self.pair.wait_for(PairView.whole, "whole again after the faults were healed", WHOLE_S)
 
     async def _strike(self, fault: Fault) -> None:
+        await asyncio.sleep(fault.after_s)
+        async with self.held(fault):
+            if fault.kind not in REPEATED:
+                await asyncio.sleep(fault.for_s)
+
+    @asynccontextmanager
+    async def held(self, fault: Fault) -> AsyncIterator[Struck]:
+        """In force when the block begins, healed when it has ended, whatever the fault's own times say.
+
+        Raises FaultError. Of what is REPEATED the block begins when it is over.
+        """
         deed = DEEDS.get(fault.kind)
         if deed is None:
             raise FaultError(f"no fault is called {fault.kind!r}; there are {', '.join(DEEDS)}")
-        await asyncio.sleep(fault.after_s)
-        names = await self._victims(fault.on)
+        names = await self.victims(fault.on)
         struck = Struck(fault.kind, names, self.clock(), delay_s=fault.delay_s)
         async with AsyncExitStack() as undo:
             undo.callback(self._healed, struck)
             self.struck.append(struck)
             await deed(self, fault, struck, undo)
+            yield struck
 
     def _healed(self, struck: Struck) -> None:
         struck.to_s = self.clock()
 
-    async def _victims(self, on: str) -> tuple[str, ...]:
+    async def victims(self, on: str) -> tuple[str, ...]:
         """Names, from a role that somebody holds now."""
         if on == "both":
             return tuple(self.pair.members)
@@ -115,21 +126,22 @@ class Injector:
         return self.hands.preload
 
 
+# Puts a fault in force, and into `undo` what heals it.
 Deed = Callable[[Injector, Fault, Struck, AsyncExitStack], Awaitable[None]]
 
 
 async def _kill(injector: Injector, fault: Fault, struck: Struck, undo: AsyncExitStack) -> None:
+    del fault
     for name in struck.members:
         undo.push_async_callback(injector.hands.start, name)
     await asyncio.gather(*(injector.hands.kill(name) for name in struck.members))
-    await asyncio.sleep(fault.for_s)
 
 
 async def _freeze(injector: Injector, fault: Fault, struck: Struck, undo: AsyncExitStack) -> None:
+    del fault
     for name in struck.members:
         undo.callback(injector.hands.thaw, name)
         injector.hands.freeze(name)
-    await asyncio.sleep(fault.for_s)
 
 
 def _on_the_link(hurt: Callable[[Network, Fault, str, str], None]) -> Deed:
@@ -140,7 +152,6 @@ def _on_the_link(hurt: Callable[[Network, Fault, str, str], None]) -> Deed:
         other = injector.other(one)
         undo.push_async_callback(asyncio.to_thread, network.heal, network.wires_between(one, other))
         await asyncio.to_thread(hurt, network, fault, one, other)
-        await asyncio.sleep(fault.for_s)
 
     return deed
 
@@ -158,19 +169,19 @@ async def _flap(injector: Injector, fault: Fault, struck: Struck, undo: AsyncExi
 
 
 async def _isolate(injector: Injector, fault: Fault, struck: Struck, undo: AsyncExitStack) -> None:
+    del fault
     network, one = injector.network(), struck.members[0]
     wires = [wire for wire in network.wires if one in wire]
     undo.push_async_callback(asyncio.to_thread, network.heal, wires)
     await asyncio.to_thread(network.isolate, one)
-    await asyncio.sleep(fault.for_s)
 
 
 async def _without_witness(injector: Injector, fault: Fault, struck: Struck, undo: AsyncExitStack) -> None:
+    del fault
     network = injector.network()
     for name in struck.members:
         undo.push_async_callback(asyncio.to_thread, network.heal, network.wires_between(name, WITNESS))
         await asyncio.to_thread(network.break_off, name, WITNESS)
-    await asyncio.sleep(fault.for_s)
 
 
 async def _handoffs(injector: Injector, fault: Fault, struck: Struck, undo: AsyncExitStack) -> None:
@@ -200,10 +211,10 @@ def _on_the_process(hurt: Callable[[Preload, Fault, str], None]) -> Deed:
             undo.push_async_callback(injector.hands.start, name)
             undo.callback(preload.calm, name)
             hurt(preload, fault, name)
-        try:
-            await asyncio.sleep(fault.for_s)
-        finally:
-            struck.felt = sum(preload.felt(name) for name in struck.members) - before
+        undo.callback(count, preload, struck, before)
+
+    def count(preload: Preload, struck: Struck, before: int) -> None:
+        struck.felt = sum(preload.felt(name) for name in struck.members) - before
 
     return deed
 
@@ -223,5 +234,6 @@ DEEDS: dict[str, Deed] = {
     "slow-fsync": _on_the_process(lambda preload, fault, name: preload.hurt(name, fsync_s=fault.delay_s)),
     "clock-jump": _on_the_process(lambda preload, fault, name: preload.hurt(name, ahead_s=fault.ahead_s)),
 }
+REPEATED = ("flap", "handoffs")  # go on for their time by themselves
 ON_THE_NETWORK = ("cut", "one-way", "reset", "slow", "flap", "isolate", "no-witness")
 ON_THE_PROCESS = ("disk-full", "slow-fsync", "clock-jump")

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from chaos.history import FAIL, OK, UNKNOWN, Acked, Delivered, History, Message, Operation, Settled
 from chaos.observer import Observer
@@ -31,6 +32,9 @@ class Workload:
 
     With `patience_s` there is a client more that sends one message after the other by calls of its own, gives each up
     after that time, and goes on with the next: what it gave up has an unknown outcome.
+
+    With `take_from` what is sent to `queue` is expected in another queue: somebody carries it there, at least once and
+    with the payload as it is. Both queues are that somebody's; indexes of deliveries are then those of `take_from`.
     """
 
     cluster: Pair
@@ -42,6 +46,8 @@ class Workload:
     padding: bytes = b""
     timeout_s: float = 60.0
     queue: str = QUEUE
+    take_from: str = ""
+    drain_s: float = DRAIN_S
     patience_s: float = 0.0
     late: bool = False  # nothing is received before the end: what is lost cannot have been delivered before
     alone: bool = True  # nobody else uses the pair: at the end its copies must be equal, not only whole
@@ -68,9 +74,10 @@ class Workload:
         At the end the pair must be whole and equal again. Raises TimeoutError when something was not taken in time.
         """
         async with aio.connect(self.cluster.target, timeout=self.timeout_s, attempt_timeout=2.0) as client:
-            config = admin.QueueConfig()
-            config.lease_duration.FromSeconds(self.lease_s)
-            await client.create_queue(self.queue, config)
+            if not self.take_from:
+                config = admin.QueueConfig()
+                config.lease_duration.FromSeconds(self.lease_s)
+                await client.create_queue(self.queue, config)
             async with self.observer.watching(), asyncio.TaskGroup() as tasks:
                 producing = [tasks.create_task(self._produce(client, number)) for number in range(self.producers)]
                 if self.patience_s:
@@ -150,17 +157,28 @@ class Workload:
 
     async def _consume(self, client: aio.Client) -> None:
         async with (
-            client.consumer(self.queue, credit_messages=CREDIT_MESSAGES, on_lost=self._on_refused) as consumer,
+            client.consumer(
+                self.take_from or self.queue,
+                credit_messages=CREDIT_MESSAGES,
+                lease=timedelta(seconds=self.lease_s),
+                on_lost=self._on_refused,
+            ) as consumer,
             asyncio.TaskGroup() as settling,
         ):
             async for batch in consumer.batches():
                 at_s = self.now_s
                 for delivery in batch:
-                    producer, number, _ = bytes(delivery.payload).split(b":", 2)
-                    message = Message(int(producer), int(number))
+                    message = self._read(delivery.payload)
                     self._message_at[delivery.index] = message
                     self.history.delivered.append(Delivered(at_s, message, delivery.index, delivery.delivery_count))
                 settling.create_task(self._settle(batch))
+
+    def _read(self, payload: bytes) -> Message:
+        """Raises RuntimeError for what none of our producers sends."""
+        parts = bytes(payload).split(b":", 2)
+        if len(parts) != 3 or not (parts[0].isdigit() and parts[1].isdigit()):
+            raise RuntimeError(f"{bytes(payload[:40])!r} was delivered: nobody sent that to {self.queue}")
+        return Message(int(parts[0]), int(parts[1]))
 
     async def _settle(self, batch: aio.DeliveryBatch) -> None:
         indexes, asked_s = [delivery.index for delivery in batch], self.now_s
@@ -180,12 +198,23 @@ class Workload:
 
     async def _drained(self, client: aio.Client) -> None:
         """Returns when everything was settled, or when the queue has been empty for so long that no more can come."""
-        empty_since_s = self.now_s
-        async with asyncio.timeout(DRAIN_S):
-            while True:
-                settled = {each.index for each in self.history.settled}
-                if (await client.get_queue(self.queue)).length:
-                    empty_since_s = self.now_s
-                elif len(settled) >= len(self.history.acked) or self.now_s - empty_since_s > self.lease_s + EMPTY_S:
-                    return
-                await asyncio.sleep(TURN_S)
+        empty_since_s, left = self.now_s, 0
+        queues = [name for name in (self.queue, self.take_from) if name]
+        try:
+            async with asyncio.timeout(self.drain_s):
+                while True:
+                    left = sum([(await client.get_queue(name)).length for name in queues])
+                    if left:
+                        empty_since_s = self.now_s
+                    elif self._is_all_taken() or self.now_s - empty_since_s > self.lease_s + EMPTY_S:
+                        return
+                    await asyncio.sleep(TURN_S)
+        except TimeoutError as error:
+            raise TimeoutError(
+                f"{left} messages are left in {' and '.join(queues)}, {self.drain_s:g} s after the last was sent"
+            ) from error
+
+    def _is_all_taken(self) -> bool:
+        if self.take_from:
+            return {ack.message for ack in self.history.acked} <= {each.message for each in self.history.delivered}
+        return len({each.index for each in self.history.settled}) >= len(self.history.acked)

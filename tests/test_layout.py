@@ -49,14 +49,22 @@ PURE = (
         "failover.steps",
     ),
     "failover.tally",
-    *("chaos.history", "chaos.checker", "chaos.ledger", "chaos.account", "chaos.bites"),
+    *(
+        "chaos.history",
+        "chaos.checker",
+        "chaos.ledger",
+        "chaos.account",
+        "chaos.bites",
+        "chaos.through",
+        "chaos.kept_verdict",
+    ),
     *("replica.handoff", "replica.handoff_bars", "replica.attempt", "replica.ceding", "failover.handoff"),
 )
 WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}
 
 # Importer, what it may not import, the importers excepted. `tandemq` is what users import: no server comes with it.
 ARROWS = (
-    ("tandemq", SERVER, ("tandemq.cli", "tandemq.embedded")),
+    ("tandemq", SERVER, ("tandemq.cli", "tandemq.embedded", "tandemq.testing.__main__")),
     ("storage", ("replica", "failover", "chaos", "pipeline"), ()),
     ("failover", ("replica", "chaos", "pipeline"), ()),
     ("replica", ("chaos", "pipeline"), ()),

@@ -16,6 +16,7 @@ from chaos.drill.plan import Drill
 from chaos.drill.stages import Stage
 from chaos.drill.verdict import Line, lines, verdict
 from chaos.faults import NO_NETWORK, NO_PRELOAD, Injector
+from chaos.healing import heal
 from chaos.history import History, Struck
 from chaos.scenario import Result
 from chaos.workload import Workload
@@ -27,7 +28,6 @@ PATIENCE_S = 0.5
 SHOW_S = 0.2
 BEYOND_S = 15.0  # the drill is given up before its clients give up
 BATCH, PRODUCERS = 5, 2
-OF_A_QUIET_PAIR = (checker.copies_end_equal, checker.nothing_stays_held)
 ACKED_SHARE_MIN = 0.05  # of what is sent while all is well; below it a drill proves nothing
 
 
@@ -122,7 +122,7 @@ class Player:
             raise GuardError("; ".join(guards))
         drill, history = self._drill, self._workload.history
         seconds = time.monotonic() - began_s
-        checks = [check for check in checker.CHECKS if self._stage.alone or check not in OF_A_QUIET_PAIR]
+        checks = [check for check in checker.CHECKS if self._stage.alone or check not in checker.OF_A_QUIET_PAIR]
         result = scenario.judged(drill.name, 0, 0.0, history, self.progress.struck, self._spans, checks)
         floor = round(ACKED_SHARE_MIN * drill.steady.rate * self._workload.now_s)
         if result.account.acknowledged < floor:
@@ -201,27 +201,8 @@ class Player:
 
     async def _heal(self) -> list[str]:
         """Undoes whatever a fault may have left; what could not be undone."""
-        left: list[str] = []
-        hands, pair = self._stage.hands, self._stage.pair
-        try:
-            if hands.network is not None:
-                await asyncio.to_thread(hands.network.heal)
-            for name in pair.members:
-                if hands.preload is not None:
-                    hands.preload.calm(name)
-                await asyncio.to_thread(hands.thaw, name)
-        except RuntimeError as error:
-            left.append(str(error))
-        for name in pair.members:
-            try:
-                await hands.start(name)
-            except RuntimeError as error:
-                left.append(str(error))
-        try:
-            await pair.wait_for(PairView.whole, "whole after all was healed", self._drill.rollback.within_s)
-        except RuntimeError as error:
-            left.append(str(error))
-        else:
+        left, is_whole = await heal(self._stage.pair, self._stage.hands, self._drill.rollback.within_s)
+        if is_whole:
             await self._remove_queue()
         return left
 

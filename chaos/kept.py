@@ -1,0 +1,372 @@
+"""One pair that is kept for somebody else: everything that can be asked of it, one method a verb; it reads no input.
+
+A verb's arguments are checked by its struct. What a verb raises, RuntimeError, ValueError, TandemqError, TimeoutError
+or a group of these, its caller is told; the pair goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import msgspec
+
+from chaos.account import Span
+from chaos.cluster import WITNESS, Cluster, ports_in_use
+from chaos.faults import Fault, FaultError, Injector
+from chaos.healing import heal
+from chaos.history import History, Struck
+from chaos.kept_verdict import Verdict, judge, judge_carried
+from chaos.reserved import reserved_base_port
+from chaos.scenario import ClusterHands
+from chaos.workload import Workload
+from tandemq import aio
+from tandemq.cli.view import PairView
+from tandemq.config import NESTED, parse
+from tandemq.witness.v1 import witness_service_pb2 as witness
+from tandemq.witness.v1 import witness_service_pb2_grpc as witness_grpc
+
+ANSWER_S = 5.0
+WHOLE_S = 60.0
+GONE_S = 10.0
+OPERATOR = "chaos"  # whose words the log of deeds holds
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The pair that is wanted."""
+
+    data_dir: str
+    toxiproxy: str = ""  # the server's program; empty: nothing between the processes
+    profile: str = "safe"
+    ready_s: float = 20.0
+    config: dict[str, dict[str, Any]] = {}  # sections of both members' configuration files
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The load that is wanted."""
+
+    queue: str
+    take_from: str = ""
+    rate: float = 500.0
+    producers: int = 2
+    batch: int = 5
+    lease_s: int = 2
+    patience_s: float = 0.5  # of one client more; 0: none
+    drain_s: float = 30.0
+    timeout_s: float = 60.0
+
+
+class Kept:
+    """The pair while it runs. `start` once, `close` at the end whatever happened; both belong to one event loop."""
+
+    def __init__(self) -> None:
+        self._cleanup = AsyncExitStack()
+        self._cluster: Cluster | None = None
+        self._holds: dict[int, tuple[AsyncExitStack, float]] = {}
+        self._last_hold = 0
+        self._log: Path | None = None
+        self._anew()
+
+    def _anew(self) -> None:
+        """What was seen before is forgotten."""
+        self._history = History()
+        self._struck: list[Struck] = []
+        self._spans: list[Span] = []
+        self._began_s = time.monotonic()
+        self._workload: Workload | None = None
+        self._load = Load(queue="")
+        self._working: asyncio.Task[None] | None = None
+        self._over = asyncio.Event()
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._cluster is None:
+            raise FaultError("there is no pair: start one first")
+        return self._cluster
+
+    @property
+    def injector(self) -> Injector:
+        return Injector(self.cluster, ClusterHands(self.cluster), self._history, self._now, self._struck)
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _tell(self, message: str) -> None:
+        """A line among the logs of the processes."""
+        if self._log is None:
+            return
+        line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": "info", "member": OPERATOR}
+        with self._log.open("a", encoding="utf-8") as log:
+            log.write(json.dumps({**line, "message": message}) + "\n")
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    async def start(self, wanted: Wanted) -> dict[str, Any]:
+        """Starts everything; returns when the pair is whole, with where everything is."""
+        values = parse(wanted.config, "config of the marker")
+        settings = {name: NESTED[name](**value) if name in NESTED else value for name, value in values.items()}
+        directory = Path(wanted.data_dir)
+        self._log = directory / "logs" / f"{OPERATOR}.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        cluster = Cluster(
+            directory,
+            self._cleanup.enter_context(reserved_base_port()),
+            pair="test",
+            profile=wanted.profile,
+            settings={"a": settings, "b": settings},
+            toxiproxy=Path(wanted.toxiproxy) if wanted.toxiproxy else None,
+        )
+        self._cleanup.push_async_callback(cluster.stop)
+        await cluster.start(wanted.ready_s)
+        self._cluster = cluster
+        self._tell("the pair is whole")
+        return {
+            "target": cluster.target,
+            "endpoints": {name: cluster.endpoint(name) for name in cluster.members},
+            "witness": cluster.witness_endpoint,
+            "toxiproxy": cluster.toxiproxy_endpoint if cluster.toxiproxy else "",
+            "base_port": cluster.base_port,
+            "pair": cluster.pair,
+        }
+
+    async def close(self) -> None:
+        """Ends the load and every process. May be repeated."""
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+        await self._cleanup.aclose()
+
+    async def stop(self) -> dict[str, Any]:
+        """Ends everything in order. Says who had ended by itself before, and which ports are still taken."""
+        died = self._died()
+        base_port = self.cluster.base_port
+        await self.close()
+        return {"died": died, "ports": ports_in_use(base_port)}
+
+    def _died(self) -> list[str]:
+        """Who ended, and nobody killed it."""
+        children = self.cluster.children.values()
+        ended = [child for child in children if not child.running and child.ending != "signal 9"]
+        return [f"{child.name} ended by itself with {child.ending}; {child.tail()}" for child in ended]
+
+    # -- processes -----------------------------------------------------------------------------------------------------
+
+    async def status(self) -> dict[str, Any]:
+        """The view of both members, and the processes."""
+        children = self.cluster.children.items()
+        states = {
+            name: {"pid": child.pid, "running": child.running, "paused": child.paused, "ending": child.ending}
+            for name, child in children
+        }
+        view = await self.cluster.status()
+        master = next(iter(view.masters()), "")
+        return {"view": msgspec.to_builtins(view), "whole": view.whole(), "master": master, "processes": states}
+
+    async def _named(self, who: str) -> tuple[str, ...]:
+        return (WITNESS,) if who == WITNESS else await self.injector.victims(who)
+
+    async def kill(self, who: str) -> list[str]:
+        """kill -9; returns when they are gone."""
+        names = await self._named(who)
+        self._tell(f"kill -9 {', '.join(names)}")
+        await asyncio.gather(*(ClusterHands(self.cluster).kill(name) for name in names))
+        return list(names)
+
+    async def freeze(self, who: str) -> list[str]:
+        """SIGSTOP."""
+        names = await self._named(who)
+        self._tell(f"freeze {', '.join(names)}")
+        for name in names:
+            self.cluster.pause(name)
+        return list(names)
+
+    async def thaw(self, who: str) -> list[str]:
+        """SIGCONT."""
+        names = await self._named(who)
+        self._tell(f"thaw {', '.join(names)}")
+        for name in names:
+            self.cluster.resume(name)
+        return list(names)
+
+    async def run(self, who: str) -> list[str]:
+        """Starts who is gone; returns when it answers."""
+        names = await self._named(who)
+        self._tell(f"start {', '.join(names)}")
+        for name in names:
+            await ClusterHands(self.cluster).start(name)
+        return list(names)
+
+    async def handoff(self, to: str = "") -> dict[str, Any]:
+        """Moves the mastership in order; returns when it moved. A refusal is an error."""
+        self._tell(f"hand over to {to or 'the other member'}")
+        [master] = await self.injector.victims("master")
+        async with aio.connect(self.cluster.endpoint(master), follow_master=False) as client:
+            answer = await client.handoff("main", to=to or self.injector.other(master), reason="test")
+        if not answer.done:
+            raise FaultError(f"the handoff was refused: {', '.join(answer.reasons)}")
+        return {"master": answer.master, "epoch": answer.epoch}
+
+    async def whole(self, within_s: float = WHOLE_S) -> dict[str, Any]:
+        """Returns when there are a master and a replica in sync, with the status."""
+        await self.cluster.wait_for(PairView.whole, "whole", within_s)
+        return await self.status()
+
+    async def register(self) -> dict[str, Any]:
+        """What the witness has recorded."""
+        async with grpc.aio.insecure_channel(self.cluster.witness_endpoint) as channel:
+            stub = witness_grpc.WitnessServiceStub(channel)
+            request = witness.GetRegisterRequest(pair=self.cluster.pair, domain="main")
+            try:
+                found = (await stub.GetRegister(request, timeout=ANSWER_S)).register
+            except grpc.aio.AioRpcError as error:
+                raise FaultError(f"the witness does not answer: {error.code().name}") from error
+        return {"epoch": found.epoch, "holder": found.holder, "in_sync": list(found.in_sync_set)}
+
+    # -- faults --------------------------------------------------------------------------------------------------------
+
+    async def strike(self, faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """All of them, each at its time; when it returns all are healed and the pair is whole."""
+        wanted = [msgspec.convert(each, Fault) for each in faults]
+        self._tell(f"strike with {', '.join(f'{each.kind} of {each.on} for {each.for_s:g} s' for each in wanted)}")
+        before, from_s = len(self._struck), self._now()
+        try:
+            await self.injector.round(wanted)
+        finally:
+            self._spans.append(Span(from_s, self._now()))
+            self._tell("healed")
+        return [{"kind": each.kind, "members": list(each.members)} for each in self._struck[before:]]
+
+    async def hold(self, fault: dict[str, Any]) -> dict[str, Any]:
+        """In force when it returns, until `release`."""
+        wanted = msgspec.convert(fault, Fault)
+        stack = AsyncExitStack()
+        from_s = self._now()
+        struck = await stack.enter_async_context(self.injector.held(wanted))
+        self._tell(f"in force: {wanted.kind} of {', '.join(struck.members)}")
+        self._last_hold += 1
+        self._holds[self._last_hold] = (stack, from_s)
+        return {"hold": self._last_hold, "members": list(struck.members)}
+
+    async def release(self, hold: int) -> None:
+        """Heals one; with the last one waits until the pair is whole."""
+        await self._release(hold)
+        if not self._holds:
+            await self.cluster.wait_for(PairView.whole, "whole again after the faults were healed", WHOLE_S)
+
+    async def _release(self, hold: int) -> None:
+        if hold not in self._holds:
+            return
+        stack, from_s = self._holds.pop(hold)
+        try:
+            await stack.aclose()
+        finally:
+            self._spans.append(Span(from_s, self._now()))
+            self._tell("healed")
+
+    async def heal(self) -> None:
+        """Takes back everything that was done, and starts who is gone. Raises FaultError for what is left."""
+        left = []
+        if not self.cluster.children[WITNESS].running:
+            await self.cluster.restart(WITNESS)
+        self.cluster.resume(WITNESS)
+        for hold in list(self._holds):
+            try:
+                await self._release(hold)
+            except RuntimeError as error:
+                left.append(str(error))
+        more, _ = await heal(self.cluster, ClusterHands(self.cluster), WHOLE_S)
+        if left or more:
+            raise FaultError(f"not healed: {'; '.join([*left, *more])}")
+
+    async def clear(self) -> None:
+        """Healed, without queues, and nothing is remembered: for the next user of the same pair."""
+        if died := self._died():
+            raise FaultError("; ".join(died))
+        await self.heal()
+        if self._working is not None:
+            self._working.cancel()
+            await asyncio.gather(self._working, return_exceptions=True)
+        async with aio.connect(self.cluster.target) as client:
+            for queue in await client.list_queues():
+                await client.delete_queue(queue.name)
+        self._anew()
+
+    # -- load ----------------------------------------------------------------------------------------------------------
+
+    async def load(self, load: Load) -> None:
+        """Begins; returns when the first messages are acknowledged."""
+        if self._working is not None:
+            raise FaultError("a load is at work already; there is one for each pair")
+        patient_rate = load.rate / load.producers
+        self._load = load
+        self._workload = Workload(
+            self.cluster,
+            history=self._history,
+            producers=load.producers,
+            batch=load.batch,
+            interval_s=load.batch / patient_rate,
+            lease_s=load.lease_s,
+            queue=load.queue,
+            take_from=load.take_from,
+            drain_s=load.drain_s,
+            patience_s=load.patience_s,
+            timeout_s=load.timeout_s,
+            alone=False,
+        )
+        self._began_s = self._workload.observer.began_s
+        self._struck.clear()  # what was before is not in its history
+        self._spans.clear()
+        self._working = asyncio.create_task(self._work(self._workload))
+        await self.goes_on(1)
+        self._tell(f"load on {load.queue}: {load.rate:g} messages a second")
+
+    async def _work(self, workload: Workload) -> None:
+        async with workload.running():
+            await self._over.wait()
+
+    async def goes_on(self, count: int = 50, within_s: float = 20.0) -> int:
+        """Returns when so many more messages were acknowledged, with how many were in all."""
+        if self._workload is None or self._working is None:
+            raise FaultError("no load is at work: start one first")
+        more = asyncio.ensure_future(self._workload.goes_on(count, within_s))
+        try:
+            await asyncio.wait({more, self._working}, return_when=asyncio.FIRST_COMPLETED)
+            if not more.done():
+                await self._working
+                raise FaultError("the load has ended")
+            await more
+        except TimeoutError as error:
+            raise FaultError(f"{count} more messages were not acknowledged within {within_s:g} s") from error
+        finally:
+            more.cancel()
+            await asyncio.gather(more, return_exceptions=True)
+        return len(self._history.acked)
+
+    async def judge(self, doubled_max: int | None = 0) -> Verdict:
+        """Heals everything, ends the load, drains, and says what it proves."""
+        if self._working is None:
+            raise FaultError("no load is at work: start one first")
+        await self.heal()
+        seconds = self._now()
+        self._over.set()
+        await self._working
+        facts = (self._history, self._struck, self._spans)
+        rate = self._load.rate
+        if self._load.take_from:
+            return judge_carried(*facts, sent_per_s=rate, seconds=seconds, doubled_max=doubled_max)
+        return judge(*facts, sent_per_s=rate, seconds=seconds)
+
+    async def history(self, path: str) -> None:
+        """Writes down what was seen."""
+        from chaos.telling import write_history
+
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(write_history, Path(path), self._history, self._struck)

@@ -1,0 +1,1 @@
+"""Makes an invoice of every order."""

@@ -1,0 +1,33 @@
+"""The application under test: two processes, as in production."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tandemq.testing import Pair
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+
+ORDERS, INVOICES = "orders", "invoices"
+
+
+def start(pair: Pair) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "invoicing", ORDERS, INVOICES]
+    return subprocess.Popen(command, env={**os.environ, **pair.environment})
+
+
+@pytest.fixture
+def application(tandemq_pair: Pair) -> Iterator[list[subprocess.Popen[bytes]]]:
+    orders = QueueConfig()
+    orders.lease_duration.FromSeconds(2)  # an order of a dead process comes again after so long
+    client = tandemq_pair.client()
+    client.create_queue(ORDERS, orders)
+    client.create_queue(INVOICES)
+    processes = [start(tandemq_pair) for _ in range(2)]
+    yield processes
+    alive = [process for process in processes if process.returncode is None]  # a test may have killed one
+    for process in alive:
+        process.terminate()
+    assert [process.wait(10) for process in alive] == [0] * len(alive)

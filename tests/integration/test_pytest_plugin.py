@@ -1,0 +1,473 @@
+"""The pytest plugin as its users meet it: suites of their own, run by a pytest of their own, good and bad."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import shlex
+
+import pytest
+
+from chaos.reserved import reserved_base_port
+from tests.support.leftovers import wait_gone
+from tests.support.toxiproxy import toxiproxy_program
+
+pytest_plugins = ("pytester",)
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+GONE_S = 15.0
+# What a suite writes down for us: which processes, which ports.
+WRITE_FACTS = """
+import json, os, pathlib
+def write_facts(pair, name):
+    pids = [each.pid for each in pair.processes.values()]
+    facts = {"pids": pids + [pair._host.pid], "base_port": pair.base_port, "directory": str(pair.directory)}
+    path = pathlib.Path(name)
+    path.with_suffix(".part").write_text(json.dumps(facts))
+    path.with_suffix(".part").rename(path)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other plugins are left out, they take their time."""
+    pytester.makeconftest(WRITE_FACTS)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.plugins = ["tandemq.testing.plugin"]
+    monkeypatch.setenv("TANDEMQ_LIMITS_PARK_MS", "no number")  # the pair is not to see what is the application's
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
+def facts_of(pytester: pytest.Pytester, name: str) -> dict[str, object]:
+    found: dict[str, object] = json.loads((pytester.path / name).read_text())
+    return found
+
+
+def check_nothing_left(facts: dict[str, object], within_s: float = GONE_S) -> None:
+    pids, base_port = facts["pids"], facts["base_port"]
+    assert isinstance(pids, list)
+    assert isinstance(base_port, int)
+    wait_gone(pids, base_port, within_s)
+
+
+def said(result: pytest.RunResult) -> str:
+    return result.stdout.str() + result.stderr.str()
+
+
+# -- what needs no pair ------------------------------------------------------------------------------------------------
+
+
+def test_a_suite_that_uses_nothing_of_it_is_left_alone(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found by itself."""
+    if not importlib.metadata.entry_points(group="pytest11", name="tandemq"):
+        pytest.fail("the plugin's entry point is not installed: run `make venv`")
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    pytester.plugins = []
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    pytester.makepyfile(
+        """
+        import sys
+        def test_nothing_is_imported():
+            heads = ("tandemq", "grpc", "google", "chaos", "click")
+            ours = {name for name in sys.modules if name.split(".")[0] in heads}
+            assert "tandemq.testing.plugin" in ours
+            assert ours <= {"tandemq", "tandemq.testing", "tandemq.testing.plugin"}
+            assert not [place for place in sys.path if place.endswith("_server")]
+        """
+    )
+    pytester.runpytest_subprocess("--strict-markers", "-W", "error").assert_outcomes(passed=1)
+
+
+def test_a_marker_that_makes_no_sense_fails_its_test(pytester: pytest.Pytester) -> None:
+    cases = {
+        "7": "write its arguments by name, as in @pytest.mark.tandemq(seed=7)",
+        "sede=7": "unknown argument sede; did you mean seed?",
+        "seed='x'": "seed is 'x': give a whole number",
+        "seed=-1": "seed is -1: give a whole number",
+        "profile='clasic'": "profile is 'clasic': give one of safe, classic",
+        "ready_s=0": "ready_s is 0: give seconds",
+        "config={'peer': {}}": "config has 'peer': give mappings for timers, limits, failover",
+    }
+    lines = "".join(
+        f"@pytest.mark.tandemq({case})\ndef test_{number}():\n    pass\n" for number, case in enumerate(cases)
+    )
+    pytester.makepyfile("import pytest\n" + lines)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=len(cases))
+    for complaint in cases.values():
+        assert complaint in said(result)
+
+
+def test_without_toxiproxy_a_test_of_faults_fails_or_is_skipped_loudly(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(pytester.path))
+    pytester.makepyfile("def test_it(tandemq_chaos):\n    raise AssertionError('it ran')")
+    required = pytester.runpytest_subprocess()
+    required.assert_outcomes(errors=1)
+    assert "toxiproxy-server is missing: install tandemq[chaos]" in said(required)
+    allowed = pytester.runpytest_subprocess("-rs", "-o", "tandemq_toxiproxy=skip")
+    allowed.assert_outcomes(skipped=1)
+    assert "CHAOS NOT TESTED: toxiproxy-server is missing" in said(allowed)
+
+
+def test_a_range_of_ports_belongs_to_one() -> None:
+    with reserved_base_port() as one, reserved_base_port() as other:
+        assert one != other
+    with reserved_base_port() as again:
+        assert again == one
+
+
+# -- a pair for each test ----------------------------------------------------------------------------------------------
+
+
+def test_a_pair_is_there_may_be_hurt_and_is_gone_afterwards(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+        from conftest import write_facts
+
+        def test_it(tandemq_pair, tandemq_witness):
+            write_facts(tandemq_pair, "facts.json")
+            assert not {"grpc", "chaos", "replica"} & sys.modules.keys()
+            client = tandemq_pair.client()
+            client.create_queue("orders")
+            assert client.enqueue("orders", [b"1"])[0].copies == 2
+            assert tandemq_pair.master == "a"
+            assert tandemq_pair.kill() == ["a"]
+            assert not tandemq_pair.is_whole
+            assert tandemq_pair.processes["a"].ending == "signal 9"
+            assert client.enqueue("orders", [b"2"])[0].copies == 1
+            assert tandemq_witness.register() == (2, "b", ("b",))
+            tandemq_pair.start("a")
+            assert tandemq_pair.wait_whole() == "b"
+            assert tandemq_pair.handoff() == "a"
+            assert tandemq_pair.wait_whole() == "a"
+            tandemq_pair.freeze("replica")
+            assert tandemq_pair.processes["b"].frozen
+        """
+    )
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    check_nothing_left(facts_of(pytester, "facts.json"), within_s=0.0)
+
+
+def test_a_failure_tells_the_seed_its_command_and_the_logs_by_time(pytester: pytest.Pytester) -> None:
+    program = toxiproxy_program()
+    pytester.makepyfile(
+        """
+        def test_it(tandemq_pair, tandemq_chaos):
+            tandemq_pair.kill("replica")
+            raise AssertionError(f"drew {tandemq_chaos.random.random()}")
+        """
+    )
+    first = pytester.runpytest_subprocess(f"--tandemq-toxiproxy={program}", "--tandemq-report=kept")
+    first.assert_outcomes(failed=1)
+    [command] = [line for line in first.outlines if line.startswith("python -m pytest ")]
+    seed = int(command.rpartition("=")[2])
+    assert f"seed {seed}" in first.outlines
+
+    logged = [re.match(r" *(\w+) \| (\d\d:\d\d:\d\d\.\d{3}) ", line) for line in first.outlines]
+    found = [(match[1], match[2]) for match in logged if match]
+    assert {"a", "b", "witness", "chaos"} <= {name for name, _ in found}
+    assert [time for _, time in found] == sorted(time for _, time in found)
+    [kept] = (pytester.path / "kept").iterdir()
+    assert {"merged.txt", "repeat.txt", "history.jsonl", "a.log", "b.log", "witness.log"} <= {
+        path.name for path in kept.iterdir()
+    }
+    assert "kill -9 b" in (kept / "merged.txt").read_text()
+
+    again = pytester.runpytest_subprocess(*shlex.split(command)[3:], f"--tandemq-toxiproxy={program}")
+    [drawn] = set(re.findall(r"drew [\d.]+", said(first)))
+    assert drawn in said(again)
+
+
+def test_a_pair_that_cannot_start_and_a_member_that_died_fail_their_tests(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import os, signal, pytest
+        from conftest import write_facts
+
+        @pytest.mark.tandemq(ready_s=0.01)
+        def test_too_slow(tandemq_pair):
+            raise AssertionError("it ran")
+
+        @pytest.mark.tandemq(config={"timers": {"lost_ms": 100}})
+        def test_refused(tandemq_pair):
+            raise AssertionError("it ran")
+
+        @pytest.mark.tandemq(config={"timers": {"lots_ms": 100}})
+        def test_unknown(tandemq_pair):
+            raise AssertionError("it ran")
+
+        def test_died(tandemq_pair):
+            write_facts(tandemq_pair, "facts.json")
+            os.kill(tandemq_pair.processes["b"].pid, signal.SIGTERM)
+            while tandemq_pair.processes["b"].running:
+                pass
+        """
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=4, passed=1)
+    text = said(result)
+    assert text.count("the pair did not start: ") >= 3
+    assert "does not answer at" in text or "not a master and a replica in sync within 0.01 s" in text
+    assert "must rise: 0 < heartbeat_ms < suspect_ms < lost_ms" in text
+    assert "unknown key timers.lots_ms; did you mean lost_ms?" in text
+    assert "b ended by itself with exit code 0" in text
+    check_nothing_left(facts_of(pytester, "facts.json"), within_s=0.0)
+
+
+def test_two_workers_have_pairs_of_their_own(pytester: pytest.Pytester) -> None:
+    """Both run at the same time: each waits for what the other writes."""
+    pytester.makepyfile(
+        """
+        import pathlib, time, pytest
+        from conftest import write_facts
+
+        @pytest.mark.parametrize("mine, other", [("one", "two"), ("two", "one")])
+        def test_it(tandemq_pair, mine, other):
+            client = tandemq_pair.client()
+            client.create_queue("same-name")
+            client.enqueue("same-name", [mine.encode()])
+            write_facts(tandemq_pair, mine + ".json")
+            until = time.monotonic() + 30
+            while not pathlib.Path(other + ".json").exists():
+                assert time.monotonic() < until
+            assert [each.payload for each in client.dequeue("same-name", 10)] == [mine.encode()]
+        """
+    )
+    pytester.plugins = ["tandemq.testing.plugin", "xdist"]
+    pytester.runpytest_subprocess("-n", "2").assert_outcomes(passed=2)
+    one, two = facts_of(pytester, "one.json"), facts_of(pytester, "two.json")
+    assert one["base_port"] != two["base_port"]
+    assert one["directory"] != two["directory"]
+    for facts in (one, two):
+        check_nothing_left(facts, within_s=0.0)
+
+
+@pytest.mark.long
+def test_a_kept_pair_is_empty_and_whole_for_the_next_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+        from conftest import write_facts
+
+        def test_first(tandemq_pair):
+            write_facts(tandemq_pair, "first.json")
+            tandemq_pair.client().create_queue("orders")
+            tandemq_pair.kill()
+
+        def test_second(tandemq_pair):
+            write_facts(tandemq_pair, "second.json")
+            assert tandemq_pair.is_whole
+            assert tandemq_pair.client().list_queues() == []
+
+        @pytest.mark.tandemq(config={"limits": {"park_ms": 4000}})
+        def test_another(tandemq_pair):
+            write_facts(tandemq_pair, "third.json")
+        """
+    )
+    pytester.runpytest_subprocess("--tandemq-keep-pair").assert_outcomes(passed=3)
+    first, second, third = (facts_of(pytester, f"{name}.json") for name in ("first", "second", "third"))
+    assert first["directory"] == second["directory"] != third["directory"]
+    for facts in (first, second, third):
+        check_nothing_left(facts, within_s=0.0)
+
+
+# -- the end, whatever happens -----------------------------------------------------------------------------------------
+
+HANGING = """
+import os, signal, time
+from conftest import write_facts
+
+def test_it(tandemq_pair, tandemq_chaos):
+    with tandemq_chaos.held("cut"):
+        tandemq_pair.freeze("replica")
+        if {fork}:
+            if os.fork() == 0:  # holds every pipe of ours open
+                time.sleep(60)
+                os._exit(0)
+        write_facts(tandemq_pair, "facts.json")
+        os.kill({target}, signal.{signal})
+        while True:
+            time.sleep(1)
+"""
+WAYS = {
+    "group": {"target": "-os.getpgid(0)", "signal": "SIGKILL", "fork": False},
+    "forked": {"target": "os.getpid()", "signal": "SIGKILL", "fork": True},
+    "keeper": {"target": "tandemq_pair._host.pid", "signal": "SIGKILL", "fork": False},
+    "interrupt": {"target": "os.getpid()", "signal": "SIGINT", "fork": False},
+}
+QUICK = "group"
+
+
+@pytest.mark.parametrize("way", [way if way == QUICK else pytest.param(way, marks=pytest.mark.long) for way in WAYS])
+def test_nothing_is_left_however_a_test_ends(pytester: pytest.Pytester, way: str) -> None:
+    """In the middle of a fault, with a member that is frozen and hears nothing."""
+    text = HANGING.format(**WAYS[way])
+    if way == "keeper":
+        text = text.replace("while True:\n            time.sleep(1)", "tandemq_pair.status()")
+    pytester.makepyfile(text)
+    program = toxiproxy_program()
+    command = [*pytester._getpytestargs(), "-p", "tandemq.testing.plugin", f"--tandemq-toxiproxy={program}"]
+    process = pytester.popen(command, process_group=0, stdin=None)
+    out, _ = process.communicate(timeout=60)
+    facts = facts_of(pytester, "facts.json")
+    check_nothing_left(facts)
+    if way == "keeper":
+        assert "the process that keeps the pair is gone" in out.decode()
+    assert process.returncode == {"interrupt": 2, "keeper": 1}.get(way, -9)
+    if way == "forked":
+        os.killpg(process.pid, 9)  # the child that it left
+
+
+# -- the workload ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+def test_the_verdict_is_the_tests(pytester: pytest.Pytester) -> None:
+    """It holds over a kill; it does not when somebody steals a message, and nothing is proven by nothing."""
+    pytester.makepyfile(
+        """
+        from datetime import timedelta
+        from conftest import write_facts
+
+        def test_held(tandemq_pair, tandemq_workload):
+            tandemq_workload.start()
+            tandemq_pair.kill()
+            tandemq_workload.goes_on()
+            verdict = tandemq_workload.verdict()
+            assert verdict.acknowledged >= 50
+            assert (verdict.lost, verdict.duplicates, verdict.order_breaks) == (0, 0, 0)
+            write_facts(tandemq_pair, "facts.json")
+
+        def test_stolen(tandemq_pair, tandemq_workload):
+            tandemq_workload.start(rate=200)
+            stolen = []
+            while not stolen:
+                stolen = tandemq_pair.client().dequeue("tandemq-workload", 1, wait=timedelta(seconds=5))
+                stolen.ack()
+
+        def test_never_started(tandemq_pair, tandemq_workload):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("--tandemq-keep-pair")
+    result.assert_outcomes(passed=3, errors=2)
+    text = said(result)
+    assert "tandemq: broken" in text
+    assert re.search(r"lost [1-9]", text)
+    assert "BROKEN nothing_acknowledged_is_lost" in text
+    assert "the workload was never started" in text
+    check_nothing_left(facts_of(pytester, "facts.json"), within_s=0.0)
+
+
+CARRIER = """
+import threading
+from datetime import timedelta
+
+class Carrier:
+    def __init__(self, pair, each):
+        self.client, self.each, self.over = pair.client(), each, threading.Event()
+        for name in ("incoming", "outgoing"):
+            self.client.create_queue(name)
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.over.is_set():
+            batch = self.client.dequeue("incoming", 100, wait=timedelta(seconds=0.2))
+            payloads = self.each([bytes(message.payload) for message in batch])
+            if payloads:
+                self.client.enqueue("outgoing", payloads)
+            if len(batch):
+                batch.ack()
+
+    def stop(self):
+        self.over.set()
+        self.thread.join()
+"""
+
+
+@pytest.mark.long
+def test_an_application_that_loses_or_doubles_is_found(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(carrier=CARRIER)
+    pytester.makepyfile(
+        """
+        import pytest
+        from carrier import Carrier
+
+        CASES = {
+            "good": lambda payloads: payloads,
+            "loses": lambda payloads: payloads[1:],
+            "doubles": lambda payloads: payloads + payloads[:1],
+            "invents": lambda payloads: payloads + [b"7:7:"] if payloads else [],
+            "scribbles": lambda payloads: [b"?" for _ in payloads],
+        }
+
+        @pytest.mark.parametrize("case", CASES)
+        def test_it(tandemq_pair, tandemq_workload, case):
+            carrier = Carrier(tandemq_pair, CASES[case])
+            try:
+                tandemq_workload.start("incoming", take_from="outgoing", rate=100)
+                tandemq_workload.goes_on(100)
+                tandemq_workload.verdict()
+            finally:
+                carrier.stop()
+        """
+    )
+    result = pytester.runpytest_subprocess("--tandemq-keep-pair", "-rA")
+    result.assert_outcomes(passed=1, failed=4)
+    text = said(result)
+    assert "BROKEN nothing_acknowledged_is_lost" in text
+    assert "BROKEN carried_once" in text
+    assert "BROKEN nothing_comes_unasked" in text
+    assert "nobody sent that" in text
+
+
+@pytest.mark.long
+def test_faults_that_make_no_sense_and_a_toxiproxy_that_dies(pytester: pytest.Pytester) -> None:
+    program = toxiproxy_program()
+    pytester.makepyfile(
+        """
+        import os, signal, subprocess, pytest
+        from conftest import write_facts
+        from tandemq.testing import TandemqTestError
+
+        def refused(call, *arguments, **named):
+            with pytest.raises(TandemqTestError) as caught:
+                call(*arguments, **named)
+            return str(caught.value)
+
+        def test_nonsense(tandemq_pair, tandemq_chaos):
+            assert "there are kill, freeze" in refused(tandemq_chaos.strike, "kil")
+            assert "use strike" in refused(tandemq_chaos.held("flap").__enter__)
+            assert "neither a member nor one of" in refused(tandemq_chaos.strike, "cut", on="c")
+            assert "give at most 60 s" in refused(tandemq_chaos.strike, "cut", for_s=61)
+            assert tandemq_chaos.strike("cut", for_s=0.2) == ["a"]
+
+        @pytest.mark.tandemq(seed=7)
+        def test_a_storm_is_the_seeds(tandemq_chaos):
+            assert len(tandemq_chaos.storm(rounds=2, kinds=["cut", "freeze"], for_s=0.5)) == 2
+
+        def test_no_effect(tandemq_chaos, tandemq_workload):
+            tandemq_workload.start()
+            tandemq_chaos.strike("cut", for_s=0.05)
+
+        def test_dies(tandemq_pair, tandemq_chaos):
+            write_facts(tandemq_pair, "facts.json")
+            found = subprocess.run(["pgrep", "-f", f"toxiproxy-server.*-port {tandemq_pair.base_port + 25}"],
+                                   capture_output=True, text=True)
+            for pid in found.stdout.split():
+                os.kill(int(pid), signal.SIGKILL)
+            assert found.stdout
+            assert "SERVER_GONE" in refused(tandemq_chaos.strike, "cut", for_s=0.2)
+        """
+    )
+    result = pytester.runpytest_subprocess(f"--tandemq-toxiproxy={program}")
+    result.assert_outcomes(passed=4, errors=1)
+    assert "INVALID: no cut of 1 had an effect" in said(result)
+    check_nothing_left(facts_of(pytester, "facts.json"), within_s=0.0)
