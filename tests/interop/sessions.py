@@ -1,7 +1,7 @@
-"""Runs a client over a script against a pair, and does to the pair what the script asks for: a kill, a handoff.
+"""Runs a client over a script against a pair: tells it one step after the other, and does to the pair what the script
+asks for, a kill or a handoff, while the client is at the next step.
 
-A client asks with a line `@kill` or `@handoff` and goes on with its script; when the pair is whole again it is told so
-with `done`. A fault that did not happen, or that no client felt, is a failure of the run.
+A fault that did not happen, or that no client felt, is a failure of the run.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -21,23 +22,12 @@ from tandemq.v1 import pair_service_pb2
 from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 from tests.interop.clients import ClientFailed
 from tests.interop.front import Front
+from tests.interop.script import Step, parse, read
 
 FOLDER = Path(__file__).resolve().parent
 SCRIPT, STREAMS = FOLDER / "session.txt", FOLDER / "streams.txt"
 CLIENT_S, HANDOFF_S = 90, 20
-SEEN_WRONG, WRONG_SCRIPT = 1, 2  # exit codes
-# A line that cannot be carried out, and what every client has to say of it.
-WRONG_LINES = (
-    ("sned queue=orders count=1", "unknown verb sned"),
-    ("send queue=orders", "send needs count="),
-    ("send queue=orders count=many", "count=many is not a number"),
-    ("send queue=orders count=-1", "count=-1 is not a number"),
-    ("send queue=orders count=1 colour=red", "send has no colour="),
-    ("send queue=orders queue=calls count=1", "queue= is given twice"),
-    ("send queue= count=1", "queue= is not key=value"),
-    ("kill master", "master is not key=value"),
-    ("create queue=orders type=three_way", "type=three_way is none of queued_ack, two_way"),
-)
+SEEN_WRONG = 1  # exit code
 # Right lines that do not hold, each behind what makes them false: a client that does not notice proves nothing.
 FALSE_SCRIPTS = (
     "create queue=orders type=queued_ack\nsend queue=orders count=2\nexpect queue=orders length=3",
@@ -60,31 +50,102 @@ class Session:
     repeated: int = 0  # calls and streams
 
 
-class _Faults:
-    def __init__(self, cluster: Cluster, master: str, session: Session, say: Callable[[str], None]) -> None:
-        self.cluster, self.master, self.session, self.say = cluster, master, session, say
+class Client:
+    """A client that runs. It has one address, and does what it is told, line by line."""
 
-    async def do(self, ask: str) -> None:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._to, self._from = process, process.stdin, process.stdout
+
+    def tell(self, line: str) -> None:
+        self._to.write(f"{line}\n".encode())
+
+    async def answer(self) -> str:
+        """What it says to what it was told last: nothing more than ok, or what it found. Raises ClientFailed."""
+        said: list[str] = []
+        async for line in self._from:
+            text = line.decode(errors="replace").rstrip()
+            if text == "ok" or text.startswith("ok "):
+                return text[3:]
+            said.append(text)
+        code = await self._process.wait()
+        if code != SEEN_WRONG:
+            said.insert(0, f"exit code {code}")
+        raise ClientFailed("\n".join(said) or "it ended and said nothing")
+
+    async def end(self) -> str:
+        """Its totals. Raises ClientFailed."""
+        self._to.close()
+        totals = await self.answer()
+        if code := await self._process.wait():
+            raise ClientFailed(f"exit code {code} after its totals")
+        return totals
+
+
+@asynccontextmanager
+async def running(command: list[str], address: str) -> AsyncIterator[Client]:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, address, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        async with asyncio.timeout(CLIENT_S):
+            yield Client(process)
+    except TimeoutError:
+        raise ClientFailed(f"no end within {CLIENT_S} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@dataclass(slots=True)
+class _Faults:
+    """Done one at a time, each while the client goes on with its script."""
+
+    cluster: Cluster
+    master: str
+    session: Session
+    say: Callable[[str], None]
+    under_way: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def strike(self, verb: str, on_its_way: asyncio.Event) -> None:
+        """As soon as something of the client's next step is on its way."""
+        self.under_way.append(asyncio.create_task(self._do(verb, on_its_way)))
+
+    async def over(self) -> None:
+        """Returns when the pair is whole again."""
+        for task in self.under_way:
+            await task
+        self.under_way.clear()
+
+    async def given_up(self) -> None:
+        """Nothing more is done to the pair: for a run that went wrong."""
+        for task in self.under_way:
+            task.cancel()
+        await asyncio.gather(*self.under_way, return_exceptions=True)
+
+    async def _do(self, verb: str, on_its_way: asyncio.Event) -> None:
+        await on_its_way.wait()
         old, new = self.master, next(name for name in self.cluster.members if name != self.master)
-        if ask == "kill":
+        if verb == "kill":
             self.cluster.kill(old)
             await self.cluster.wait_for(lambda view: view.masters() == [new], f"{new} as master")
             await self.cluster.restart(old)
             self.session.kills += 1
-        elif ask == "handoff":
+        else:
             async with grpc.aio.insecure_channel(self.cluster.endpoint(old)) as channel:
                 request = pair_service_pb2.HandoffRequest(reason="interop")
                 answer = await PairServiceStub(channel).Handoff(request, timeout=HANDOFF_S)
             if not answer.done:
                 raise ClientFailed(f"the handoff was refused: {answer.text}")
             self.session.handoffs += 1
-        else:
-            raise ClientFailed(f"a client asks for {ask!r}")
         view = await self.cluster.wait_for(PairView.whole, "whole again")
         if view.masters() != [new]:
-            raise ClientFailed(f"after {ask} of {old} the masters are {view.masters()}")
+            raise ClientFailed(f"after {verb} of {old} the masters are {view.masters()}")
         self.master = new
-        self.say(f"{ask}: {old} was master, {new} is")
+        self.say(f"{verb}: {old} was master, {new} is")
 
 
 async def run_session(
@@ -93,79 +154,70 @@ async def run_session(
     """A whole script. Raises ClientFailed where the client, or the run itself, was not as it has to be."""
     view = await cluster.wait_for(PairView.whole, "a master and a replica in sync")
     [master] = view.masters()
-    session, began = Session(), time.monotonic()
+    session, began, steps = Session(), time.monotonic(), read(script)
     endpoints = {name: cluster.endpoint(name) for name in cluster.members}
-    async with Front(endpoints, prefer=master) as front:
-        output = await _converse(
-            [*command, str(script), front.address, uuid.uuid4().hex[:8]], _Faults(cluster, master, session, say)
-        )
-        session.broken = front.broken
-    session.seconds = time.monotonic() - began
-    for word in output[-1].split():
+    faults = _Faults(cluster, master, session, say)
+    try:
+        async with Front(endpoints, prefer=master) as front, running(command, front.address) as client:
+            await _do(client, steps, faults, front)
+            totals = await client.end()
+            session.broken = front.broken
+    finally:
+        await faults.given_up()
+    session.steps, session.seconds = len(steps), time.monotonic() - began
+    for word in totals.split():
         name, _, value = word.partition("=")
         setattr(session, name, int(value))
-    asked = _verbs(script)
-    if (session.kills, session.handoffs) != (asked.count("kill"), asked.count("handoff")):
+    verbs = [step.verb for step in steps]
+    if (session.kills, session.handoffs) != (verbs.count("kill"), verbs.count("handoff")):
         raise ClientFailed(f"not every fault happened: {session}")
     if not session.broken:
         raise ClientFailed(f"no kill broke the client's connection: {session}")
     if session.sent != session.taken or not session.sent:
         raise ClientFailed(f"sent and taken differ: {session}")
-    say(output[-1])
+    say(totals)
     return session
 
 
-def _verbs(script: Path) -> list[str]:
-    return [line.split()[0] for line in script.read_text(encoding="utf-8").splitlines() if line.strip()]
+async def _do(client: Client, steps: list[Step], faults: _Faults | None = None, front: Front | None = None) -> None:
+    run = uuid.uuid4().hex[:8]
+    for step in steps:
+        if step.verb in ("kill", "handoff"):
+            assert faults is not None
+            assert front is not None
+            front.heard.clear()
+            faults.strike(step.verb, front.heard)
+        elif step.verb == "await":
+            assert faults is not None
+            await faults.over()
+        elif step.verb == "decode":
+            path = FOLDER / "golden" / f"{step.values['message']}.binpb"
+            client.tell(f"decode {step.values['message']} {path}")
+            await _answered(client, step, step.values["facts"])
+        else:
+            client.tell(step.told(run))
+            await _answered(client, step)
 
 
-async def _converse(command: list[str], faults: _Faults | None = None, *, expected: int = 0) -> list[str]:
-    """What the client wrote, line by line; what it asks for is done meanwhile."""
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    output: list[str] = []
+async def _answered(client: Client, step: Step, expected: str = "") -> None:
     try:
-        async with asyncio.timeout(CLIENT_S):
-            async for line in process.stdout:
-                text = line.decode(errors="replace").rstrip()
-                output.append(text)
-                if text.startswith("@") and faults is not None:
-                    await faults.do(text.removeprefix("@"))
-                    process.stdin.write(b"done\n")
-            await process.wait()
-    except TimeoutError:
-        raise ClientFailed("\n".join([f"no end within {CLIENT_S} s", *output])) from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        process.stdin.close()
-    if process.returncode != expected or not output:
-        raise ClientFailed("\n".join([f"exit code {process.returncode}", *output]))
-    return output
+        found = await client.answer()
+    except ClientFailed as failed:
+        raise ClientFailed(f"{step.at}: {step.verb}: {failed}") from None
+    if found != expected:
+        raise ClientFailed(f"{step.at}: {step.verb}: found {found!r}, not {expected!r}")
 
 
-async def run_wrong_lines(command: list[str], folder: Path) -> int:
-    """Each wrong line is refused before anything is done, in the same words by all; how many there were."""
-    for number, (line, complaint) in enumerate(WRONG_LINES):
-        script = folder / f"wrong{number}.txt"
-        script.write_text(f"# a comment, and a right line\nhandoff\n{line}\n", encoding="utf-8")
-        output = await _converse([*command, str(script), "127.0.0.1:1", "wrong"], expected=WRONG_SCRIPT)
-        if output != [f"{script.name}:3: {complaint}"]:
-            raise ClientFailed("\n".join([f"of the line {line!r} it says", *output]))
-    return len(WRONG_LINES)
-
-
-async def run_false_scripts(command: list[str], cluster: Cluster, folder: Path) -> int:
-    """Each ends with exit code 1 at its last line; how many there were."""
+async def run_false_scripts(command: list[str], address: str) -> int:
+    """Each ends at its last line, where the client sees that it does not hold; how many there were."""
     for number, text in enumerate(FALSE_SCRIPTS):
-        script = folder / f"false{number}.txt"
-        script.write_text(text, encoding="utf-8")
-        arguments = [str(script), cluster.endpoint(cluster.members[0]), uuid.uuid4().hex[:8]]
-        output = await _converse([*command, *arguments], expected=SEEN_WRONG)
-        lines = text.splitlines()
-        if not output[0].startswith(f"{script.name}:{len(lines)}: {lines[-1].split()[0]}: "):
-            raise ClientFailed("\n".join([f"of {lines[-1]!r} it says", *output]))
+        steps = parse(text, f"false{number}.txt")
+        try:
+            async with running(command, address) as client:
+                await _do(client, steps)
+        except ClientFailed as failed:
+            if not str(failed).startswith(f"{steps[-1].at}: {steps[-1].verb}: ") or "exit code" in str(failed):
+                raise
+        else:
+            raise ClientFailed(f"this was not noticed: {text}")
     return len(FALSE_SCRIPTS)

@@ -30,10 +30,10 @@ type queue struct {
 }
 
 type client struct {
-	queues         v1.QueueServiceClient
-	admin          v1.QueueAdminServiceClient
-	known          map[string]*queue
-	done, repeated int
+	queues   v1.QueueServiceClient
+	admin    v1.QueueAdminServiceClient
+	known    map[string]*queue
+	repeated int
 }
 
 func id() []byte {

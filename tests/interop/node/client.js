@@ -64,12 +64,12 @@ class Client {
     }));
   }
 
-  create(queue, { type }) {
+  create(queue, type) {
     const request = { name: queue.name, requestId: id(), config: { queueType: TYPES[type] } };
     return this.unary(this.admin, 'CreateQueue', request);
   }
 
-  async send(queue, { count }) {
+  async send(queue, count) {
     for (let i = 0; i < count; i++) {
       const request = { queue: queue.name, requestId: id(), messages: [{ payload: payload(++queue.sent) }] };
       const { results: [result] } = await this.unary(this.queues, 'Enqueue', request);
@@ -79,7 +79,7 @@ class Client {
   }
 
   // Sends batches without waiting; after a break it sends what is unanswered again, as it was cut.
-  async stream(queue, { count, batch }) {
+  async stream(queue, count, batch) {
     const clientId = id(), batches = [];
     for (let first = 1; first <= count; first += batch) {
       const length = Math.min(batch, count - first + 1);
@@ -107,7 +107,7 @@ class Client {
     queue.sent += count;
   }
 
-  browse(queue, { first, count }) {
+  browse(queue, first, count) {
     return this.again(async () => {
       let next = first;
       for await (const page of this.queues.Browse({ queue: queue.name }, { deadline: deadline() })) {
@@ -120,7 +120,7 @@ class Client {
     });
   }
 
-  async receive(queue, { count }) {
+  async receive(queue, count) {
     for (const end = queue.taken + count; queue.taken < end;) {
       const request = { queue: queue.name, requestId: id(), wait: { seconds: 5 }, maxMessages: end - queue.taken };
       const answer = await this.unary(this.queues, 'Dequeue', request);
@@ -148,7 +148,7 @@ class Client {
     queue.leased = [];
   }
 
-  async answers(queue, { count }) {
+  async answers(queue, count) {
     assert.strictEqual(queue.handles.length, count);
     const request = { queue: queue.name, handles: queue.handles, wait: { seconds: 5 } };
     const { statuses } = await this.unary(this.queues, 'WaitCompletion', request);
@@ -156,7 +156,7 @@ class Client {
   }
 
   // Opens the stream again after a break, says what had reached it, and settles what is not confirmed once more.
-  async consume(queue, { count }) {
+  async consume(queue, count) {
     const end = queue.taken + count, open = { queue: queue.name, clientId: id() }, waiting = [];
     let confirmed = 0, lease = '0';
     await this.again(async () => {
@@ -183,7 +183,7 @@ class Client {
     });
   }
 
-  async expect(queue, { length }) {
+  async expect(queue, length) {
     const answer = await this.unary(this.admin, 'GetQueue', { name: queue.name });
     assert.strictEqual(Number(answer.queue.length || 0), length);
   }

@@ -1,14 +1,12 @@
-// Does what a script says; ends with exit code 1 where a client would have seen something wrong, 2 for a wrong script.
+// Does what it is told, a step a line on stdin, and answers each with a line: ok, or what it found. Ends with exit code 1
+// where a client would have seen something wrong.
 //
-//   node main.js <proto folder> <script> <address> <run>
+//   node main.js <proto folder> <address>
 'use strict';
 
-const assert = require('node:assert');
 const { readFileSync } = require('node:fs');
-const path = require('node:path');
 const readline = require('node:readline');
 const { Client, Queue, load } = require('./client.js');
-const { parse, ScriptError } = require('./script.js');
 
 const hex = (bytes) => Buffer.from(bytes).toString('hex');
 
@@ -22,37 +20,32 @@ const FACTS = {
 };
 
 // Reads a message that another implementation has written.
-function decode(definition, folder, { message, facts }) {
+function decode(definition, message, path) {
   // The service's own (de)serializers: the message types themselves carry none.
   const { Enqueue, Dequeue, Produce } = definition['tandemq.v1.QueueService'];
   const read = { EnqueueRequest: Enqueue.requestDeserialize, DequeueResponse: Dequeue.responseDeserialize,
     ProduceResponse: Produce.responseDeserialize }[message];
-  assert.strictEqual(FACTS[message](read(readFileSync(path.join(folder, 'golden', `${message}.binpb`)))).join(), facts);
+  return FACTS[message](read(readFileSync(path))).join();
 }
 
-async function main([protos, script, address, run]) {
-  const steps = parse(script);
+async function main([protos, address]) {
   const { definition, v1 } = load(protos);
   const client = new Client(v1, address), queues = {};
-  const answers = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-  for (const step of steps) {
-    const queue = queues[step.queue] ??= new Queue(`${run}/${step.queue}`);
-    try {
-      if (step.verb === 'decode') decode(definition, path.dirname(script), step);
-      // Asked of who runs this; the next steps do not wait for it.
-      else if (['kill', 'handoff'].includes(step.verb)) process.stdout.write(`@${step.verb}\n`);
-      else if (step.verb === 'await') assert.strictEqual((await answers.next()).value, 'done');
-      else await client[step.verb](queue, step);
-    } catch (error) {
-      error.message = `${step.at}: ${step.verb}: ${error.message}`;
-      throw error;
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [verb, name, ...values] = line.split(' ');
+    if (verb === 'decode') {
+      console.log(`ok ${decode(definition, name, ...values)}`);
+    } else {
+      const queue = queues[name] ??= new Queue(name);
+      await client[verb](queue, ...values.map((value) => (/^\d+$/.test(value) ? Number(value) : value)));
+      console.log('ok');
     }
   }
   const sum = (key) => Object.values(queues).reduce((total, queue) => total + queue[key], 0);
-  console.log(`steps=${steps.length} sent=${sum('sent')} taken=${sum('taken')} repeated=${client.repeated}`);
+  console.log(`ok sent=${sum('sent')} taken=${sum('taken')} repeated=${client.repeated}`);
 }
 
 main(process.argv.slice(2)).then(() => process.exit(0), (error) => {
   console.error(error.message);
-  process.exit(error instanceof ScriptError ? 2 : 1);
+  process.exit(1);
 });

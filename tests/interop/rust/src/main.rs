@@ -1,19 +1,18 @@
-//! Does what a script says; ends with exit code 1 where a client would have seen something wrong, 2 for a wrong script.
+//! Does what it is told, a step a line on stdin, and answers each with a line: ok, or what it found. Ends with exit code 1
+//! where a client would have seen something wrong.
 //!
-//!     client <script> <address> <run>
+//!     client <address>
 mod client;
-mod script;
 pub mod v1 {
     tonic::include_proto!("tandemq.v1");
 }
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::process::ExitCode;
 
-use client::{require, Client, Done, Queue};
+use client::{Client, Done, Queue};
 use prost::Message;
-use script::Step;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tonic::Status;
 
 fn hex(bytes: &[u8]) -> String {
@@ -21,16 +20,16 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// Reads a message that another implementation has written.
-fn decode(folder: &Path, step: &Step) -> Done {
-    let kind = step.get("message");
-    let data = std::fs::read(folder.join("golden").join(format!("{kind}.binpb")))?;
+fn decode(kind: &str, path: &str) -> Done<String> {
+    let data = std::fs::read(path)?;
     let bad = |error: prost::DecodeError| Status::data_loss(error.to_string());
-    let found = match kind {
+    let other = || Status::data_loss("another kind of value");
+    Ok(match kind {
         "EnqueueRequest" => {
             let m = v1::EnqueueRequest::decode(&*data).map_err(bad)?;
             let first = &m.messages[0];
-            let Some(v1::property_value::Value::Text(name)) = &first.properties["name"].value else { return require(false, m) };
-            let Some(v1::property_value::Value::Integer(level)) = first.properties["level"].value else { return require(false, m) };
+            let Some(v1::property_value::Value::Text(name)) = &first.properties["name"].value else { return Err(other()) };
+            let Some(v1::property_value::Value::Integer(level)) = first.properties["level"].value else { return Err(other()) };
             let (ttl, count) = (first.ttl.unwrap_or_default().seconds, m.messages.len());
             format!("{},{},{count},{},{},{ttl},{name},{level}", m.queue, hex(&m.request_id), hex(&first.payload), first.priority())
         }
@@ -43,67 +42,57 @@ fn decode(folder: &Path, step: &Step) -> Done {
         }
         _ => {
             let m = v1::ProduceResponse::decode(&*data).map_err(bad)?;
-            let Some(v1::produce_response::Frame::Ack(ack)) = &m.frame else { return require(false, m) };
+            let Some(v1::produce_response::Frame::Ack(ack)) = &m.frame else { return Err(other()) };
             let last = &m.more_acks[m.more_acks.len() - 1];
             let reason = last.errors[0].error.clone().unwrap_or_default().reason;
             format!("{},{},{},{reason},{}", ack.first_index, m.more_acks.len(), last.first_sequence, last.count)
         }
-    };
-    require(found == step.get("facts"), found)
+    })
 }
 
-async fn act(client: &mut Client, queue: &mut Queue, step: &Step, folder: &Path) -> Done {
-    let n = |key| step.number(key);
-    match step.verb.as_str() {
-        "decode" => decode(folder, step),
-        "create" => client.create(queue, step.get("type")).await,
-        "send" => client.send(queue, n("count")).await,
-        "stream" => client.stream(queue, n("count"), n("batch")).await,
-        "browse" => client.browse(queue, n("first"), n("count")).await,
-        "receive" => client.receive(queue, n("count")).await,
+async fn act(client: &mut Client, queue: &mut Queue, verb: &str, values: &[&str]) -> Done {
+    let n = |place: usize| values[place].parse::<u64>().map_err(|error| Status::invalid_argument(error.to_string()));
+    match verb {
+        "create" => client.create(queue, values[0]).await,
+        "send" => client.send(queue, n(0)?).await,
+        "stream" => client.stream(queue, n(0)?, n(1)?).await,
+        "browse" => client.browse(queue, n(0)?, n(1)?).await,
+        "receive" => client.receive(queue, n(0)?).await,
         "settle" => client.settle(queue).await,
-        "consume" => client.consume(queue, n("count")).await,
+        "consume" => client.consume(queue, n(0)?).await,
         "reply" => client.reply(queue).await,
-        "answers" => client.answers(queue, n("count")).await,
-        "expect" => client.expect(queue, n("length")).await,
-        "await" => {
-            let read = tokio::task::spawn_blocking(|| std::io::stdin().lines().next().transpose());
-            let answer = read.await.expect("a thread")?.unwrap_or_default();
-            require(answer == "done", answer)
-        }
-        asked => {
-            println!("@{asked}"); // of who runs this; the next steps do not wait for it
-            Ok(())
+        "answers" => client.answers(queue, n(0)?).await,
+        "expect" => client.expect(queue, n(0)?).await,
+        other => Err(Status::unimplemented(format!("unknown verb {other}"))),
+    }
+}
+
+async fn answer(address: &str) -> Done {
+    let mut client = Client::connect(address).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let mut queues: HashMap<String, Queue> = HashMap::new();
+    let mut steps = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = steps.next_line().await? {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[0] == "decode" {
+            println!("ok {}", decode(words[1], words[2])?);
+        } else {
+            let queue = queues.entry(words[1].into()).or_insert_with(|| Queue::new(words[1].into()));
+            act(&mut client, queue, words[0], &words[2..]).await?;
+            println!("ok");
         }
     }
+    let (sent, taken) = queues.values().fold((0, 0), |(sent, taken), each| (sent + each.sent, taken + each.taken));
+    println!("ok sent={sent} taken={taken} repeated={}", client.repeated);
+    Ok(())
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().collect();
-    let [_, path, address, run] = arguments.as_slice() else {
-        eprintln!("client <script> <address> <run>");
-        return ExitCode::from(2);
-    };
-    let path = Path::new(path);
-    let steps = match script::parse(path) {
-        Ok(steps) => steps,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
-    let mut client = Client::connect(address).expect("an address");
-    let mut queues: HashMap<&str, Queue> = HashMap::new();
-    for step in &steps {
-        let name = step.get("queue");
-        let queue = queues.entry(name).or_insert_with(|| Queue::new(format!("{run}/{name}")));
-        if let Err(status) = act(&mut client, queue, step, path.parent().unwrap_or(Path::new("."))).await {
-            eprintln!("{}: {}: {status:?}", step.at, step.verb);
-            return ExitCode::FAILURE;
+    match answer(&std::env::args().nth(1).expect("an address")).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(status) => {
+            eprintln!("{status:?}");
+            ExitCode::FAILURE
         }
     }
-    let (sent, taken) = queues.values().fold((0, 0), |(sent, taken), each| (sent + each.sent, taken + each.taken));
-    println!("steps={} sent={sent} taken={taken} repeated={}", steps.len(), client.repeated);
-    ExitCode::SUCCESS
 }
