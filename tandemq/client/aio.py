@@ -323,14 +323,17 @@ class Client(Admin, Exporting, Completions):
         max_messages: int = 1,
         *,
         max_bytes: int = 0,
-        wait: timedelta | None = None,
+        wait: Wait | None = None,
         lease: timedelta | None = None,
         mode: Mode | None = None,
         client_id: bytes | str | None = None,
         request_id: bytes | None = None,
         where: str | Where | None = None,
     ) -> ReceivedBatch:
-        """Receives up to `max_messages`; waits for the first one for `wait`, by default not at all. May be empty."""
+        """Receives up to `max_messages`; waits for the first one for `wait`, by default not at all. May be empty.
+
+        wait: seconds, -1 for ever.
+        """
         request = queue_service_pb2.DequeueRequest(
             queue=queue,
             request_id=request_id or new_request_id(),
@@ -340,14 +343,14 @@ class Client(Admin, Exporting, Completions):
             epoch=self._epoch_of(queue),
             filter=to_filter(where),
         )
-        if wait is not None:
-            request.wait.FromTimedelta(wait)
+        if message_wait := to_wait(wait):
+            request.wait.FromTimedelta(message_wait)
         if lease is not None:
             request.lease_duration.FromTimedelta(lease)
         if mode is not None:
             request.settle_mode = to_mode(mode)
         reply = await self._caller.call(
-            QUEUE_SERVICE + "Dequeue", request, queue_service_pb2.DequeueResponse, queue=queue, wait=wait
+            QUEUE_SERVICE + "Dequeue", request, queue_service_pb2.DequeueResponse, queue=queue, wait=message_wait
         )
         return ReceivedBatch(self, reply, queue)
 

@@ -310,7 +310,7 @@ class Client(Ahead, Moves):
         max_messages: int = 1,
         *,
         max_bytes: int = 0,
-        wait: timedelta | None = None,
+        wait: Wait | None = None,
         lease: timedelta | None = None,
         mode: Mode | None = None,
         client_id: bytes | str | None = None,

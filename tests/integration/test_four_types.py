@@ -95,6 +95,19 @@ async def test_a_request_that_was_answered_within_the_wait_can_be_asked_for(clie
     assert completion.reply.payload == b"HELLO"
 
 
+@shared
+async def test_a_receiver_says_its_wait_in_seconds_as_a_sender_does(client: Client) -> None:
+    queue = await made(client, "ONE_WAY_ACK")
+    assert len(await client.dequeue(queue, wait=0)) == len(await client.dequeue(queue, wait=0.02)) == 0
+    receiving = asyncio.create_task(client.dequeue(queue, wait=-1))
+    await client.send(queue, b"x")
+    async with asyncio.timeout(20):
+        (delivery,) = await receiving
+    assert delivery.payload == b"x"
+    with pytest.raises(ValueError, match="-1"):
+        await client.dequeue(queue, wait=-2)
+
+
 @pytest.mark.requirement("R026", "R028")
 async def test_callbacks_and_watches_go_on_after_a_failover(pair: Cluster) -> None:
     async with sdk(pair) as client:
