@@ -42,6 +42,7 @@ from replica.service_calls import fingerprint
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
 from replica.service_handoff import HandoffHandlers, hand_over_all
+from replica.service_journal import JournalHandlers
 from replica.service_names import NamesHandlers
 from replica.service_orders import OrderHandlers, journalled
 from replica.service_pair import pair_handler
@@ -364,7 +365,7 @@ class Manager:
         restoring, names = RestoreHandlers(members, backup_dir), NamesHandlers(queues, self.config.profile)
         admin = queues.handler(restoring.methods(), names.methods(), SweepHandlers(members).methods())
         manager = status.manager_handler(self.backups.methods())
-        handlers = [QueueHandlers(members).handler(), admin, manager, pair]
+        handlers = [QueueHandlers(members).handler(), JournalHandlers(members).handler(), admin, manager, pair]
         peer = PeerServicer(self._link) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, self._ready, self._collectors))
         await self._tell_health()

@@ -176,6 +176,8 @@ RULES: Mapping[str, Rule] = {
     "LOOP_LIMIT": _STATE,
     "MANAGER_UNREACHABLE": _AWAY,
     "REMOTE_NOT_ALLOWED": Rule("PERMISSION_DENIED", definite=True, retryable=False),
+    "OUT_OF_RANGE": Rule("OUT_OF_RANGE", definite=True, retryable=False),
+    "EPOCH_DIVERGED": _STATE,
 }
 
 _FAMILIES: Mapping[str, type[TandemqError]] = {
@@ -190,6 +192,7 @@ _FAMILIES: Mapping[str, type[TandemqError]] = {
     "INTERNAL": ServerFault,
     "UNKNOWN": InDoubt,
     "PERMISSION_DENIED": Denied,
+    "OUT_OF_RANGE": Refused,
 }
 _OWN_CLASSES: Mapping[str, type[TandemqError]] = {"LEASE_LOST": LeaseLost}
 

@@ -17,6 +17,7 @@ import pytest
 
 import failover.promotion
 import replica.claims
+import replica.journal
 from chaos.sim.bugs.commits import (
     ack_without_own_fsync,
     ack_without_the_peer,
@@ -39,8 +40,10 @@ from chaos.sim.bugs.epochs import (
 )
 from chaos.sim.bugs.planting import Patch, Removal
 from chaos.sim.bugs.queues import no_dedup
+from replica.journal import Bounds
 from replica.replication import Replication
 from replica.sync_source import Phase
+from tests.support import journalling
 from tests.support.asking import told
 
 
@@ -102,7 +105,64 @@ def an_older_hello_undoes_the_sync(patch: Patch) -> None:
     patch.setattr(Replication, "on_hello", on_hello)
 
 
+def the_journal_goes_to_the_end(patch: Patch) -> None:
+    def bounds_of(shared: Any) -> Bounds:
+        return Bounds(max(1, shared.state.kept_from), shared.durable_index + 1, shared.generation)
+
+    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(journalling, "bounds_of", bounds_of)
+
+
+def any_epoch_reads_on(patch: Patch) -> None:
+    patch.setattr(replica.journal, "_problem_of_epoch", lambda _shared, _last_read, _epoch: None)
+
+
+def any_copy_tells_its_journal(patch: Patch) -> None:
+    patch.setattr(journalling, "is_in_step", lambda domain: domain.shared.machine is not None)
+
+
+def gaps_are_no_gaps(patch: Patch) -> None:
+    """A page takes what is there."""
+    original = replica.journal.records
+
+    def records(store: Any, domain: int, first: int, end: int) -> Iterator[Any]:
+        at = first
+        while at < end and (rows := store.scan(domain, at, limit_records=1)):
+            at = rows[0][0] + 1
+            yield from original(store, domain, rows[0][0], min(at, end)) if at <= end else ()
+
+    patch.setattr(replica.journal, "records", records)
+
+
+def trimmed_places_are_good(patch: Patch) -> None:
+    original = replica.journal.bounds_of
+    gaps_are_no_gaps(patch)  # it would find the gap
+    bounds_of = lambda shared: original(shared)._replace(first=1)  # noqa: E731 - one line says it
+    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(journalling, "bounds_of", bounds_of)
+
+
 RULES = (
+    Rule(
+        "j1_the_journal_ends_at_the_commit",
+        "protocol/journal_ends_at_the_commit",
+        the_journal_goes_to_the_end,
+        "has it of epoch",
+    ),
+    Rule(
+        "j2_the_epoch_of_the_last_record_is_asked",
+        "protocol/journal_of_a_given_up_history",
+        any_epoch_reads_on,
+        "has it of epoch",
+    ),
+    Rule(
+        "j3_only_a_member_in_step_answers",
+        "protocol/journal_of_a_copy_that_was_left",
+        any_copy_tells_its_journal,
+        "has it of epoch",
+    ),
+    Rule("j4_a_trimmed_place_is_lost_loudly", "protocol/journal_is_trimmed", trimmed_places_are_good, "is not told"),
+    Rule("j4_a_gap_is_judged_anew", "protocol/journal_is_trimmed_while_it_is_read", gaps_are_no_gaps, "is not told"),
     Rule(
         "r122_ruling1_ack_waits_for_the_peers_fsync", "protocol/peer_has_not_written", ack_without_the_peer, "copies=2"
     ),

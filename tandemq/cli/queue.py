@@ -16,6 +16,7 @@ from tandemq.cli.params import (
     yes_option,
 )
 from tandemq.cli.queue_attributes import attribute_options, config_of, facts_of
+from tandemq.cli.queue_journal import journal
 from tandemq.cli.queue_lives import alias, close, configure, defaults, open_
 from tandemq.cli.queue_moves import delete_messages, move, redrive
 from tandemq.cli.queue_restore import restore
@@ -145,7 +146,7 @@ def purge(name: str, yes: bool, target: str | None, timeout_ms: int, output: str
     print_facts({"queue": name, "removed": removed}, output)
 
 
-for _command in (move, redrive, delete_messages, restore):
+for _command in (move, redrive, delete_messages, restore, journal):
     queue.add_command(_command)
 
 

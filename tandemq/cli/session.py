@@ -56,6 +56,8 @@ GENERAL_STEPS = {  # for a command that has no better word
     "REPLY_REQUIRED": "answer it: `tandemq msg reply QUEUE TEXT`",
     "NOT_TWO_WAY": "acknowledge it instead: `tandemq msg receive QUEUE --ack`",
     "BAD_SELECTOR": "correct it; one that works: \"colour = 'red' AND weight > 2\"",
+    "OUT_OF_RANGE": "see where it begins and ends: `tandemq queue journal NAME --head`",
+    "EPOCH_DIVERGED": "see what happened with `tandemq pair history`, and read from the beginning",
     "CORRUPT_STORE": "keep it as it is, and take everything from the peer or a backup",
 }
 

@@ -25,6 +25,15 @@ from tandemq.client.delivery import Delivery, DeliveryBatch, MessageBatch, Recei
 from tandemq.client.exporting import Export, Exporting
 from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_client_id, new_request_id
+from tandemq.client.journal import (
+    JournalHead,
+    JournalKind,
+    JournalPage,
+    JournalPosition,
+    JournalRow,
+    Journals,
+    JournalStart,
+)
 from tandemq.client.links import Links
 from tandemq.client.members import OpenChannel
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
@@ -58,6 +67,12 @@ __all__ = [
     "Export",
     "Final",
     "Handle",
+    "JournalHead",
+    "JournalKind",
+    "JournalPage",
+    "JournalPosition",
+    "JournalRow",
+    "JournalStart",
     "Level",
     "Lost",
     "MemberAnswer",
@@ -136,7 +151,7 @@ class ReceivedBatch(MessageBatch):
             raise loss.error
 
 
-class Client(Admin, Exporting, Completions):
+class Client(Admin, Exporting, Completions, Journals):
     """Talks to one pair. Belongs to the event loop in which it is first used."""
 
     def __init__(

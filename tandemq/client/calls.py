@@ -27,6 +27,7 @@ QUEUE_SERVICE = "/tandemq.v1.QueueService/"
 ADMIN_SERVICE = "/tandemq.v1.QueueAdminService/"
 MANAGER_SERVICE = "/tandemq.v1.ManagerAdminService/"
 PAIR_SERVICE = "/tandemq.v1.PairService/"
+JOURNAL_SERVICE = "/tandemq.v1.JournalService/"
 
 
 class Moved(Unavailable):

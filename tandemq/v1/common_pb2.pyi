@@ -111,6 +111,8 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_LOOP_LIMIT: _ClassVar[Reason]
     REASON_MANAGER_UNREACHABLE: _ClassVar[Reason]
     REASON_REMOTE_NOT_ALLOWED: _ClassVar[Reason]
+    REASON_OUT_OF_RANGE: _ClassVar[Reason]
+    REASON_EPOCH_DIVERGED: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -200,6 +202,8 @@ REASON_BAD_SELECTOR: Reason
 REASON_LOOP_LIMIT: Reason
 REASON_MANAGER_UNREACHABLE: Reason
 REASON_REMOTE_NOT_ALLOWED: Reason
+REASON_OUT_OF_RANGE: Reason
+REASON_EPOCH_DIVERGED: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

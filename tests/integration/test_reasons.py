@@ -24,6 +24,8 @@ from tandemq.cli import root
 from tandemq.cli.session import GENERAL_STEPS, NEXT_STEPS
 from tandemq.config import Failover, Limits
 from tandemq.errors import status_for, to_error
+from tandemq.v1 import journal_service_pb2 as journal
+from tandemq.v1 import journal_service_pb2_grpc
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tandemq.v1.common_pb2 import Error, Reason
@@ -263,6 +265,13 @@ async def sent_twice(at: World) -> None:
         await at.raw.send(at.queue, payload, request_id=request_id)
 
 
+async def journal_read(at: World, log_index: int, epoch: int) -> None:
+    """At the master, which has all of it."""
+    selection = {"position": {"log_index": log_index, "epoch": epoch}}
+    stub: Any = journal_service_pb2_grpc.JournalServiceStub(at.raw.channel)
+    await stub.ReadJournalPage(journal.ReadJournalPageRequest(selection=selection), timeout=CALL_S)
+
+
 async def sent_from_epoch(at: World) -> None:
     await at.raw.send(at.queue, b"x", epoch=1_000)
 
@@ -492,6 +501,18 @@ ROWS: dict[str, Row | Elsewhere] = {
     "LOOP_LIMIT": Elsewhere("why dead letters are held back", "tests/unit/replica/test_dying.py"),
     "MANAGER_UNREACHABLE": Row(IN_CLIENT, dead_name, ("127.0.0.1:1",), nothing, exit_code=3, names_queue=False),
     "REMOTE_NOT_ALLOWED": Elsewhere("of calls from other hosts", "tests/unit/replica/test_whereabouts.py"),
+    "OUT_OF_RANGE": Row(
+        partial(journal_read, log_index=1 << 40, epoch=0),
+        command("queue", "journal", "--from-log-index", str(1 << 40)),
+        ("is not committed",),
+        names_queue=False,
+    ),
+    "EPOCH_DIVERGED": Row(
+        partial(journal_read, log_index=2, epoch=1_000),
+        command("queue", "journal", "--from-log-index", "2:1000"),
+        ("epoch 1000", "given up"),
+        names_queue=False,
+    ),
 }
 REASONS = [name.removeprefix("REASON_") for name in Reason.DESCRIPTOR.values_by_name]
 WITH_ROW = [name for name, row in ROWS.items() if isinstance(row, Row)]

@@ -84,12 +84,18 @@ async def browsed(client: aio.Client, queue: str) -> list[bytes]:
     return [message.payload async for message in client.browse(queue)]
 
 
+async def journalled(client: aio.Client, queue: str) -> list[int]:
+    await client.journal_head([queue])
+    return [len(page) async for page in client.read_journal([queue])]
+
+
 CALLS: dict[str, Callable[[aio.Client, str], Awaitable[object]]] = {
     "enqueue": lambda client, queue: client.enqueue(queue, [b"x"]),
     "produce": produced,
     "dequeue": lambda client, queue: client.dequeue(queue),
     "consume": received,
     "browse": browsed,
+    "journal": journalled,
 }
 
 
@@ -105,6 +111,22 @@ async def test_a_queue_of_its_own_host_refuses_others(manager: Manager, name: st
         assert await reason(CALLS[name](far, "own")) == "REMOTE_NOT_ALLOWED"
         await CALLS[name](near, "own")
         assert await browsed(near, "own") in ([b"x"], [b"x", b"x"]), "nothing was taken by the other"
+
+
+@pytest.mark.requirement("R013")
+async def test_who_reads_the_journal_of_every_queue_from_elsewhere_is_refused_at_such_a_row(manager: Manager) -> None:
+    async with embedded.connect(manager) as near, called_from(manager, FAR) as far:
+        await near.create_queue("open")
+        assert [row.queue async for page in far.read_journal(domain="local") for row in page.rows() if row.queue] == [
+            "open"
+        ]
+        await near.create_queue("own", HERE_ONLY)
+
+        async def read() -> list[int]:
+            return [len(page) async for page in far.read_journal(domain="local")]
+
+        assert await reason(read()) == "REMOTE_NOT_ALLOWED"
+        assert [len(page) async for page in near.read_journal(domain="local")]
 
 
 @pytest.mark.requirement("R013")

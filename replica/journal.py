@@ -1,0 +1,238 @@
+"""Reads a domain's journal from the store for whoever asks: judges a position, finds a message, fills a page. Orders
+nothing and keeps nothing but where queues begin.
+
+What is committed is on disk here and never changes, so a range that is read twice gives the same rows twice, at either
+member. Bodies that are on no disk are never told for that reason, though they may be in memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from failover.marks import Role
+from replica.answers import refusal
+from replica.effects import Failed
+from replica.journal_rows import ordinals_of
+from storage.errors import CorruptRecord
+from storage.records import split, verify_stored
+from tandemq.peer.v1.record_pb2 import RecordHeader
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from replica.domain import Domain
+    from replica.journal_rows import Rows
+    from replica.shared import Shared
+    from storage.records import Prefix
+    from storage.store import Store
+
+PAGE_BYTES = 1 << 20
+"""Of payloads and attributes in a page: clients in other languages take 4 MiB by themselves."""
+LOOK_BYTES_MAX = 16 << 20
+"""Of log that one page looks at; then it ends, perhaps empty, and says where to go on."""
+SCAN_BYTES, SCAN_RECORDS = 1 << 20, 1_024
+NEAR_RECORDS = 512
+"""When no more are left between the bounds of a search, they are read one after another."""
+STALE_RETRY_MS = 100
+
+
+class Place(NamedTuple):
+    """Between two rows: see JournalPosition of the contract."""
+
+    log_index: int
+    epoch: int
+    row: int = 0
+
+
+class Page(NamedTuple):
+    """Some rows, and where the next ones are."""
+
+    rows: Rows
+    following: Place
+    at_end: bool
+
+
+class Trimmed(Exception):  # noqa: N818 - what happened, to be turned into a refusal
+    """The log was trimmed past what is being read."""
+
+
+def is_in_step(domain: Domain) -> bool:
+    """Whether this member's committed log is that of the pair: as master, or as a replica that holds all that was
+    acknowledged. A copy that was left behind, or is being filled, says nothing about either.
+    """
+    if domain.shared.machine is None:
+        return False
+    if domain.replication.serving:
+        return domain.replication.can_read
+    return domain.shared.role is Role.REPLICA and domain.target.opened
+
+
+class Bounds(NamedTuple):
+    """What a member can tell of its log at one moment."""
+
+    first: int
+    """Every record from here on is kept."""
+    end: int
+    """One more than the commit index."""
+    generation: int
+
+
+def bounds_of(shared: Shared) -> Bounds:
+    """Now. The commit index is the limit: what is above it may still be taken back by a takeover."""
+    return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
+
+
+def epoch_before(shared: Shared, log_index: int) -> int | None:
+    """Epoch of the record before this one; 0 before the first; None: it is not known here."""
+    if log_index <= 1:
+        return 0
+    found = shared.log.digest_at(log_index - 1)
+    return found[0] if found is not None else None
+
+
+def problem_of(shared: Shared, place: Place, *, is_master: bool) -> Failed | None:
+    """Why nothing can be read from that place. None: it can, though there may be nothing yet."""
+    bounds = bounds_of(shared)
+    facts = {"first_log_index": str(bounds.first), "next_log_index": str(bounds.end), "member": shared.member}
+    if place.log_index < bounds.first:
+        text = (
+            f"the journal of domain {shared.name} at {shared.member} begins at log index {bounds.first}; "
+            f"{place.log_index} is trimmed: what lies between is lost to this reader, go on from there knowingly"
+        )
+        return refusal(Reason.REASON_OUT_OF_RANGE, text, facts)
+    last_read = place.log_index if place.row else place.log_index - 1
+    problem = _problem_of_epoch(shared, last_read, place.epoch)
+    if problem is not None:
+        return problem
+    if last_read >= bounds.end and is_master:
+        text = f"the journal of domain {shared.name} ends before log index {bounds.end}; {last_read} is not committed"
+        return refusal(Reason.REASON_OUT_OF_RANGE, text, facts)
+    return None
+
+
+def _problem_of_epoch(shared: Shared, last_read: int, epoch: int) -> Failed | None:
+    """Whether the reader's last record is one of this history. (epoch, log index) names one record, and records are
+    chained: the same epoch there means that everything before it is the same too.
+    """
+    if not epoch or not last_read:
+        return None
+    log = shared.log
+    here = epoch_before(shared, last_read + 1) if last_read <= log.last_index else log.last_epoch
+    if here == epoch:
+        return None
+    facts = {"epoch": str(here or 0), "log_index": str(last_read), "member": shared.member}
+    if last_read > log.last_index and epoch > log.last_epoch:
+        text = f"the reader has seen epoch {epoch}, {shared.member} knows {log.last_epoch}; repeat the call"
+        return Failed(Reason.REASON_STALE_EPOCH, text, facts, STALE_RETRY_MS)
+    text = (
+        f"log index {last_read} was read in epoch {epoch}, at {shared.member} it is of epoch {here or 'unknown'}: "
+        "the history that was read was given up; compare with `tandemq pair history`, and read anew"
+    )
+    return refusal(Reason.REASON_EPOCH_DIVERGED, text, facts)
+
+
+def read_page(store: Store, domain: int, place: Place, bounds: Bounds, until: int, rows: Rows) -> Page:
+    """Fill a page from that place, which `problem_of` has let pass. Any thread.
+
+    Raises Trimmed when the log is cut off under it, CorruptRecord for a record that fails its checksum.
+    """
+    end = min(bounds.end, until) if until else bounds.end
+    at, looked = place, 0
+    for prefix, header, body in records(store, domain, at.log_index, end):
+        row = rows.take(prefix, header, body, at.row if prefix.log_index == place.log_index else 0)
+        if row is not None:
+            before = at.epoch if not row else prefix.epoch
+            return Page(rows, Place(prefix.log_index, before, row), at_end=False)
+        at = Place(prefix.log_index + 1, prefix.epoch)
+        looked += prefix.header_len + len(body)
+        if rows.is_full() or looked >= LOOK_BYTES_MAX:
+            break
+    return Page(rows, at, at_end=at.log_index >= end)
+
+
+def records(store: Store, domain: int, first: int, end: int) -> Iterator[tuple[Prefix, RecordHeader, bytes]]:
+    """Every record from `first` up to before `end`, verified, without a gap. A body that is not stored is empty."""
+    at, slice_records = first, 8
+    while at < end:
+        found = store.scan(domain, at, limit_records=slice_records, limit_bytes=SCAN_BYTES)
+        slice_records = SCAN_RECORDS
+        if not found:
+            raise Trimmed
+        for log_index, record in found:
+            if log_index >= end:
+                return
+            if log_index != at:
+                raise Trimmed
+            prefix = verify_stored(record)
+            if (prefix.domain, prefix.log_index) != (domain, log_index):
+                raise CorruptRecord(f"record {log_index} says that it is {prefix.log_index} of {prefix.domain:#x}")
+            _, header, body = split(record)
+            yield prefix, RecordHeader.FromString(bytes(header)), bytes(body)
+            at += 1
+
+
+class Message(NamedTuple):
+    """Where one message was stored."""
+
+    log_index: int
+    row: int
+    epoch: int
+
+
+def _next_of_queue(
+    store: Store, domain: int, queue_id: int, first: int, end: int
+) -> tuple[Prefix, RecordHeader] | None:
+    """The first record in there that stored messages of the queue."""
+    for prefix, header, _ in records(store, domain, first, end):
+        op = header.enqueue
+        if header.HasField("enqueue") and op.queue_id == queue_id and op.first_index:
+            return prefix, header
+    return None
+
+
+def find(store: Store, domain: int, queue_id: int, index: int, bounds: Bounds) -> Message | None:
+    """Where the message with that index was stored, or None: not in what is kept. Any thread. Raises Trimmed.
+
+    Indexes of a queue rise with the log, so the log is halved again and again; nothing is kept for it. Each half is
+    read only up to the queue's next message, and in all no more than the log once.
+    """
+    low, high = bounds.first, bounds.end
+    while low < high:
+        middle = low if high - low <= NEAR_RECORDS else (low + high) // 2
+        found = _next_of_queue(store, domain, queue_id, middle, high)
+        if found is None:
+            high = middle
+            continue
+        prefix, header = found
+        start = header.enqueue.first_index
+        count = len(ordinals_of(header.enqueue))
+        if index < start:
+            high = middle
+        elif index >= start + count:
+            low = prefix.log_index + 1
+        else:
+            return Message(prefix.log_index, index - start, prefix.epoch)
+    return None
+
+
+class Begins:
+    """Where each queue's part of the journal begins at this member; found once, and again when it was trimmed."""
+
+    def __init__(self) -> None:
+        self._generation = -1
+        self._known: dict[int, tuple[int, int]] = {}
+        """By queue: log index of its first record that is kept, or up to where there is none; its first index, or 0."""
+
+    def find(self, store: Store, domain: int, queue_id: int, bounds: Bounds) -> int:
+        """Index of the first message that is kept with all that follow it; 0: none is. Any thread, one at a time."""
+        if self._generation != bounds.generation:
+            self._generation = bounds.generation
+            self._known.clear()
+        at, index = self._known.get(queue_id, (0, 0))
+        if index and at >= bounds.first:
+            return index
+        start = max(bounds.first, at if not index else 0)
+        found = _next_of_queue(store, domain, queue_id, start, bounds.end)
+        self._known[queue_id] = (found[0].log_index, found[1].enqueue.first_index) if found else (bounds.end, 0)
+        return self._known[queue_id][1]

@@ -1,0 +1,372 @@
+"""JournalService: reads what happened to queues for whoever asks, off the loop, one page at a time.
+
+A member that follows its master, or is master, answers from its own store; any other one asks the master. So readers
+take nothing from the master while there is a replica, and the journals of both members can be compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+
+from replica import forward
+from replica.answers import abort, header_of, refusal
+from replica.effects import Failed
+from replica.journal import (
+    PAGE_BYTES,
+    Begins,
+    Bounds,
+    Place,
+    Trimmed,
+    bounds_of,
+    epoch_before,
+    find,
+    is_in_step,
+    problem_of,
+    read_page,
+)
+from replica.journal_rows import Rows, Wanted
+from replica.service_calls import parse
+from replica.whereabouts import check_origin, is_remote, problem_of_remote
+from storage.errors import CorruptRecord
+from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.journal_service_pb2 import (
+    GetJournalHeadRequest,
+    GetJournalHeadResponse,
+    JournalKind,
+    JournalPosition,
+    JournalQueue,
+    JournalQueueHead,
+    JournalSelection,
+    ReadJournalPageRequest,
+    ReadJournalPageResponse,
+    ReadJournalRequest,
+    ReadJournalResponse,
+)
+
+if TYPE_CHECKING:
+    from replica.domain import Domain
+    from replica.members import Members
+
+SERVICE = "tandemq.v1.JournalService"
+ROWS, ROWS_MAX = 4_096, 16_384
+QUEUES_MAX = 1_000
+SYNCING_RETRY_MS = 100
+
+Context = Any
+Found = TypeVar("Found")
+
+
+class JournalHandlers:
+    """The handlers of JournalService."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+        self._begins: dict[int, Begins] = {}
+        self._reading = asyncio.Lock()
+        """One page at a time: a reader in a hurry takes one thread of this member, and no more."""
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "GetJournalHead": grpc.unary_unary_rpc_method_handler(self.head),
+                "ReadJournal": grpc.unary_stream_rpc_method_handler(self.read),
+                "ReadJournalPage": grpc.unary_unary_rpc_method_handler(self.page),
+            },
+        )
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    async def head(self, request: bytes, context: Context) -> bytes:
+        """See JournalService.GetJournalHead."""
+        parsed = await parse(GetJournalHeadRequest, request, context)
+
+        async def local(domain: Domain) -> bytes | Failed:
+            return await self._head(domain, parsed)
+
+        return await self._answer(
+            "GetJournalHead", request, context, parsed.domain, parsed.queues, local, here=parsed.this_member
+        )
+
+    async def page(self, request: bytes, context: Context) -> bytes:
+        """See JournalService.ReadJournalPage."""
+        parsed = await parse(ReadJournalPageRequest, request, context)
+        selection = parsed.selection
+        if (problem := _problem_of(selection)) is not None:
+            await abort(context, problem)
+        rows_max = min(parsed.max_rows or ROWS, ROWS_MAX)
+
+        remote = is_remote(context)
+
+        async def local(domain: Domain) -> bytes | Failed:
+            return await self._page(domain, selection, rows_max, remote=remote)
+
+        return await self._answer(
+            "ReadJournalPage", request, context, selection.domain, selection.queues, local, here=selection.this_member
+        )
+
+    async def read(self, request: bytes, context: Context) -> None:
+        """See JournalService.ReadJournal: page by page, each from where the last one ended."""
+        parsed = await parse(ReadJournalRequest, request, context)
+        selection, left = parsed.selection, parsed.max_rows or (1 << 62)
+        while left > 0:
+            asked = ReadJournalPageRequest(selection=selection, max_rows=min(left, ROWS))
+            page = ReadJournalPageResponse.FromString(await self.page(asked.SerializeToString(), context))
+            if not selection.until_log_index:
+                selection.until_log_index = page.header.commit_index + 1  # what comes meanwhile is for the next call
+            frame = ReadJournalResponse(header=page.header, columns=page.columns, next=page.next, at_end=page.at_end)
+            await context.write(frame.SerializeToString())
+            left -= page.columns.count
+            selection.position.CopyFrom(page.next)
+            if page.at_end:
+                return
+
+    # -- where -----------------------------------------------------------------------------------------------------
+
+    async def _answer(
+        self,
+        method: str,
+        request: bytes,
+        context: Context,
+        name: str,
+        queues: Any,
+        local: Any,
+        *,
+        here: bool,
+    ) -> bytes:
+        """From this member's own store when it is in step, else from the master's."""
+        if len(queues) > QUEUES_MAX:
+            text = f"{len(queues)} queues; a call may name {QUEUES_MAX}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        for queue in queues:
+            await check_origin(self.members, queue, context)
+        if name and name not in self.members.by_name:
+            text = f"there is no domain {name!r} here; there are {', '.join(sorted(self.members.by_name))}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
+
+        def domain_of() -> Domain:
+            if name:
+                return self.members.by_name[name]
+            return self.members.of_queue(queues[0] if queues else "")
+
+        domain = domain_of()
+        if is_in_step(domain):
+            result = await local(domain)
+            if isinstance(result, bytes):
+                return result
+            if here or domain.replication.serving or result.reason != Reason.REASON_QUEUE_NOT_FOUND:
+                await abort(context, result)  # a replica may not have heard of a queue yet: the master has
+        elif here:
+            text = f"{self.members.member} is not in step with the master of domain {domain.shared.name}; ask later"
+            await abort(context, Failed(Reason.REASON_SYNCING, text, {}, SYNCING_RETRY_MS))
+        return await forward.unary(self.members, f"JournalService/{method}", request, context, domain_of, local)
+
+    # -- answers ---------------------------------------------------------------------------------------------------
+
+    async def _head(self, domain: Domain, request: GetJournalHeadRequest) -> bytes | Failed:
+        shared, store = domain.shared, self.members.node.store
+        numbers = _numbers_of(self.members, domain, request.queues)
+        if isinstance(numbers, Failed):
+            return numbers
+        begins = self._begins.setdefault(shared.domain, Begins())
+
+        def look(bounds: Bounds) -> list[int]:
+            return [begins.find(store, shared.domain, number, bounds) for number in numbers]
+
+        found = await self._off_the_loop(domain, look) if numbers else []
+        if isinstance(found, Failed):
+            return found
+        bounds = bounds_of(shared)
+        heads = []
+        for name, number, first in zip(request.queues, numbers, found, strict=True):
+            # Found meanwhile to be gone: its rows are still there, its name is not.
+            machine = shared.machine
+            if machine is None or not machine.has_queue(number):
+                return _no_queue(name)
+            following = machine.queue(number).visible_index + 1
+            heads.append(
+                JournalQueueHead(queue=name, queue_id=number, first_index=first or following, next_index=following)
+            )
+        first_epoch, last_epoch = epoch_before(shared, bounds.first), epoch_before(shared, bounds.end)
+        return GetJournalHeadResponse(
+            header=header_of(self.members, domain),
+            first=JournalPosition(log_index=bounds.first, epoch=first_epoch or 0),
+            next=JournalPosition(log_index=bounds.end, epoch=last_epoch or 0),
+            queues=heads,
+        ).SerializeToString()
+
+    async def _page(
+        self, domain: Domain, selection: JournalSelection, rows_max: int, *, remote: bool
+    ) -> bytes | Failed:
+        shared, store = domain.shared, self.members.node.store
+        numbers = _numbers_of(self.members, domain, selection.queues)
+        if isinstance(numbers, Failed):
+            return numbers
+        place = await self._place_of(domain, selection, numbers)
+        if isinstance(place, Failed):
+            return place
+        problem = problem_of(shared, place, is_master=domain.replication.serving)
+        if problem is not None:
+            return problem
+        wanted = Wanted(
+            frozenset(numbers),
+            frozenset(selection.kinds),
+            payloads=not selection.without_payloads,
+            attributes=selection.with_attributes,
+        )
+        number = shared.domain
+
+        def fill(bounds: Bounds) -> tuple[bytes, Place, bool, set[int]]:
+            rows = Rows(number, wanted, rows_max=rows_max, bytes_max=PAGE_BYTES)
+            page = read_page(store, number, place, bounds, selection.until_log_index, rows)
+            return rows.columns().SerializeToString(), page.following, page.at_end, rows.queue_ids()
+
+        found = await self._off_the_loop(domain, fill, place)
+        if isinstance(found, Failed):
+            return found
+        columns, following, at_end, queue_ids = found
+        names = _names(domain, queue_ids)
+        for each in names if remote else ():
+            if each.name and (problem := problem_of_remote(self.members, each.name)) is not None:
+                return problem  # whoever names no queue gets all of them, or none
+        response = ReadJournalPageResponse(
+            header=header_of(self.members, domain),
+            next=JournalPosition(log_index=following.log_index, epoch=following.epoch, row=following.row),
+            at_end=at_end,
+        )
+        response.columns.MergeFromString(columns)
+        response.columns.queues.extend(names)
+        return response.SerializeToString()
+
+    async def _place_of(self, domain: Domain, selection: JournalSelection, numbers: list[int]) -> Place | Failed:
+        """Where to begin, with the epoch that the reader has seen there, or else the one that is there."""
+        shared = domain.shared
+        if selection.HasField("index"):
+            return await self._place_of_index(domain, selection, numbers[0])
+        asked = selection.position
+        log_index = asked.log_index or bounds_of(shared).first
+        epoch = asked.epoch
+        if not epoch and not asked.row and log_index <= shared.commit_index + 1:
+            epoch = epoch_before(shared, log_index) or 0
+        return Place(log_index, epoch, asked.row)
+
+    async def _place_of_index(self, domain: Domain, selection: JournalSelection, number: int) -> Place | Failed:
+        """The place of a message, once the one before it was seen to be of the epoch that the reader says."""
+        shared, store = domain.shared, self.members.node.store
+        asked, name = selection.index, selection.queues[0]
+        index = asked.index
+        begins = self._begins.setdefault(shared.domain, Begins())
+
+        def look(bounds: Bounds) -> tuple[int, Any, Any]:
+            first = begins.find(store, shared.domain, number, bounds)
+            at = find(store, shared.domain, number, index, bounds) if first and index >= first else None
+            before = find(store, shared.domain, number, index - 1, bounds) if asked.epoch and index > 1 else None
+            return first, at, before
+
+        found = await self._off_the_loop(domain, look)
+        if isinstance(found, Failed):
+            return found
+        first, at, before = found
+        machine = shared.machine
+        if machine is None or not machine.has_queue(number):
+            return _no_queue(name)
+        following = machine.queue(number).visible_index + 1
+        facts = {"queue": name, "first_index": str(first or following), "next_index": str(following)}
+        if index < (first or following) or (asked.epoch and index > 1 and before is None and index <= following):
+            text = (
+                f"the journal of queue {name} at {shared.member} begins at index {first or following}: {index} is "
+                "trimmed, or the message before it is, and its epoch cannot be compared; go on from there knowingly, "
+                "with epoch 0"
+            )
+            return refusal(Reason.REASON_OUT_OF_RANGE, text, {**facts, "member": shared.member})
+        if index > following:
+            if not domain.replication.serving:
+                text = f"{shared.member} has not heard yet of message {index} of queue {name}; repeat the call"
+                return Failed(Reason.REASON_SYNCING, text, facts, SYNCING_RETRY_MS)
+            text = f"queue {name} ends before index {following}; {index} was never ordered"
+            return refusal(Reason.REASON_OUT_OF_RANGE, text, facts)
+        if before is not None and before.epoch != asked.epoch:
+            text = (
+                f"message {index - 1} of queue {name} was read in epoch {asked.epoch}, at {shared.member} it is of "
+                f"epoch {before.epoch}: the history that was read was given up; read anew"
+            )
+            return refusal(Reason.REASON_EPOCH_DIVERGED, text, {**facts, "epoch": str(before.epoch)})
+        if at is None:
+            return Place(shared.commit_index + 1, epoch_before(shared, shared.commit_index + 1) or 0)
+        epoch = at.epoch if at.row else epoch_before(shared, at.log_index)
+        return Place(at.log_index, epoch or 0, at.row)
+
+    async def _off_the_loop(
+        self, domain: Domain, work: Callable[[Bounds], Found], place: Place | None = None
+    ) -> Found | Failed:
+        """Read the store in a thread. What was trimmed or given up meanwhile is judged anew."""
+        shared = domain.shared
+        async with self._reading:
+            while True:
+                bounds = bounds_of(shared)
+                if place is not None:
+                    problem = problem_of(shared, place, is_master=domain.replication.serving)
+                    if problem is not None:
+                        return problem
+                try:
+                    found = await asyncio.get_running_loop().run_in_executor(None, work, bounds)
+                except Trimmed:
+                    if bounds_of(shared) == bounds:
+                        text = f"the log of domain {shared.name} at {shared.member} has a gap above {bounds.first}"
+                        return refusal(Reason.REASON_CORRUPT_STORE, text, {"member": shared.member})
+                    continue
+                except CorruptRecord as corrupt:
+                    return refusal(Reason.REASON_CORRUPT_STORE, str(corrupt), {"member": shared.member})
+                if shared.generation == bounds.generation:
+                    return found
+
+
+def _problem_of(selection: JournalSelection) -> Failed | None:
+    if selection.HasField("index") and len(selection.queues) != 1:
+        text = f"a position by index is one queue's; {len(selection.queues)} queues are named"
+        return refusal(Reason.REASON_BAD_REQUEST, text)
+    if selection.HasField("index") and not selection.index.index:
+        return refusal(Reason.REASON_BAD_REQUEST, "indexes begin at 1; 0 is none")
+    unknown = [kind for kind in selection.kinds if kind not in JournalKind.values() or not kind]
+    if unknown:
+        return refusal(Reason.REASON_BAD_REQUEST, f"kind {unknown[0]} is unknown; leave kinds empty for all of them")
+    return None
+
+
+def _numbers_of(members: Members, domain: Domain, names: Any) -> list[int] | Failed:
+    """The numbers of queues, all of that domain."""
+    machine = domain.shared.machine
+    numbers = []
+    for name in names:
+        number = machine.queue_id(name) if machine is not None else None
+        if number is None and (other := members.of_queue(name)) is not domain and _has(other, name):
+            text = f"queue {name} is of domain {other.shared.name}, not {domain.shared.name}; read one domain at a time"
+            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name, "domain": other.shared.name})
+        if number is None:
+            return _no_queue(name)
+        numbers.append(number)
+    return numbers
+
+
+def _has(domain: Domain, name: str) -> bool:
+    return domain.shared.machine is not None and domain.shared.machine.queue_id(name) is not None
+
+
+def _no_queue(name: str) -> Failed:
+    return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {name!r}; create it first", {"queue": name})
+
+
+def _names(domain: Domain, numbers: set[int]) -> list[JournalQueue]:
+    machine = domain.shared.machine
+    return [
+        JournalQueue(
+            queue_id=number,
+            name=machine.queue(number).name if machine is not None and machine.has_queue(number) else "",
+        )
+        for number in sorted(numbers)
+    ]

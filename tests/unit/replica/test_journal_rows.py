@@ -1,0 +1,208 @@
+"""Records become rows of the journal: every kind, cut at any row, with what was left out counted all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from replica.bodies import message_id
+from replica.journal_rows import Rows, Wanted
+from storage.records import Prefix
+from tandemq.cli.queue_journal import KINDS
+from tandemq.client.journal import JournalKind, JournalPage, JournalRow
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import journal_service_pb2 as pb
+from tandemq.v1.common_pb2 import REASON_QUEUE_FULL, IndexRange
+from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.queue_service_pb2 import (
+    FINAL_STATE_DEAD_LETTERED,
+    OUTCOME_ACK,
+    OUTCOME_EXTEND,
+    OUTCOME_REJECT,
+    OUTCOME_RELEASE,
+    EnqueueBatch,
+)
+
+DOMAIN, EPOCH, LOG_INDEX, TIME_MS = 0x01020304, 5, 77, 1_700_000_000_123
+ALL = Wanted()
+
+
+def prefix_of(body: bytes) -> Prefix:
+    return Prefix(0, DOMAIN, EPOCH, LOG_INDEX, 0, len(body), 0, 0, bytes(16))
+
+
+def header_of(**op: Any) -> record_pb2.RecordHeader:
+    return record_pb2.RecordHeader(time_ms=TIME_MS, **op)
+
+
+def sent(*payloads: bytes, **columns: Any) -> bytes:
+    return EnqueueBatch(queue="q", messages=MessageBatch(payloads=payloads, **columns)).SerializeToString()
+
+
+def read(rows: Rows) -> list[JournalRow]:
+    reply = pb.ReadJournalPageResponse(columns=rows.columns())
+    return list(JournalPage(pb.ReadJournalPageResponse.FromString(reply.SerializeToString())).rows())
+
+
+def rows_of(
+    header: record_pb2.RecordHeader,
+    body: bytes = b"",
+    wanted: Wanted = ALL,
+    *,
+    first: int = 0,
+    rows_max: int = 100,
+    bytes_max: int = 1 << 20,
+) -> tuple[list[JournalRow], int | None]:
+    rows = Rows(DOMAIN, wanted, rows_max=rows_max, bytes_max=bytes_max)
+    end = rows.take(prefix_of(body), header, body, first)
+    return read(rows), end
+
+
+def test_a_message_is_a_row_with_everything_that_names_it() -> None:
+    op = record_pb2.EnqueueOp(queue_id=3, client_id=b"me", first_sequence=40, count=2, first_index=9)
+    body = sent(b"one", b"", correlation_ids=["c1", "c2"])
+    rows, end = rows_of(header_of(enqueue=op), body, Wanted(attributes=True))
+    assert end is None
+    assert [(row.first, row.messages, row.sequence, row.producer, row.payload) for row in rows] == [
+        (9, 1, 40, b"me", b"one"),
+        (10, 1, 41, b"me", b""),
+    ]
+    assert [row.id for row in rows] == [message_id(DOMAIN, EPOCH, LOG_INDEX, ordinal) for ordinal in (0, 1)]
+    assert {(row.kind, row.log_index, row.epoch, row.queue_id) for row in rows} == {(JournalKind.ENQUEUED, 77, 5, 3)}
+    assert [row.attributes.correlation_id for row in rows if row.attributes] == ["c1", "c2"]
+    assert rows[0].time.timestamp() * 1000 == TIME_MS
+
+
+def test_ids_of_high_ordinals_are_those_of_the_contract() -> None:
+    op = record_pb2.EnqueueOp(queue_id=3, count=300, first_index=1)
+    rows, _ = rows_of(header_of(enqueue=op), sent(*[b"x"] * 300), rows_max=1000)
+    assert [row.id for row in rows] == [message_id(DOMAIN, EPOCH, LOG_INDEX, ordinal) for ordinal in range(300)]
+
+
+def test_refused_and_doubled_entries_are_no_rows() -> None:
+    op = record_pb2.EnqueueOp(
+        queue_id=3,
+        client_id=b"me",
+        first_sequence=1,
+        count=4,
+        first_index=7,
+        refusals=[record_pb2.Refusal(ordinal=1, reason=REASON_QUEUE_FULL)],
+        duplicates=[{"ordinal": 2, "index": 5}],
+    )
+    rows, _ = rows_of(header_of(enqueue=op), sent(b"a", b"b", b"c", b"d"))
+    assert [(row.first, row.sequence, row.payload, row.id[-1]) for row in rows] == [(7, 1, b"a", 0), (8, 4, b"d", 3)]
+
+
+def test_a_unary_call_is_named_by_its_request() -> None:
+    op = record_pb2.EnqueueOp(queue_id=3, count=1, first_index=1)
+    rows, _ = rows_of(header_of(enqueue=op, request_id=b"r" * 16), sent(b"a"))
+    assert (rows[0].producer, rows[0].sequence) == (b"r" * 16, 0)
+
+
+def test_a_body_that_is_on_no_disk_is_said_to_be_so() -> None:
+    op = record_pb2.EnqueueOp(queue_id=3, count=2, first_index=1)
+    rows, _ = rows_of(header_of(enqueue=op), b"")
+    assert [(row.first, row.payload) for row in rows] == [(1, None), (2, None)]
+    page = Rows(DOMAIN, ALL, rows_max=9, bytes_max=9)
+    page.take(prefix_of(b""), header_of(enqueue=op), b"", 0)
+    assert set(page.columns().payload_states) == {pb.JOURNAL_PAYLOAD_VOLATILE}
+
+
+@pytest.mark.parametrize("rows_max", [1, 2, 3, 100])
+@pytest.mark.parametrize("bytes_max", [1, 4, 1000])
+def test_pages_of_any_size_give_the_same_rows(rows_max: int, bytes_max: int) -> None:
+    """Also over the end of the messages, where what else the record did begins."""
+    op = record_pb2.EnqueueOp(
+        queue_id=3,
+        count=5,
+        first_index=1,
+        dropped=[IndexRange(first=1, count=2)],
+        moved_from={"queue_id": 4, "ranges": [{"first": 30, "count": 5}]},
+        moved_final=FINAL_STATE_DEAD_LETTERED,
+    )
+    header, body = header_of(enqueue=op), sent(b"a", b"bcd", b"", b"efgh", b"i")
+    whole, _ = rows_of(header, body)
+    found, row, pages = [], 0, 0
+    while row is not None:
+        part, row = rows_of(header, body, first=row, rows_max=rows_max, bytes_max=bytes_max)  # type: ignore[assignment]
+        assert 0 < len(part) <= rows_max
+        found += part
+        pages += 1
+    assert found == whole
+    assert [each.kind.name for each in whole[5:]] == ["DEAD_LETTERED", "DROPPED"]
+    assert pages > 1 or rows_max == 100
+
+
+def test_what_is_left_out_is_counted() -> None:
+    """So that a position means the same whatever its reader wants."""
+    op = record_pb2.EnqueueOp(queue_id=3, count=2, first_index=1, dropped=[IndexRange(first=8, count=1)])
+    header, body = header_of(enqueue=op), sent(b"a", b"b")
+    only = Wanted(kinds=frozenset((pb.JOURNAL_KIND_DROPPED,)))
+    assert [row.kind.name for row in rows_of(header, body, only)[0]] == ["DROPPED"]
+    assert [row.kind.name for row in rows_of(header, body, only, first=2)[0]] == ["DROPPED"]
+    assert rows_of(header, body, only, first=3)[0] == []
+    assert rows_of(header, body, Wanted(frozenset((9,))))[0] == []
+
+
+def settle(outcome: Any, **more: Any) -> dict[str, Any]:
+    effect = record_pb2.SettleEffect(lease_id=6, ranges=[IndexRange(first=2, count=3)], outcome=outcome, **more)
+    return {"settle": record_pb2.SettleOp(queue_id=3, effects=[effect])}
+
+
+RANGE = [IndexRange(first=2, count=3)]
+LEASE_ID = EPOCH << 40 | LOG_INDEX
+EXPIRED = {"queue_id": 3, "ranges": RANGE}
+
+
+@pytest.mark.parametrize(
+    ("op", "rows"),
+    [
+        ({"lease": {"queue_id": 3, "ranges": RANGE}}, [("LEASED", 3, 2, 3, LEASE_ID)]),
+        ({"lease": {"queue_id": 3, "ranges": RANGE, "immediate": True}}, [("TAKEN", 3, 2, 3, LEASE_ID)]),
+        (settle(OUTCOME_ACK), [("ACKED", 3, 2, 3, 6)]),
+        (settle(OUTCOME_RELEASE), [("RELEASED", 3, 2, 3, 6)]),
+        (settle(OUTCOME_REJECT, dead_letter=True), [("REJECTED", 3, 2, 3, 6)]),
+        (
+            {"settle": {"queue_id": 3, "effects": [{"lease_id": 6, "outcome": OUTCOME_EXTEND}]}},
+            [("EXTENDED", 3, 0, 0, 6)],
+        ),
+        ({"expire": {"messages": [EXPIRED], "lease_ids": [6]}}, [("EXPIRED", 3, 2, 3, 0), ("LEASE_ENDED", 0, 0, 0, 6)]),
+        ({"expire": {"volatile_lost": [EXPIRED]}}, [("LOST", 3, 2, 3, 0)]),
+        ({"expire": {"matured": [EXPIRED]}}, [("MATURED", 3, 2, 3, 0)]),
+        ({"expire": {"reply_timeouts": [EXPIRED]}}, [("REPLY_TIMED_OUT", 3, 2, 3, 0)]),
+        (
+            {"expire": {"idle_queue_ids": [3], "enabled_queue_ids": [4]}},
+            [("QUEUE_DELETED", 3, 0, 0, 0), ("CONFIGURED", 4, 0, 0, 0)],
+        ),
+        ({"queue": {"action": record_pb2.QUEUE_ACTION_CREATE, "queue_id": 3}}, [("QUEUE_CREATED", 3, 0, 0, 0)]),
+        ({"queue": {"action": record_pb2.QUEUE_ACTION_PURGE, "queue_id": 3, "removed": 8}}, [("PURGED", 3, 0, 8, 0)]),
+        ({"queue": {"action": record_pb2.QUEUE_ACTION_DELETE, "queue_id": 3}}, [("QUEUE_DELETED", 3, 0, 0, 0)]),
+        ({"queue": {"action": record_pb2.QUEUE_ACTION_OPEN, "queue_id": 3}}, [("CONFIGURED", 3, 0, 0, 0)]),
+        ({"reply": {"queue_id": 3, "lease_id": 6, "index": 2}}, [("REPLIED", 3, 2, 1, 6)]),
+        ({"remove": {"queue_id": 3, "ranges": RANGE}}, [("REMOVED", 3, 2, 3, 0)]),
+        ({"save": {"queue_id": 3, "ranges": RANGE}}, [("SAVED", 3, 2, 3, 0)]),
+        ({"alias": {"alias": "x", "queue_id": 3}}, [("CONFIGURED", 3, 0, 0, 0)]),
+        ({"defaults": {}}, [("CONFIGURED", 0, 0, 0, 0)]),
+        ({"role": {"owner": "a"}}, [("EPOCH_BEGAN", 0, 0, 0, 0)]),
+    ],
+    ids=lambda value: value[0][0] if isinstance(value, list) else "",
+)
+def test_every_operation_is_told(op: dict[str, Any], rows: list[tuple[Any, ...]]) -> None:
+    found, end = rows_of(header_of(**op))
+    assert end is None
+    assert [(row.kind.name, row.queue_id, row.first, row.messages, row.lease_id) for row in found] == rows
+
+
+def test_every_operation_of_the_log_is_known() -> None:
+    """A new one must be told too: it stops here, not at a reader."""
+    for field in record_pb2.RecordHeader.DESCRIPTOR.oneofs_by_name["op"].fields:
+        header = record_pb2.RecordHeader()
+        getattr(header, field.name).SetInParent()
+        rows_of(header)
+
+
+def test_the_words_of_the_client_and_the_command_are_those_of_the_contract() -> None:
+    named = {name.removeprefix("JOURNAL_KIND_"): number for name, number in pb.JournalKind.items() if number}
+    assert {kind.name: kind.value for kind in JournalKind} == named
+    assert set(KINDS) == {name.lower() for name in named}
