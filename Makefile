@@ -57,8 +57,8 @@ pages: $(STAMP) chromium ## a drill's report, a campaign's timeline and spoilt p
 chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, else built with Go into build/chaos
 	@tools/install_toxiproxy.sh
 
-drills: $(STAMP) chaos-deps ## every drill of the library on a pair of its own, and drills that are stopped or cannot heal (6 minutes)
-	$(BIN)/python -m pytest tests/integration/test_drill.py -m long -v
+drills: $(STAMP) chaos-deps ## every drill of the library on a pair of its own, and drills that are stopped, cannot heal or meet strangers (7 minutes)
+	$(BIN)/python -m pytest tests/integration/test_drill.py tests/integration/test_drill_strangers.py -m long -v
 
 CHAOS_SECONDS ?= 180
 chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a planted bug that must be found, then 14 configurations of CHAOS_SECONDS=180 (an hour)

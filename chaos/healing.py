@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from chaos.pair import Hands, Pair
 from tandemq.cli.view import PairView
@@ -11,23 +12,21 @@ from tandemq.cli.view import PairView
 async def heal(pair: Pair, hands: Hands, within_s: float) -> tuple[list[str], bool]:
     """What could not be undone, a sentence each, and whether the pair is whole again. Never raises what a deed does."""
     left: list[str] = []
-    try:
-        if hands.network is not None:
-            await asyncio.to_thread(hands.network.heal)
-    except RuntimeError as error:
-        left.append(str(error))
-    for name in pair.members:
+
+    async def undo(deed: Awaitable[object]) -> None:
         try:
-            if hands.preload is not None:
-                hands.preload.calm(name)
-            await asyncio.to_thread(hands.thaw, name)
-        except RuntimeError as error:
+            await deed
+        except (RuntimeError, OSError) as error:  # a control file may be gone, or a port taken meanwhile
             left.append(str(error))
+
+    if hands.network is not None:
+        await undo(asyncio.to_thread(hands.network.heal))
     for name in pair.members:
-        try:
-            await hands.start(name)
-        except RuntimeError as error:
-            left.append(str(error))
+        if hands.preload is not None:
+            await undo(asyncio.to_thread(hands.preload.calm, name))
+        await undo(asyncio.to_thread(hands.thaw, name))
+    for name in pair.members:
+        await undo(hands.start(name))
     try:
         await pair.wait_for(PairView.whole, "whole after all was healed", within_s)
     except RuntimeError as error:

@@ -117,6 +117,10 @@ class Network:
             relay.throttle(bytes_per_s)
 
     def heal(self, wires: Iterable[Wire] | None = None) -> None:
-        """Takes every fault back, everywhere or on some wires."""
-        for wire in self.wires if wires is None else wires:
-            self.wires[wire].heal()
+        """Takes every fault back, everywhere or on some wires; one that cannot be healed keeps no other from it.
+
+        Raises what the last of these raised.
+        """
+        with contextlib.ExitStack() as all_of_them:
+            for wire in reversed(list(self.wires if wires is None else wires)):
+                all_of_them.callback(self.wires[wire].heal)

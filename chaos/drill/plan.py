@@ -7,8 +7,10 @@ how long all may take to be whole again (rollback). Every key has a default but 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from chaos.faults import DEEDS, ON_THE_NETWORK, ON_THE_PROCESS, ROLES, Fault
 LIBRARY = Path(__file__).resolve().parent / "library"
 FOR_S_MAX = 3600.0
 REPEAT_MAX = 1000
+RATE_MAX = 100_000.0  # messages a second; no pair takes more from one sender
+DELAY_MS_MAX = 3_600_000
+AHEAD_S_MAX = 10 * 365 * 86_400.0
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
@@ -157,16 +162,31 @@ def _check(drill: Drill, source: str) -> None:
             refuse(f"{where}.delay_ms", step.delay_ms, "slow and slow-fsync need it, and nothing else has it")
         if (step.fault == "clock-jump") != (step.ahead_s != 0):
             refuse(f"{where}.ahead_s", step.ahead_s, "clock-jump needs it, and nothing else has it")
+        if not 0 <= step.delay_ms <= DELAY_MS_MAX or not abs(step.ahead_s) <= AHEAD_S_MAX:
+            where, value = (f"{where}.delay_ms", step.delay_ms) if step.delay_ms else (f"{where}.ahead_s", step.ahead_s)
+            refuse(where, value, f"delay_ms is at most {DELAY_MS_MAX}, ahead_s {AHEAD_S_MAX:g} either way")
+    _check_numbers({"quiet_s": drill.quiet_s}, "", source)
+    for section in ("steady", "probes", "rollback"):
+        _check_numbers(msgspec.structs.asdict(getattr(drill, section)), f"{section}.", source)
     if drill.steady.rate <= 0:
         refuse("steady.rate", drill.steady.rate, "more than 0")
-    _check_not_negative(drill, source)
 
 
-def _check_not_negative(drill: Drill, source: str) -> None:
-    for section in ("steady", "probes", "rollback"):
-        for name, value in msgspec.structs.asdict(getattr(drill, section)).items():
-            if value is not None and value < 0:
-                raise PlanError(f"{source}: {section}.{name} = {value!r}: must not be negative")
+def _check_numbers(values: Mapping[str, float | None], prefix: str, source: str) -> None:
+    """TOML has nan and inf, and a time that never ends is no time to wait."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        most = FOR_S_MAX if name.endswith(("_s", "_s_max")) else RATE_MAX if "rate" in name else math.inf
+        if not math.isfinite(value):
+            advice = "write a number"
+        elif value < 0:
+            advice = "must not be negative"
+        elif value > most:
+            advice = f"at most {most:g}"
+        else:
+            continue
+        raise PlanError(f"{source}: {prefix}{name} = {value!r}: {advice}")
 
 
 _UNKNOWN = re.compile(r"Object contains unknown field `([^`]*)`(?: - at `\$\.?([^`]*)`)?")

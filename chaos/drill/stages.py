@@ -23,6 +23,7 @@ from chaos.network import Network
 from chaos.pair import Hands, Pair
 from chaos.preload import Preload
 from chaos.scenario import ClusterHands
+from chaos.toxics import ToxiproxyError
 from chaos.toxiproxy import find_server
 from tandemq.cli.view import PairView, look
 
@@ -114,7 +115,7 @@ class DevHands:
 
 @asynccontextmanager
 async def of_dev(context: Mapping[str, Any], ask: Ask) -> AsyncIterator[Stage]:
-    """The pair that `context` (tandemq.cli.context) describes. Heals its network at the end."""
+    """The pair that `context` (tandemq.cli.context) describes. Heals its network at the end. Raises StageError."""
     directory = Path(context["data_dir"])
     base_port = int(context["target"].partition(",")[0].rpartition(":")[2])
     toxiproxy = context.get("toxiproxy", "")
@@ -125,7 +126,10 @@ async def of_dev(context: Mapping[str, Any], ask: Ask) -> AsyncIterator[Stage]:
             from chaos.toxic_relays import FoundRelays
 
             network = Network(cluster.routes(), lambda: FoundRelays(toxiproxy))
-            await asyncio.to_thread(network.start)
+            try:
+                await asyncio.to_thread(network.start)
+            except ToxiproxyError as error:
+                raise StageError(f"the pair's connections cannot be hurt, nothing was hurt: {error}") from error
             cleanup.callback(network.close)
         yield Stage(cluster, DevHands(ask, network), f"the pair of `tandemq dev` in {directory}")
 
@@ -200,8 +204,12 @@ class HookHands:
         command = self._hooks.get(deed)
         if not command:
             raise FaultError(f'to {deed} {name} a command is needed: --hooks FILE with {deed} = ["ssh", ...]')
-        facts = {"member": name, "endpoint": self._pair.endpoint(name)}
-        process = await asyncio.create_subprocess_exec(*(part.format_map(facts) for part in command))
+        words = filled(command, name, self._pair.endpoint(name))
+        try:
+            process = await asyncio.create_subprocess_exec(*words)
+        except OSError as error:
+            why = f"the command to {deed} {name} cannot be run: {words[0]}: {error.strerror}"
+            raise FaultError(why) from error
         try:
             code = await asyncio.wait_for(process.wait(), HOOK_S)
         except TimeoutError as error:
@@ -217,7 +225,9 @@ async def at_target(endpoints: Sequence[str], hooks: Mapping[str, Sequence[str]]
     """The pair that answers there. Raises StageError when nobody does, or a member alone."""
     view = await look(endpoints)
     if not any(member.reachable for member in view.members):
-        raise StageError(f"nobody answers at {', '.join(endpoints)}")
+        raise StageError(
+            f"nobody answers at {', '.join(endpoints)} as a member of a pair, nothing was hurt ({view.problems()})"
+        )
     pair = NamedPair(view)
     if len(pair.members) != 2:
         raise StageError(f"a drill needs a pair; at {', '.join(endpoints)} there is {', '.join(pair.members)}")
@@ -231,6 +241,17 @@ def read_hooks(path: Path) -> dict[str, list[str]]:
     except (OSError, ValueError) as error:
         raise FaultError(f"{path}: {error}") from error
     for name, command in document.items():
-        if name not in HOOKS or not isinstance(command, list) or not all(isinstance(part, str) for part in command):
+        fits = isinstance(command, list) and command and all(isinstance(part, str) for part in command)
+        if name not in HOOKS or not fits:
             raise FaultError(f'{path}: {name}: write one of {", ".join(HOOKS)} = ["command", "argument", ...]')
+        try:
+            filled(command, "a", "127.0.0.1:1")
+        except (LookupError, ValueError, AttributeError) as error:
+            text = f"{path}: {name} = {command}: what stands in braces is one of {{member}} and {{endpoint}}"
+            raise FaultError(f"{text}; a brace itself is written twice") from error
     return document
+
+
+def filled(command: Sequence[str], member: str, endpoint: str) -> list[str]:
+    """The words of a command for one member."""
+    return [part.format_map({"member": member, "endpoint": endpoint}) for part in command]

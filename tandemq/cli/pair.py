@@ -93,7 +93,7 @@ def _check_answered(view: PairView, endpoints: list[str]) -> None:
     from tandemq.cli.failure import unreachable
 
     if not any(member.reachable for member in view.members):
-        raise unreachable(",".join(endpoints))
+        raise unreachable(",".join(endpoints), view.problems())
 
 
 def show(view: PairView, output: str) -> None:

@@ -44,7 +44,7 @@ def look_at(target: str | None, timeout_ms: int) -> PairView:
     endpoints = endpoints_of(target)
     view = asyncio.run(look(endpoints, min(timeout_ms / 1000, 2.0)))
     if not any(member.reachable for member in view.members):
-        raise unreachable(",".join(endpoints))
+        raise unreachable(",".join(endpoints), view.problems())
     return view
 
 

@@ -88,6 +88,10 @@ class PairView(msgspec.Struct, frozen=True, kw_only=True):
     def masters(self, domain: str = "main") -> list[str]:
         return [member.name for member in self.members if (d := member.domain(domain)) and d.role == "MASTER"]
 
+    def problems(self) -> str:
+        """Why those that have no view have none."""
+        return "; ".join(f"{member.endpoint}: {member.problem}" for member in self.members if member.problem)
+
     def whole(self, domain: str = "main") -> bool:
         """One master, and every other member a replica that holds all the master holds."""
         states = [member.domain(domain) for member in self.members]
