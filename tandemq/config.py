@@ -28,11 +28,14 @@ BASE_PORT_DEFAULT = 7600
 PEER_OFFSET, HTTP_OFFSET, MEMBER_STRIDE, WITNESS_OFFSET = 1, 2, 10, 20
 
 FILE_NAME = "tandemq.toml"
+VARIABLES = "TANDEMQ_"  # what every variable of ours begins with
 SYSTEM_FILE = Path("/etc/tandemq") / FILE_NAME
 CLASSIFIERS = ("witness", "etcd", "command", "alt-path", "peer-outdate", "combine", "operator", "suspend")
 MODES = ("enforce", "observe", "off")
 PROFILES = ("safe", "classic")  # what new queues get; classic: the defaults of the first design, Table 5
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NEAR_MISS = 0.88  # how alike a variable that nothing reads and one of ours are, before it counts as mistyped
+NUMBER_MAX = (1 << 63) - 1  # of any number in a file: what a store or a clock can take
 
 
 class ConfigError(ValueError):
@@ -272,7 +275,7 @@ def parse(document: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def variable_of(section: str, name: str) -> str:
-    return f"TANDEMQ_{section}_{name}".upper()
+    return f"{VARIABLES}{section}_{name}".upper()
 
 
 def environment_values(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -286,7 +289,23 @@ def environment_values(environ: Mapping[str, str]) -> dict[str, Any]:
                 many = key in keys and keys[key].kind == tuple[str, ...]
                 value = text.split(",") if many else text
                 _take(values, section, key, value, f"environment variable {variable}", strict=False)
+    _check_near_misses(environ)
     return values
+
+
+def _check_near_misses(environ: Mapping[str, str]) -> None:
+    """A variable of a section that there is not would be passed over in silence; one that means a key is refused.
+
+    Others that begin so are somebody else's: service managers and orchestrators make some.
+    """
+    settings = [variable_of(section, name) for section, keys in SECTIONS.items() for name in keys]
+    sections = tuple(variable_of(section, "") for section in SECTIONS)
+    for variable in environ:
+        if not variable.startswith(VARIABLES) or variable.startswith(sections):
+            continue
+        near = difflib.get_close_matches(variable, settings, n=1, cutoff=NEAR_MISS)
+        if near:
+            raise ConfigError(f"environment variable {variable} is read by nothing; did you mean {near[0]}?")
 
 
 def _take(values: dict[str, Any], section: str, key: str, value: Any, source: str, *, strict: bool = True) -> None:
@@ -297,6 +316,8 @@ def _take(values: dict[str, Any], section: str, key: str, value: Any, source: st
         converted = msgspec.convert(value, known.kind, strict=strict)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the second: bytes of the environment, no text
         raise ConfigError(f"{source}: {section}.{key} = {value!r}: {error}") from error
+    if isinstance(converted, int) and abs(converted) > NUMBER_MAX:
+        raise ConfigError(f"{source}: {section}.{key} = {value!r}: is too large")
     if section in NESTED:
         values.setdefault(section, {})[known.field] = converted
     else:
