@@ -92,7 +92,8 @@ class ConsumeStream:
         self.context = context
         self.domain = domain
         self.cancelled = False
-        self.out: list[ConsumeResponse] = []
+        self.out: list[bytes] = []
+        """Frames as they will be written: serialised once, which is also the only way to learn their size."""
         self.unsent_bytes = 0
         self.room = asyncio.Event()
         self.wake = asyncio.Event()
@@ -113,8 +114,9 @@ class ConsumeStream:
 
     def push(self, response: ConsumeResponse) -> None:
         """Queue a frame. A consumer that does not read is not read either, so what it can cause is bounded."""
-        self.out.append(response)
-        self.unsent_bytes += response.ByteSize()
+        frame = response.SerializeToString()
+        self.out.append(frame)
+        self.unsent_bytes += len(frame)
         self.wake.set()
 
     def goaway(self, message: str) -> None:
@@ -167,8 +169,8 @@ class ConsumeStream:
         node = self.members.node
         self.domain.attach(self.consumer, node.clock.now_ms(), self.last_lease_id)
         if not self.leaving:
-            self.out.insert(0, ConsumeResponse(opened=opened))
-            self.unsent_bytes += self.out[0].ByteSize()
+            self.out.insert(0, ConsumeResponse(opened=opened).SerializeToString())
+            self.unsent_bytes += len(self.out[0])
         node.dispatch(self.domain)
         self.wake.set()
         writer = asyncio.create_task(self._write())
@@ -256,9 +258,9 @@ class ConsumeStream:
                     self.push(ConsumeResponse(progress=ConsumeProgress(header=header)))
                 continue
             out, self.out = self.out, []
-            for response in out:
-                await self.context.write(response.SerializeToString())
-                self.unsent_bytes -= response.ByteSize()
+            for frame in out:
+                await self.context.write(frame)
+                self.unsent_bytes -= len(frame)
                 self.room.set()
 
 

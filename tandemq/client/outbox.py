@@ -367,6 +367,23 @@ def pieces(
     payloads: Iterable[bytes], overhead: int, messages_max: int, bytes_max: int
 ) -> Iterator[tuple[list[bytes], int]]:
     """Payloads in order, cut so that each piece fits a batch, with its size; a payload above the bound is alone."""
+    if isinstance(payloads, (list, tuple)):
+        # Nearly always all that a batch may have fits it: then nothing is done for a single message.
+        at = 0
+        while at < len(payloads):
+            piece = list(payloads[at : at + messages_max])
+            size = sum(map(len, piece)) + overhead * len(piece)
+            if size > bytes_max:
+                piece, size = next(_one_by_one(piece, overhead, messages_max, bytes_max))
+            yield piece, size
+            at += len(piece)
+        return
+    yield from _one_by_one(payloads, overhead, messages_max, bytes_max)
+
+
+def _one_by_one(
+    payloads: Iterable[bytes], overhead: int, messages_max: int, bytes_max: int
+) -> Iterator[tuple[list[bytes], int]]:
     piece: list[bytes] = []
     size = 0
     for payload in payloads:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tandemq.client.outbox import Answer, Entry, Outbox
+from tandemq.client.outbox import Answer, Entry, Outbox, pieces
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EnqueueReject, ProduceRequest
 
@@ -222,3 +224,25 @@ async def test_at_the_end_what_found_its_number_taken_was_certainly_not_sent() -
     unsent, doubtful = box.give_up()
     assert ([entry.payloads for entry in unsent], [entry.payloads for entry in doubtful]) == ([b"1"], [b"2"])
     assert box.messages == 0
+
+
+@given(
+    st.lists(st.integers(0, 40), max_size=30), st.integers(0, 5), st.integers(1, 8), st.integers(1, 60), st.booleans()
+)
+def test_pieces_of_a_list_are_those_of_any_iterable(
+    sizes: list[int], overhead: int, messages_max: int, bytes_max: int, as_tuple: bool
+) -> None:
+    """What is in memory as a whole is cut by slices: the same cuts as one by one, and as large as they can be."""
+    payloads = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
+    given_whole = tuple(payloads) if as_tuple else payloads
+    found = list(pieces(given_whole, overhead, messages_max, bytes_max))
+    assert found == list(pieces(iter(payloads), overhead, messages_max, bytes_max))
+    assert [payload for piece, _ in found for payload in piece] == payloads
+    for place, (piece, size) in enumerate(found):
+        assert type(piece) is list
+        assert size == sum(map(len, piece)) + overhead * len(piece)
+        assert len(piece) <= messages_max
+        assert size <= bytes_max or len(piece) == 1
+        if place + 1 < len(found):
+            following = found[place + 1][0][0]
+            assert len(piece) == messages_max or size + len(following) + overhead > bytes_max
