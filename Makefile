@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline
+.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -121,6 +121,15 @@ bench-open: $(STAMP) ## open loops at fixed rates, ours, Redis and RabbitMQ quor
 GROWTH_ARGS ?=
 bench-growth: $(STAMP) strace ## cost per message against depth, queues, producers, payload; open loops, faults: build/bench/growth.json (GROWTH_ARGS=--deep: ten million too)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.growth.run $(GROWTH_ARGS)
+
+BUDGET_RUN = @tools/install_py_spy.sh $(BIN)/python && PYTHONPATH="$(CURDIR):$(CURDIR)/bench" $(BIN)/python -m bench.budget.run
+BUDGET_ARGS ?=
+
+bench-budget: $(STAMP) ## where the time of a message goes, ours beside the floor: build/bench/budget.json (2 minutes; TAKE=that: into docs/PERFORMANCE.md)
+	$(BUDGET_RUN) $(if $(TAKE),--take $(TAKE),$(BUDGET_ARGS))
+
+flamegraph: $(STAMP) ## where the master is under pipelined load: docs/img/flame-master.svg (half a minute)
+	$(BUDGET_RUN) --only enqueue --runs 1 --seconds 15 --flame docs/img/flame-master.svg
 
 bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, open.json or growth.json: put that there first)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.shown $(if $(TAKE),--take $(TAKE))

@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.guard.compare import NOT_COMPARED, Verdict, compared, table
+from bench.guard.page import placed
 from bench.guard.planted import REGRESSIONS
 from bench.guard.workloads import ALL, SHAPES
 
 ROOT = Path(__file__).resolve().parents[2]
-BASELINE = ROOT / "bench/results/guard.json"
+BASELINE, PAGE = ROOT / "bench/results/guard.json", ROOT / "docs/PERFORMANCE.md"
 LIBRARIES = ("google-crc32c", "grpcio", "lmdb", "msgspec", "protobuf")
 TIMEOUT_S = 300
 REQUIRED = "TANDEMQ_GUARD_REQUIRED"
@@ -104,7 +105,9 @@ def _write(options: argparse.Namespace, surroundings: dict[str, str], figures: d
     BASELINE.parent.mkdir(parents=True, exist_ok=True)
     document = {"unit": "instructions a batch", "about": surroundings, "figures": figures}
     BASELINE.write_text(json.dumps(document, indent=1) + "\n")
-    text = f"{table(comparison.lines)}\nguard: {BASELINE.relative_to(ROOT)} is new; say in the commit why it changes"
+    PAGE.write_text(placed(PAGE.read_text(), figures))
+    places = " and ".join(str(path.relative_to(ROOT)) for path in (BASELINE, PAGE))
+    text = f"{table(comparison.lines)}\nguard: {places} are new; say in the commit why"
     _say(options, document, "\n".join([*comparison.stale, text]))
     return 0
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.guard.compare import NOT_COMPARED, OK, REGRESSED, Verdict, compared, table
+from bench.guard.page import placed
 from bench.guard.workloads import ALL
 
 ABOUT = {"python": "3.11.7", "lmdb": "3.0.0"}
@@ -76,3 +77,11 @@ def test_the_committed_baseline_has_every_workload() -> None:
     committed = json.loads((Path(__file__).resolve().parents[3] / "bench/results/guard.json").read_text())
     assert set(committed["figures"]) == {workload.name for workload in ALL}
     assert all(count > 0 for count in committed["figures"].values())
+
+
+def test_the_page_shows_the_committed_baseline() -> None:
+    root = Path(__file__).resolve().parents[3]
+    committed = json.loads((root / "bench/results/guard.json").read_text())
+    page = (root / "docs/PERFORMANCE.md").read_text()
+    assert placed(page, committed["figures"]) == page, "make guard-baseline writes both"
+    assert placed(page, {**committed["figures"], "record large: store": 7_000_000}) != page

@@ -1,0 +1,205 @@
+"""Measures where the time of a message goes: microseconds of each stage in each process, ours beside the floor's.
+
+Both are loaded as `bench/run.py` loads them, in turns, while py-spy looks at master, replica and client. What a process
+uses for a message (user + system, from the kernel) is divided by how often each stage was seen at work.
+
+Example: python -m bench.budget.run --runs 3; then --take build/bench/budget.json writes bench/results/budget.json and
+the tables of docs/PERFORMANCE.md; --flame docs/img/flame-master.svg draws the master under pipelined load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime as dt
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from bench.budget import flame
+from bench.budget.sample import SampleError, Sampler, Stack
+from bench.budget.stages import RULES, budget, inside
+from bench.budget.tables import placed
+from bench.machine import commit_us, facts, fdatasync_us
+from bench.run import ENVIRONMENT, HERE, KIB, ROOT, Floor, pair
+from chaos.cluster import Cluster
+from tandemq.config import member_ports
+
+PAGE, KEPT = ROOT / "docs/PERFORMANCE.md", ROOT / "bench/results/budget.json"
+WARM_S, LEAD_S = 1.5, 1.5
+"""Of the load; what its process needs to start and connect."""
+WORKLOADS: dict[str, dict[str, Any]] = {
+    "enqueue": {"kind": "enqueue", "size": KIB, "frame": 100, "window": 20},
+    "enqueue + consume + ack": {
+        "kind": "flow", "size": KIB, "frame": 100, "window": 20, "credit": 4000, "backlog": 4000,
+    },
+    "one in flight": {"kind": "latency", "size": KIB, "frame": 1, "window": 1},
+}  # fmt: skip
+ROLES = ("master", "replica", "client")
+
+
+class Load:
+    """One process of load, and samplers of all three; `result` waits for it."""
+
+    def __init__(self, script: str, spec: dict[str, Any], folder: Path, seconds: float) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / script), json.dumps(spec)], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+        self._pids = {**spec["pids"], "client": self._process.pid}
+        self._folder, self._seconds = folder, seconds
+
+    async def result(self) -> tuple[dict[str, Any], dict[str, dict[Stack, float]]]:
+        await asyncio.sleep(WARM_S + LEAD_S)
+        samplers = {
+            role: Sampler(pid, self._seconds, self._folder / f"stacks-{role}") for role, pid in self._pids.items()
+        }
+        weights = {role: await asyncio.to_thread(sampler.weights) for role, sampler in samplers.items()}
+        out, _ = await asyncio.to_thread(self._process.communicate)
+        if self._process.returncode or not out:
+            raise SampleError("a load process failed")
+        found: dict[str, Any] = json.loads(out.splitlines()[-1])
+        return found, weights
+
+
+def commits(cluster: Cluster) -> tuple[float, float]:
+    """How many the first member made, and how long they took."""
+    port = member_ports(cluster.base_port, 0).http
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = [line.split() for line in answer.read().decode().splitlines() if line.startswith("tandemq_commit")]
+    values = {name: float(value) for name, value in lines}
+    return values["tandemq_commits_total"], values["tandemq_commit_seconds_total"]
+
+
+class Bench:
+    """All runs, and what they found."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self._options, self._folder = options, folder
+        self.found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        self.machine: dict[str, list[float]] = {"fdatasync 4 KiB": [], "LMDB commit 1 KiB": []}
+        self.load = 0.0
+        """The most processes that wanted a core, as a mean over a minute."""
+        self.of_master: list[dict[Stack, float]] = []
+        """Stacks of our master, pipelined."""
+
+    async def run(self) -> None:
+        for number in range(self._options.runs):
+            folder = self._folder / str(number)
+            floor = Floor(folder / "floor")
+            try:
+                floor.start()
+                async with pair(folder / "pair") as (cluster, pids):
+                    self.machine["fdatasync 4 KiB"].append(await asyncio.to_thread(fdatasync_us, folder, 0.3))
+                    self.machine["LMDB commit 1 KiB"].append(await asyncio.to_thread(commit_us, folder, 0.3))
+                    for name in self._options.only or WORKLOADS:
+                        for side in ("ours", "floor") if number % 2 == 0 else ("floor", "ours"):
+                            await self._one(name, side, cluster, pids, floor)
+            finally:
+                floor.stop()
+            shutil.rmtree(folder)
+
+    async def _one(self, name: str, side: str, cluster: Cluster, pids: dict[str, int], floor: Floor) -> None:
+        seconds = self._options.seconds
+        spec = {**WORKLOADS[name], "warm_s": WARM_S, "seconds": seconds + LEAD_S}
+        before = await asyncio.to_thread(commits, cluster)
+        if side == "ours":
+            spec |= {"target": cluster.target, "pids": pids, "queue": name.replace(" + ", "-").replace(" ", "-")}
+            load = Load("load.py", spec, self._folder, seconds)
+        else:
+            load = Load("floor/client.py", {**spec, "port": floor.port, "pids": floor.pids}, self._folder, seconds)
+        result, weights = await load.result()
+        self.load = max(self.load, os.getloadavg()[0])
+        if side == "ours" and name == "enqueue":
+            self.of_master.append(weights["master"])
+        figures: dict[str, Any] = {
+            "value": result["value"] if spec["kind"] != "latency" else round(result["p50_ms"] * 1e3, 1),
+            "cpu_us": result["cpu_us"],
+            "stages": {role: budget(weights[role], RULES[side, role], result["cpu_us"][role]) for role in ROLES},
+        }
+        if side == "ours":
+            after = await asyncio.to_thread(commits, cluster)
+            figures["commit_ms"] = 1e3 * (after[1] - before[1]) / max(1.0, after[0] - before[0])
+        self.found.setdefault(name, {}).setdefault(side, []).append(figures)
+        print(f"{name}, {side}: {result['value']:,.0f}, cpu us/msg {result['cpu_us']}", file=sys.stderr, flush=True)
+
+    def document(self) -> dict[str, Any]:
+        """Medians, with the least and the most of what each process used."""
+        return {
+            **facts(),
+            "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            "runs": self._options.runs,
+            "load_average": round(self.load, 1),
+            "machine_us": {name: _spread(values) for name, values in self.machine.items()},
+            "workloads": {
+                name: {side: _summary(runs) for side, runs in sides.items()} for name, sides in self.found.items()
+            },
+        }
+
+
+def _spread(values: list[float]) -> list[float]:
+    """Median, least, most."""
+    return [round(each, 3) for each in (statistics.median(values), min(values), max(values))]
+
+
+def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    names = {role: sorted({stage for run in runs for stage in run["stages"][role]}) for role in ROLES}
+    found: dict[str, Any] = {
+        "value": _spread([run["value"] for run in runs]),
+        "cpu_us": {role: _spread([run["cpu_us"][role] for run in runs]) for role in ROLES},
+        "stages_us": {
+            role: {
+                stage: round(statistics.median(run["stages"][role].get(stage, 0.0) for run in runs), 3)
+                for stage in names[role]
+            }
+            for role in ROLES
+        },
+    }
+    if "commit_ms" in runs[0]:
+        found["commit_ms"] = _spread([run["commit_ms"] for run in runs])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=3, help="default: 3")
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each look; default: 8")
+    parser.add_argument("--only", choices=WORKLOADS, action="append", help="a workload; may be repeated")
+    parser.add_argument("--flame", type=Path, help="draw our master under pipelined load into this file")
+    parser.add_argument("--take", type=Path, help="measure nothing: a document into bench/results and the page")
+    options = parser.parse_args()
+    if options.take is not None:
+        document = json.loads(options.take.read_text())
+        KEPT.write_text(json.dumps(document, indent=1) + "\n")
+        PAGE.write_text(placed(PAGE.read_text(), document))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, Path(folder))
+        try:
+            asyncio.run(bench.run())
+        except SampleError as error:
+            raise SystemExit(f"bench-budget: {error}") from None
+    if options.flame is not None:
+        total: dict[Stack, float] = {}
+        for weights in bench.of_master:
+            for whole, weight in weights.items():
+                stack = inside(whole)
+                total[stack] = total.get(stack, 0.0) + weight
+        about = facts()
+        what = "tandemq master, pipelined enqueue, 1 KiB, frames of 100"
+        title = f"{what}: commit {about['commit']}, Python {about['python']}"
+        options.flame.write_text(flame.drawn(total, title))
+    out = ROOT / "build/bench/budget.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(bench.document(), indent=1) + "\n")
+    print(f"kept in {out.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""How samples become a budget: threads share what they used, the innermost named function gives the stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from bench.budget.flame import drawn
+from bench.budget.sample import SampleError, read, weighed
+from bench.budget.stages import LOOP, ORDER, RULES, budget, stage_of
+from bench.budget.tables import BEGIN, END, PageError, markdown, placed
+
+RAW = """\
+thread (7): MainThread;Runner.run (asyncio/runners.py);ProduceStream._read (replica/service_produce.py) 30
+thread (7): MainThread;Runner.run (asyncio/runners.py) 10
+thread (9): tandemq-writer_0;_worker (concurrent/futures/thread.py);DiskStore.commit (storage/disk.py) 400
+"""
+
+
+def test_a_thread_that_waits_is_seen_often_and_gets_what_it_used() -> None:
+    weights = weighed(read(RAW), {7: 800, 9: 100, 11: 100})
+    by_thread = {stack[0]: 0.0 for stack in weights}
+    for stack, weight in weights.items():
+        by_thread[stack[0]] += weight
+    assert by_thread == pytest.approx({"MainThread": 0.8, "tandemq-writer_0": 0.1, "threads of gRPC": 0.1})
+    assert weights["MainThread", "Runner.run (asyncio/runners.py)"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("stacks", "used"),
+    [(read(RAW), {7: 0, 9: 0}), (Counter(), {7: 5}), (Counter({("MainThread", "f"): 1}), {7: 5})],
+    ids=["nothing was used", "nothing was seen", "threads without numbers"],
+)
+def test_samples_that_say_nothing_are_refused(stacks: Counter[Any], used: dict[int, int]) -> None:
+    with pytest.raises(SampleError):
+        weighed(stacks, used)
+
+
+@pytest.mark.parametrize(
+    ("side", "role", "functions", "stage"),
+    [
+        ("ours", "master", ("Orders._enqueue (replica/orders.py)", "DomainLog.build (replica/log.py)"), "record"),
+        ("ours", "master", ("ProduceStream._submit (replica/service_produce.py)",), "decode and check"),
+        ("ours", "master", ("Orders.on_committed (replica/orders.py)",), "acknowledge"),
+        ("ours", "replica", ("SyncTarget.on_op (replica/sync_target.py)", "len (x.py)"), "apply"),
+        ("ours", "client", ("Producer._write (tandemq/client/producer.py)",), "batch and send"),
+        ("floor", "master", ("Handlers.produce (server.py)", "Log.append (server.py)"), "decode and check"),
+        ("floor", "master", ("Log.forward.<locals>.acknowledged (server.py)",), "the peer's acknowledgements"),
+        ("ours", "master", ("Runner.run (asyncio/runners.py)",), LOOP),
+        ("ours", "master", ("LazyGroup.invoke (cli.py)", "Group.invoke (click/core.py)", "Runner.run (r.py)"), LOOP),
+        ("ours", "client", ("main (load.py)", "Runner.run (r.py)"), LOOP),
+        ("ours", "client", ("main (load.py)", "Runner.run (r.py)", "enqueue.<locals>.worker (load.py)"), "application"),
+    ],
+)
+def test_the_innermost_named_function_gives_the_stage(
+    side: str, role: str, functions: tuple[str, ...], stage: str
+) -> None:
+    assert stage_of(("main", *functions), RULES[side, role]) == stage
+
+
+def test_every_stage_of_a_rule_has_a_row() -> None:
+    assert {stage for rules in RULES.values() for stage, _ in rules} <= set(ORDER)
+
+
+def test_a_budget_adds_up_to_what_the_process_used() -> None:
+    weights = weighed(read(RAW), {7: 800, 9: 100, 11: 100})
+    found = budget(weights, RULES["ours", "master"], 4.0)
+    assert sum(found.values()) == pytest.approx(4.0)
+    assert found["decode and check"] == pytest.approx(2.4)
+
+
+def _document(load: float) -> dict[str, Any]:
+    stages = {role: {"order": 1.0, LOOP: 2.0} for role in ("client", "master", "replica")}
+    side = {"value": [9, 8, 10], "cpu_us": {key: [3, 3, 3] for key in stages}, "stages_us": stages}
+    about = dict.fromkeys(("commit", "python", "grpcio", "lmdb", "cpu", "cores", "runs"), "1")
+    workloads = {"enqueue": {"ours": side, "floor": side}}
+    return {**about, "load_average": load, "machine_us": {"fdatasync 4 KiB": [1, 1, 1]}, "workloads": workloads}
+
+
+def test_tables_go_to_their_place_and_nothing_else_changes() -> None:
+    page = placed(f"above\n{BEGIN}\nold\n{END}\nbelow\n", _document(2.0))
+    assert page.startswith(f"above\n{BEGIN}\n")
+    assert page.endswith(f"\n{END}\nbelow\n")
+    assert "old" not in page
+    assert "| order | 1.00 / 1.00 | 1.00 / 1.00 | 1.00 / 1.00 | 300 |" in page
+    with pytest.raises(PageError):
+        placed("no place", _document(2.0))
+
+
+@pytest.mark.parametrize(("load", "noisy"), [(2.0, False), (12.0, True)])
+def test_a_busy_machine_is_named(load: float, noisy: bool) -> None:
+    assert ("**Noisy**" in markdown(_document(load))) is noisy
+
+
+def test_a_flame_graph_is_a_picture_of_the_shares() -> None:
+    picture = drawn({("main", "f<x> (replica/a.py)"): 3.0, ("main", "g (b.py)"): 1.0}, "a & b")
+    root = ET.fromstring(picture)
+    titles = [each.text for each in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["all, 100.0%", "main, 100.0%", "f<x> (replica/a.py), 75.0%", "g (b.py), 25.0%"]
