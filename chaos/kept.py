@@ -255,10 +255,10 @@ class Kept:
         self._holds[self._last_hold] = (stack, from_s)
         return {"hold": self._last_hold, "members": list(struck.members)}
 
-    async def release(self, hold: int) -> None:
-        """Heals one; with the last one waits until the pair is whole."""
+    async def release(self, hold: int, *, whole: bool = True) -> None:
+        """Heals one; with the last one, if that is wanted, waits until the pair is whole."""
         await self._release(hold)
-        if not self._holds:
+        if whole and not self._holds:
             await self.cluster.wait_for(PairView.whole, "whole again after the faults were healed", WHOLE_S)
 
     async def _release(self, hold: int) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 from tandemq.testing.host import Host, TandemqTestError
@@ -15,6 +15,25 @@ HELD = tuple(kind for kind in KINDS if kind not in ("flap", "handoffs"))  # the 
 STORM = ("kill", "freeze", "cut", "one-way", "isolate", "handoffs")
 ROLES = ("master", "replica")
 SLOW_S = 0.15
+
+
+class Held:
+    """A fault that holds for a block; see Chaos.held."""
+
+    def __init__(self, host: Host, fault: dict[str, Any]) -> None:
+        self._host, self._fault = host, fault
+        self._hold = 0
+
+    def __enter__(self) -> list[str]:
+        found = self._host.ask("hold", fault=self._fault)
+        self._hold = found["hold"]
+        return list(found["members"])
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None or issubclass(kind, Exception):  # after Ctrl-C all of the pair is ended anyway
+            self._host.ask("release", hold=self._hold, whole=kind is None)
 
 
 class Chaos:
@@ -43,14 +62,12 @@ class Chaos:
         fault = _fault(kind, on, for_s, delay_s, KINDS)
         return [name for struck in self._host.ask("strike", faults=[fault]) for name in struck["members"]]
 
-    @contextmanager
-    def held(self, kind: str, on: str = "master", *, delay_s: float = SLOW_S) -> Iterator[list[str]]:
-        """In force while the block runs; gives who was struck. After the block all is healed and the pair whole."""
-        found = self._host.ask("hold", fault=_fault(kind, on, 0.0, delay_s, HELD))
-        try:
-            yield list(found["members"])
-        finally:
-            self._host.ask("release", hold=found["hold"])
+    def held(self, kind: str, on: str = "master", *, delay_s: float = SLOW_S) -> Held:
+        """In force while the `with` block runs, which is given who was struck; after it all is healed.
+
+        It then waits until the pair is whole, unless the block was left by an exception.
+        """
+        return Held(self._host, _fault(kind, on, 0.0, delay_s, HELD))
 
     def storm(self, rounds: int = 3, kinds: Sequence[str] = STORM, for_s: float = 2.0) -> list[str]:
         """That many faults one after the other, each drawn from the seed: what, at whom, for how long. Returns them."""
