@@ -12,7 +12,7 @@ from bench.budget.sample import Stack
 WIDTH, ROW, FONT = 1200, 17, 11
 SHARE_MIN = 0.002
 """Narrower boxes are left out."""
-CHAR_WIDTH = 6.2
+CHAR_WIDTH = 6.7
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ def _place(box: _Box, name: str, left: float, depth: int, total: float, parts: l
     share = box.weight / total
     x, width, y = left * WIDTH, share * WIDTH, -depth * ROW
     red, green, blue = _colour(name)
-    label = name if len(name) * CHAR_WIDTH < width - 4 else name[: int((width - 10) / CHAR_WIDTH)]
+    label = name[: max(0, int((width - 4) / CHAR_WIDTH))]
     text = f'<text x="{x + 2:.1f}" y="{y + 12}">{escape(label)}</text>' if len(label) > 2 else ""
     parts.append(
         f'<g><title>{escape(name)}, {share:.1%}</title><rect x="{x:.1f}" y="{y}" width="{max(width - 0.4, 0.3):.1f}" '

@@ -100,3 +100,9 @@ def test_a_flame_graph_is_a_picture_of_the_shares() -> None:
     root = ET.fromstring(picture)
     titles = [each.text for each in root.iter("{http://www.w3.org/2000/svg}title")]
     assert titles == ["all, 100.0%", "main, 100.0%", "f<x> (replica/a.py), 75.0%", "g (b.py), 25.0%"]
+
+
+def test_a_narrow_box_has_no_label() -> None:
+    picture = drawn({("main", "wide (a.py)"): 199.0, ("main", "narrow (b.py)"): 1.0}, "t")
+    labels = [each.text for each in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+    assert labels == ["t", "all", "main", "wide (a.py)"]
