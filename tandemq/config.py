@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tandemq.client.target import UNIX, is_port
+from tandemq.config_slips import near_miss
 from tandemq.listening import problem_of_local
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -34,7 +35,6 @@ CLASSIFIERS = ("witness", "etcd", "command", "alt-path", "peer-outdate", "combin
 MODES = ("enforce", "observe", "off")
 PROFILES = ("safe", "classic")  # what new queues get; classic: the defaults of the first design, Table 5
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-NEAR_MISS = 0.88  # how alike a variable that nothing reads and one of ours are, before it counts as mistyped
 NUMBER_MAX = (1 << 63) - 1  # of any number in a file: what a store or a clock can take
 
 
@@ -289,23 +289,10 @@ def environment_values(environ: Mapping[str, str]) -> dict[str, Any]:
                 many = key in keys and keys[key].kind == tuple[str, ...]
                 value = text.split(",") if many else text
                 _take(values, section, key, value, f"environment variable {variable}", strict=False)
-    _check_near_misses(environ)
-    return values
-
-
-def _check_near_misses(environ: Mapping[str, str]) -> None:
-    """A variable of a section that there is not would be passed over in silence; one that means a key is refused.
-
-    Others that begin so are somebody else's: service managers and orchestrators make some.
-    """
     settings = [variable_of(section, name) for section, keys in SECTIONS.items() for name in keys]
-    sections = tuple(variable_of(section, "") for section in SECTIONS)
-    for variable in environ:
-        if not variable.startswith(VARIABLES) or variable.startswith(sections):
-            continue
-        near = difflib.get_close_matches(variable, settings, n=1, cutoff=NEAR_MISS)
-        if near:
-            raise ConfigError(f"environment variable {variable} is read by nothing; did you mean {near[0]}?")
+    if slip := near_miss(environ, VARIABLES, [variable_of(section, "") for section in SECTIONS], settings):
+        raise ConfigError(f"environment variable {slip[0]} is read by nothing; did you mean {slip[1]}?")
+    return values
 
 
 def _take(values: dict[str, Any], section: str, key: str, value: Any, source: str, *, strict: bool = True) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from chaos.cluster import Cluster
+from storage.disk import open_disk
 from tandemq import aio
 from tandemq.config import Failover
 from tests.integration.support import new_name, raw_to
@@ -193,6 +194,26 @@ def test_configurations_that_cannot_work_are_findings(doctor: Doctor, tmp_path: 
     assert [level for level, _ in lines(found, "config")] == ["fail", "fail"]
     assert "did you mean manager?" in lines(found, "config")[0][1]
     assert "no such file" in lines(found, "config")[1][1]
+
+
+def test_a_place_that_is_somebody_elses_is_told(doctor: Doctor, tmp_path: Path) -> None:
+    """Another member's directory, a damaged one, and a port that another program has."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        ports = f"listen_client = '{taken}'\nlisten_peer = '127.0.0.1:1'\nlisten_http = '127.0.0.1:2'\n"
+        for name in ("a", "c"):
+            text = f"[manager]\nmember = '{name}'\ndata_dir = '{tmp_path}/{name}'\n"
+            (tmp_path / f"{name}.toml").write_text(text + ports)
+        open_disk(tmp_path / "a", map_bytes=32 << 20, pair="orders", member="b", ballast_bytes=0).close()
+        (tmp_path / "c").mkdir()
+        (tmp_path / "c" / "data.mdb").write_bytes(b"no store" * 1024)
+        found = doctor.json(f"--config={tmp_path}/a.toml", f"--config={tmp_path}/c.toml", code=1)
+        [(level, what)] = lines(found, "ports", "member a")
+        assert (level, f"another has listen_client {taken}" in what) == ("fail", True)
+        [(level, what)] = lines(found, "store", "member a")
+        assert (level, "is of member b of pair 'orders', this is a" in what) == ("fail", True)
+        [(level, what)] = lines(found, "store", "member c")
+        assert (level, "LMDB cannot" in what) == ("fail", True)
 
 
 def test_bad_input_is_refused_before_anything_is_done(doctor: Doctor) -> None:
