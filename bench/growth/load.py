@@ -86,6 +86,7 @@ class Streams(Work):
             for client in self._clients[count:]
         ]
         self._receiving = [asyncio.create_task(self._receive(consumer)) for consumer in self._consumers]
+        await self._make_others()
         frame = max(1, min(FILL_FRAME, (1 << 20) // point.size))
         async with self._clients[0].producer(
             self.queue, min_copies=2, max_batch_messages=frame, max_unanswered_batches=FILL_UNANSWERED
@@ -103,6 +104,27 @@ class Streams(Work):
             )
             for client in self._clients[:count]
         ]
+
+    async def _make_others(self) -> None:
+        self._others = self.point.queues - 1
+        numbers = iter(range(self._others))
+
+        async def maker() -> None:
+            for number in numbers:
+                await self._clients[0].create_queue(f"other/{number}", NO_LIMIT)
+                await self._clients[0].enqueue(f"other/{number}", self.next(1)[1], min_copies=2)
+
+        await asyncio.gather(*(maker() for _ in range(MAKERS)))
+
+    async def _take_others(self) -> None:
+        numbers = iter(range(self._others))
+
+        async def taker() -> None:
+            for number in numbers:
+                got = await self._clients[0].dequeue(f"other/{number}", 2, mode="immediate")
+                self.ledger.take(got.payloads)
+
+        await asyncio.gather(*(taker() for _ in range(CALLERS)))
 
     async def turn(self, count: int) -> None:
         await self._pass(count, self._producers, self.point.batch, self._lanes)
@@ -164,9 +186,10 @@ class Streams(Work):
             await consumer.settled()
 
     async def drain(self) -> None:
-        self._target = self.sent
+        self._target = self.sent - self._others
         self._more.set()
-        await self._received(self.sent)
+        await self._received(self._target)
+        await self._take_others()
         lost = sum(consumer.lost for consumer in self._consumers)
         assert lost == 0, f"{lost} settlements were refused"
 

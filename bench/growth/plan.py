@@ -27,8 +27,8 @@ class Point:
     before: int = 0  # messages that have gone through the queue before it was filled
     size: int = KIB
     producers: int = 1  # and as many consumers, each with a connection of its own
-    queues: int = 1  # more than one: unary calls that visit them in turns, so that streams do not count
-    calls: bool = False
+    queues: int = 1  # with streams all but one only exist, with a message in each
+    calls: bool = False  # unary, visiting the queues in turns; else streams of one queue
     through: str = "master"  # the member that clients talk to
 
     @property
@@ -73,10 +73,17 @@ def curves(*, deep: bool = False) -> tuple[Curve, ...]:
         ),
         Curve(
             "queues",
-            "Cost per message against the number of queues, 1 KiB",
+            "Cost per message of one queue against how many there are, 1 KiB",
+            "queues",
+            tuple(Point(f"{count:,}", count, 40_000, queues=count) for count in (1, 100, 10_000)),
+            flat=True,
+        ),
+        Curve(
+            "queues-visited",
+            "Cost per message by unary calls against the number of queues that they visit, 1 KiB",
             "queues",
             tuple(
-                Point(f"{count:,}", count, 20_000, depth=100_000, queues=count, calls=True)
+                Point(f"{count:,}", count, 10_000, depth=100_000, queues=count, calls=True)
                 for count in (1, 10, 100, 1_000, 10_000)
             ),
             flat=True,

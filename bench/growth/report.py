@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.growth.figures import FLAT_WITHIN, ROLES, grows, is_noisy
+from bench.growth.figures import FLAT_WITHIN, ROLES, growths, is_noisy
 from bench.growth.plan import curves as planned
 from bench.peers.place import ROOT
 from bench.peers.plots import Curve, curves
@@ -114,9 +114,10 @@ def grid(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def flatness(lines: Sequence[Line]) -> str:
     """Of a curve that is to be flat."""
-    shown = [line for line in lines if not line["refused"]]
-    out = [f"{line['label']} ({how})" for line in shown if (how := grows(line))]
-    return f"Beyond {FLAT_WITHIN:.0%}: {', '.join(out)}." if out else f"All within {FLAT_WITHIN:.0%} of the first."
+    if out := growths([line for line in lines if not line["refused"]]):
+        told = ", ".join(f"{label} ({ratio:.2f}x)" for label, ratio in out)
+        return f"More than {FLAT_WITHIN:.0%} above the cheapest smaller point: {told}."
+    return f"No point costs the members more than {FLAT_WITHIN:.0%} above a smaller one."
 
 
 def markdown(lines: Sequence[Line]) -> str:

@@ -146,9 +146,7 @@ def measure(place: Place, options: argparse.Namespace, write: Callable[[Line], N
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--only", help="parts, by name: depth, depth-small, queues, producers, payload, through, open, faults"
-    )
+    parser.add_argument("--only", help="some parts, by name: depth,queues; a wrong one is told the others")
     parser.add_argument("--deep", action="store_true", help="ten million messages of 100 B too")
     parser.add_argument("--turns", type=int, default=7, help="of each point of a curve; default: 7")
     parser.add_argument("--runs", type=int, default=3, help="of each open loop; default: 3")

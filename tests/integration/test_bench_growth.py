@@ -21,10 +21,11 @@ from tandemq import aio
 pytestmark = [
     pytest.mark.process,
     pytest.mark.slow,
+    pytest.mark.timeout(180),  # two dozen processes, one after another
     pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace (make strace)"),
 ]
 
-STREAMS = Point("streams", 0, turn=200, depth=300, before=100, size=100)
+STREAMS = Point("streams", 0, turn=200, depth=300, before=100, size=100, queues=4)
 CALLS = Point("calls", 1, turn=200, depth=60, size=100, queues=3, calls=True)
 CURVE = Curve("tiny", "Tiny", "way", (STREAMS, CALLS))
 OPTIONS = argparse.Namespace(
@@ -68,7 +69,7 @@ def test_a_curve_has_its_figures_and_what_is_planted_is_refused(place: Place) ->
             for point in running:
                 point.stop()
     assert whole["refused"] == []
-    assert whole["account"] == {"sent": 800, "received": 800, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
+    assert whole["account"] == {"sent": 803, "received": 803, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
     assert all(whole["us"][role]["mean"] > 0 for role in ("master", "replica", "client", "wall"))
     assert len(whole["us"]["cpu"]["runs"]) == OPTIONS.turns
     assert whole["ratio"]["servers"]["runs"] == [1.0, 1.0]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.growth.faults import HANDOFF, KILL, NONE, not_as_told
-from bench.growth.figures import cost, grows, judged, of_runs, point_result
+from bench.growth.figures import cost, growths, judged, of_runs, point_result
 from bench.growth.plan import curves, shrunk
 from bench.growth.report import BEGIN, END, drawn, flatness, markdown, read, unfit
 from bench.peers.plots import Curve
@@ -68,7 +68,8 @@ def test_the_plan_covers_what_is_asked() -> None:
     assert [point.depth for point in found["depth"].points][::3] == [0, 1_000_000]
     assert found["depth-small"].points[-1].depth == 10_000_000
     assert max(point.size for point in found["depth-small"].points) == 100
-    assert [point.queues for point in found["queues"].points][::4] == [1, 10_000]
+    assert [point.queues for point in found["queues"].points] == [1, 100, 10_000]
+    assert [point.queues for point in found["queues-visited"].points][::4] == [1, 10_000]
     assert [point.producers for point in found["producers"].points] == [1, 8, 64]
     assert [point.size for point in found["payload"].points] == [100, 1 << 10, 16 << 10, 1 << 20]
     assert {point.through for point in found["through"].points} == {"master", "replica"}
@@ -109,10 +110,11 @@ def test_cost_counts_every_turn_with_its_share() -> None:
 
 
 def test_what_grows_is_told() -> None:
-    steep = point("9", [turn(5.1)] * 5, FIRST)
-    assert grows(steep) == "1.22x the first point's"
-    assert grows(point("9", DEEP, FIRST)) == ""
-    assert flatness([point("0", FIRST, FIRST), steep]) == "Beyond 20%: 9 (1.22x the first point's)."
+    """Against the cheapest smaller point, not the first: what is received at once comes in small pieces, and costs."""
+    points = [point(str(place), [turn(value)] * 5, FIRST) for place, value in enumerate((9.0, 4.0, 5.0, 5.1, 3.0))]
+    assert growths(points) == [("3", 1.22)]
+    assert flatness(points) == "More than 20% above the cheapest smaller point: 3 (1.22x)."
+    assert flatness(points[:3]) == "No point costs the members more than 20% above a smaller one."
 
 
 @pytest.mark.parametrize(
