@@ -360,6 +360,10 @@ class Disk:
         self.files.put_back(files)
         return "" if found is None else "the whole disk"
 
+    def meta_of(self, name: str, key: str) -> bytes | None:
+        """What an image holds under that key."""
+        return self._images[name][0].identity().get(key)
+
     def _put_back(self, name: str) -> str:
         if name not in self._images:
             return ""

@@ -10,8 +10,10 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from chaos.sim.invariants import STATE
 from chaos.sim.judging import HARMLESS, MOODS
 from chaos.sim.kinds import DIRECTIONS, KINDS, MEMBERS, Drawn, kind
+from replica.state import decode_state
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
@@ -460,9 +462,19 @@ class BitFlip:
         return bool(struck)
 
 
+def _shows_what_it_did_alone(world: World, member: SimMember) -> bool:
+    """Whether the peer's log goes back to what the image's owner acknowledged alone. Where it was trimmed, nothing
+    proves that it is there, and an operator is asked (DIVERGED, see GUARANTEES); there is none here.
+    """
+    stored = member.machine.disk.meta_of("image", STATE)
+    since = decode_state(stored).solo_since if stored is not None else 0
+    peer = world.members[member.peer].domain
+    return not since or (peer is not None and peer.shared.log.base_index < since)
+
+
 @kind("old_image")
 class OldImage:
-    """A directory is put back from an image of an earlier start: only while the other member holds everything."""
+    """A directory is put back from an image of an earlier start: only while the other member has all of it to show."""
 
     @staticmethod
     def draw(stream: random.Random) -> Drawn:
@@ -473,6 +485,8 @@ class OldImage:
         member = _member(world, fault)
         if not _has_whole_peer(world, member) or not member.imaged or member.imaged >= member.starts:
             member.image()
+            return False
+        if not _shows_what_it_did_alone(world, member):
             return False
         member.kill()
         member.machine.disk.strike("restore", "image")
