@@ -189,6 +189,12 @@ async def roles(cluster: Cluster) -> tuple[str, str]:
     return master, next(name for name in cluster.members if name != master)
 
 
+def is_alone(view: PairView, name: str) -> bool:
+    """It is master and serves alone: before it has noticed that the peer is lost, and while it asks, it does not."""
+    states = [member.domain("main") for member in view.members if member.name == name]
+    return any(state and (state.role, state.data_state) == ("MASTER", "SOLE") for state in states)
+
+
 async def gone(cluster: Cluster, *names: str) -> None:
     """Kills processes, all at once, and waits for their ends."""
     for name in names:

@@ -21,7 +21,7 @@ from chaos.cluster import Cluster
 from storage.disk import open_disk
 from tandemq import aio
 from tandemq.config import Failover
-from tests.integration.support import new_name, raw_to
+from tests.integration.support import is_alone, new_name, raw_to
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 RUN_S = 60.0
@@ -116,7 +116,7 @@ async def test_a_pair_that_is_well_and_one_that_lost_a_member(tmp_path: Path, do
         del doctor.environment["TANDEMQ_WITNESS_ADDRESS"]
 
         cluster.kill("b")
-        await cluster.wait_for(lambda view: view.masters() == ["a"], "a goes on alone")
+        await cluster.wait_for(lambda view: is_alone(view, "a"), "a goes on alone")
         half = tmp_path / "half.tar.gz"
         found = doctor.json("--bundle", str(half), *configs, code=1)
         assert lines(found, "members", "member b")[0][0] == "fail"

@@ -16,7 +16,7 @@ from chaos.cluster import WITNESS, Cluster
 from tandemq.cli.view import PairView
 from tandemq.config import Failover
 from tandemq.v1 import pair_service_pb2 as pb
-from tests.integration.support import Raw, gone, raw_to, refused, roles, until
+from tests.integration.support import Raw, gone, is_alone, raw_to, refused, roles, until
 from tests.support import script
 from tests.support.grammar import command
 
@@ -233,12 +233,7 @@ async def test_without_a_peer_nothing_changes(tmp_path: Path) -> None:
     """Every reason at once, and the master goes on alone."""
     async with pair_in(tmp_path) as (cluster, members):
         await gone(cluster, "b")
-
-        async def alone() -> bool:
-            view = await cluster.status()
-            return view.masters() == ["a"]
-
-        await until(alone, "a serves alone")
+        await cluster.wait_for(lambda view: is_alone(view, "a"), "a serves alone")
         reply = await hand_over(members["a"])
         assert not reply.done
         assert {"NOT_CONNECTED", "NOT_IN_SYNC"} <= set(reply.reasons)
