@@ -6,6 +6,7 @@ Every figure is a count of facts or a length of time between two of them. None w
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -15,6 +16,7 @@ from chaos import checker
 from chaos.history import FAIL, UNKNOWN, Acked, Delivered, History, Message
 
 SPAN_S = 0.3  # answers of a master that are farther apart leave time without one between them
+AWAKE_S = 0.15  # three looks; where an observer was at work less often than that, it did not look
 
 
 class Span(NamedTuple):
@@ -26,6 +28,13 @@ class Span(NamedTuple):
     @property
     def length_s(self) -> float:
         return max(0.0, self.to_s - self.from_s)
+
+
+class Gap(NamedTuple):
+    """Between two answers of a master: how much of it the observer looked at, and how much it did not."""
+
+    looked_s: float
+    not_looked_s: float
 
 
 class Account(NamedTuple):
@@ -42,7 +51,8 @@ class Account(NamedTuple):
     duplicates: int  # stored twice, settled twice, or delivered after they were settled
     unexpected: int  # delivered, and never sent or certainly refused
     order_breaks: int
-    no_master_ms: int
+    no_master_ms: int  # looked at, and nobody answered as master
+    not_looked_ms: int  # between answers of a master, and the observer was held up: nothing is known of it
     two_masters_ms: int
     degraded_ms: int | None  # one copy, by the register
     longest_pause_ms: int
@@ -54,6 +64,7 @@ def take(history: History, rounds: Sequence[Span]) -> Account:
     """The account of a run that was drained. `rounds` are from the first strike to when all was healed."""
     first_delivery = Counter(delivery.message for delivery in history.delivered)
     pauses = [_longest_pause(history, span) for span in _windows(rounds)]
+    gaps = list(without_answers(history))
     return Account(
         operations=len(history.operations),
         acknowledged=len(history.acked),
@@ -66,7 +77,8 @@ def take(history: History, rounds: Sequence[Span]) -> Account:
         duplicates=_duplicates(history),
         unexpected=_unexpected(history, first_delivery.keys()),
         order_breaks=_count(checker.order_is_real(history)) + _count(checker.first_deliveries_are_in_order(history)),
-        no_master_ms=_ms(sum(gap.length_s for gap in without_master(history))),
+        no_master_ms=_ms(sum(gap.looked_s for gap in gaps)),
+        not_looked_ms=_ms(sum(gap.not_looked_s for gap in gaps)),
         two_masters_ms=_ms(sum(span.length_s for span in with_two_masters(history))),
         degraded_ms=_ms(sum(span.length_s for span in alone(history))) if history.recorded else None,
         longest_pause_ms=_ms(_longest_pause(history, Span(-math.inf, math.inf))),
@@ -81,10 +93,19 @@ def quantile(values: Iterable[float], share: float) -> float | None:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
-def without_master(history: History) -> Iterator[Span]:
-    """Stretches between two answers that only a master gives, longer than looks are apart."""
+def without_answers(history: History) -> Iterator[Gap]:
+    """Stretches between two answers that only a master gives, longer than answers are apart.
+
+    A gap in which the observer looked for no longer than that is none of the pair's: `looked_s` is 0 then. A look may
+    wait at a member until there is a master: what is counted is the time without an answer, not looks that failed.
+    """
     times = sorted(answer.at_s for answer in history.answered)
-    return (Span(before, after) for before, after in pairwise(times) if after - before > SPAN_S)
+    awake = sorted(history.awake)
+    for before, after in pairwise(times):
+        if after - before > SPAN_S:
+            moments = [before, *awake[bisect_right(awake, before) : bisect_left(awake, after)], after]
+            looked_s = sum(to_s - from_s for from_s, to_s in pairwise(moments) if to_s - from_s <= AWAKE_S)
+            yield Gap(looked_s if looked_s > SPAN_S else 0.0, after - before - looked_s)
 
 
 def with_two_masters(history: History) -> Iterator[Span]:

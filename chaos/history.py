@@ -136,6 +136,9 @@ class History:
     delivered: list[Delivered] = field(default_factory=list)
     settled: list[Settled] = field(default_factory=list)
     answered: list[Answered] = field(default_factory=list)
+    awake: list[float] = field(
+        default_factory=list
+    )  # when the observer was at work, every 50 ms while nothing holds it up
     seen: list[Seen] = field(default_factory=list)
     recorded: list[Recorded] = field(default_factory=list)
     handed: list[Handed] = field(default_factory=list)

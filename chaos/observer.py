@@ -58,6 +58,7 @@ class Observer:
         for name in self._cluster.members:
             looks += [(self._cluster.endpoint(name), look) for look in (self._see(name), self._ask)]
         tasks = [asyncio.create_task(self._again(endpoint, look)) for endpoint, look in looks]
+        tasks.append(asyncio.create_task(self._stay_awake()))
         try:
             yield
         finally:
@@ -85,6 +86,12 @@ class Observer:
                 with contextlib.suppress(grpc.aio.AioRpcError):  # no answer says nothing
                     await look(channel)
                 await asyncio.sleep(LOOK_S)
+
+    async def _stay_awake(self) -> None:
+        """Writes down that it is at work: where this stops nobody looked, and no answer is missing there."""
+        while True:
+            self._history.awake.append(self.now_s)
+            await asyncio.sleep(LOOK_S)
 
     def _see(self, name: str) -> Look:
         async def see(channel: grpc.aio.Channel) -> None:

@@ -14,7 +14,7 @@ from chaos import checker, scenario
 from chaos.account import Span
 from chaos.drill.plan import Drill
 from chaos.drill.stages import Stage
-from chaos.drill.verdict import Line, lines, verdict
+from chaos.drill.verdict import Line, lines, unseen, verdict
 from chaos.faults import NO_NETWORK, NO_PRELOAD, Injector
 from chaos.healing import heal
 from chaos.history import History, Struck
@@ -127,6 +127,7 @@ class Player:
         floor = round(ACKED_SHARE_MIN * drill.steady.rate * self._workload.now_s)
         if result.account.acknowledged < floor:
             result.invalid.append(f"only {result.account.acknowledged} acknowledged, the floor is {floor}")
+        result.invalid += unseen(drill, result.account)
         found = lines(drill, result.account, result.broken)
         return Outcome(drill, result, found, verdict(found, result.invalid), self.progress, seconds)
 

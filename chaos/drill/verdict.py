@@ -42,12 +42,24 @@ def lines(drill: Drill, account: Account, broken: dict[str, list[str]]) -> list[
         Line("unexpected", account.unexpected, probes.unexpected_max, "", f"{account.unknown:,} of unknown outcome"),
         Line("broken invariants", len(broken), 0, "", ", ".join(broken)),
         Line("time with two masters", account.two_masters_ms, probes.two_masters_ms_max, " ms"),
-        Line("time without a master", account.no_master_ms, probes.no_master_ms_max, " ms"),
+        Line("time without a master", account.no_master_ms, probes.no_master_ms_max, " ms", _not_looked(account)),
         Line("recovery p50", quantile(account.recovery_ms, 0.5), probes.recovery_p50_ms_max, " ms", rounds),
         Line("recovery p99", quantile(account.recovery_ms, 0.99), probes.recovery_p99_ms_max, " ms", rounds),
         Line("time degraded", account.degraded_ms, probes.degraded_ms_max, " ms", "on one copy, by the register"),
         Line("resync time", max(account.resync_ms, default=None), probes.resync_ms_max, " ms", "the longest"),
     ]
+
+
+def unseen(drill: Drill, account: Account) -> list[str]:
+    """Why a bound proves nothing: it holds for what was looked at, and may not for what was not."""
+    limit = drill.probes.no_master_ms_max
+    if limit is None or not account.no_master_ms <= limit < account.no_master_ms + account.not_looked_ms:
+        return []
+    return [f"time without a master: {_not_looked(account)}, and at most {limit:,} ms may be without one"]
+
+
+def _not_looked(account: Account) -> str:
+    return f"{account.not_looked_ms:,} ms were not looked at" if account.not_looked_ms else ""
 
 
 def verdict(found: list[Line], invalid: list[str]) -> str:

@@ -35,6 +35,7 @@ class Verdict:
     order_breaks: int | None = 0  # None: somebody carried the messages, in an order of its own
     longest_pause_ms: int = 0  # between two acknowledgements
     no_master_ms: int = 0
+    not_looked_ms: int = 0  # whoever watches was held up: whether there was a master then is not known
     two_masters_ms: int = 0
     degraded_ms: int | None = None
     recovery_ms: tuple[int, ...] = ()  # of each fault: its longest time without an acknowledgement
@@ -49,6 +50,7 @@ class Verdict:
         broken = [f"BROKEN {name}: {line}" for name, lines in self.broken.items() for line in lines]
         invalid = [f"INVALID: {line}" for line in self.invalid]
         pauses = f"longest pause {self.longest_pause_ms} ms, without a master {self.no_master_ms} ms"
+        pauses += f", not looked at {self.not_looked_ms} ms" if self.not_looked_ms else ""
         return "\n".join([f"tandemq: {self.verdict}", figures, pauses, *faults, *broken, *invalid])
 
 

@@ -49,6 +49,7 @@ def clean() -> History:
         history.settled.append(Settled(at_s + 0.2, number + 1))
     history.answered += [Answered(at / 10, at / 10 + 0.05, "a", 1) for at in range(10, 20)]
     history.answered += [Answered(at / 10, at / 10 + 0.05, "b", 2) for at in range(30, 60)]
+    history.awake += [at / 20 for at in range(20, 120)]
     history.recorded += [recorded(1.0, 1, 1, "a", "b"), recorded(3.0, 2, 2, "b"), recorded(5.0, 3, 2, "b", "a")]
     return history
 
@@ -62,7 +63,7 @@ def test_a_clean_history_has_its_figures_and_no_faults() -> None:
     assert (figures.operations, figures.acknowledged, figures.delivered) == (10, 10, 10)
     assert (figures.lost, figures.duplicates, figures.order_breaks, figures.unexpected) == (0, 0, 0, 0)
     assert (figures.unknown, figures.failed, figures.redelivered, figures.two_masters_ms) == (0, 0, 0, 0)
-    assert figures.no_master_ms == 1100  # from 1.95 s to 3.05 s
+    assert (figures.no_master_ms, figures.not_looked_ms) == (1100, 0)  # from 1.95 s to 3.05 s
     assert figures.degraded_ms == 2000
     assert figures.recovery_ms == (1100,)  # struck at 2.0 s, acknowledged at 3.1 s
     assert figures.longest_pause_ms == 1200
@@ -118,6 +119,22 @@ def test_two_members_that_answer_as_masters_at_one_time_are_seen() -> None:
     history = clean()
     history.answered += [Answered(at / 10, at / 10 + 0.05, "a", 1) for at in range(30, 35)]
     assert 100 <= taken(history).two_masters_ms <= 400
+
+
+def test_while_nobody_looks_no_master_is_missing() -> None:
+    history = clean()
+    history.awake = [at_s for at_s in history.awake if not 1.9 < at_s < 3.1]
+    assert (taken(history).no_master_ms, taken(history).not_looked_ms) == (0, 1100)
+    history.awake += [2.2 + at / 20 for at in range(10)]  # a half of it: from 2.2 s to 2.65 s
+    assert (taken(history).no_master_ms, taken(history).not_looked_ms) == (450, 650)
+
+
+def test_an_observer_that_was_held_up_between_answers_proves_nothing_against_the_pair() -> None:
+    """A busy machine: every answer is 0.4 s after the last one, and so is everything else that the observer does."""
+    history = clean()
+    history.answered[:] = [Answered(at * 0.4, at * 0.4 + 0.01, "a", 1) for at in range(10)]
+    history.awake[:] = [at * 0.4 for at in range(10)]
+    assert (taken(history).no_master_ms, taken(history).not_looked_ms) == (0, 3510)
 
 
 def test_quantiles() -> None:

@@ -9,10 +9,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from chaos import account
 from chaos.account import Span
 from chaos.drill import plan, report
 from chaos.drill.playing import Outcome, Progress, Told
-from chaos.drill.verdict import FAIL, INVALID, PASS, lines, verdict
+from chaos.drill.verdict import FAIL, INVALID, PASS, lines, unseen, verdict
 from chaos.history import OK, Acked, Answered, Delivered, History, Message, Operation, Recorded, Seen, Settled, Struck
 from chaos.scenario import judged
 
@@ -34,6 +35,7 @@ def history(*, dead_s: float = 1.0) -> History:
         found.delivered.append(Delivered(at_s + 0.01, message, number + 1, 1))
         found.settled.append(Settled(at_s + 0.02, number + 1))
         found.answered.append(Answered(asked_s, at_s, "a" if epoch == 1 else "b", epoch))
+    found.awake += [at / 20 for at in range(20, 220)]
     found.seen += [seen(1.0, "a", "MASTER", 1), seen(1.0, "b", "REPLICA", 1), seen(2.9, "b", "MASTER", 2)]
     found.seen += [seen(4.5, "a", "REPLICA", 2, incarnation=2), seen(4.5, "b", "MASTER", 2)]
     for version, (at_s, epoch, in_sync) in enumerate([(1.0, 1, ("a", "b")), (2.5, 2, ("b",)), (4.4, 2, ("a", "b"))]):
@@ -74,6 +76,20 @@ def test_a_lost_message_or_a_late_recovery_fails() -> None:
 def test_a_fault_without_effect_proves_nothing() -> None:
     out = outcome(history(), kind="cut")
     assert (out.verdict, out.result.invalid) == (INVALID, ["no cut of 1 had an effect"])
+
+
+def test_a_bound_on_time_that_nobody_looked_at_proves_nothing() -> None:
+    drill = plan.find("partition-witness")
+    found = history(dead_s=6.0)
+    looked = account.take(found, [])
+    assert unseen(drill, looked) == []
+    assert [each.held for each in lines(drill, looked, {}) if each.name == "time without a master"] == [False]
+    found.awake.clear()
+    blind = account.take(found, [])
+    [text] = [each.text for each in lines(drill, blind, {}) if each.name == "time without a master"]
+    assert text == "0 ms (at most 2,000 ms), 6,020 ms were not looked at"
+    [why] = unseen(drill, blind)
+    assert verdict(lines(drill, blind, {}), [why]) == INVALID
 
 
 class Page(HTMLParser):
