@@ -22,6 +22,10 @@ PAUSE_S, PAUSE_S_MAX = 0.2, 2.0  # before another attempt, doubled each time
 
 CANCELLED = "cancelled: the question no longer stands"
 
+NO_ANSWER = "NO_ANSWER"
+SAID = (*(verdict.name for verdict in Verdict), NO_ANSWER)
+"""What a call can come to, as it is counted."""
+
 log = logging.getLogger("tandemq.classifier")
 
 
@@ -147,7 +151,7 @@ class Runner:
         return answer
 
     def _count(self, event: Event, answer: Answer) -> None:
-        said = "NO_ANSWER" if answer.verdict is None else answer.verdict.name
+        said = NO_ANSWER if answer.verdict is None else answer.verdict.name
         self.calls[said] += 1
         self.last_ms = answer.duration_ms
         level = logging.WARNING if answer.verdict is None else logging.INFO

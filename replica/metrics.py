@@ -1,4 +1,7 @@
-"""Names, labels and help of every metric, read from the cores when somebody asks; nothing is counted twice for it."""
+"""Names, labels and help of every metric, read from the cores when somebody asks; nothing is counted twice for it.
+
+What an alert watches for its first event is there with 0 from the start: a counter born with 1 has not increased.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from failover.marks import Role
+from failover.runner import SAID
 from replica.metrics_queues import queue_metrics
 from tandemq.ambient import monotonic_ms
 
@@ -74,9 +78,9 @@ def _classifier(judge: Judge) -> list[Metric]:
     last_s = GaugeMetricFamily(
         "tandemq_classifier_last_call_seconds", "How long the last call took.", labels=["classifier"]
     )
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter(dict.fromkeys(SAID, 0))
     for runner in judge.runners.values():
-        counts += Counter(dict(runner.calls))  # a copy in one step: the loop may be counting
+        counts.update(dict(runner.calls))  # a copy in one step: the loop may be counting
     for verdict, count in counts.items():
         calls.add_metric([judge.name, verdict], count)
     last_s.add_metric([judge.name], max(runner.last_ms for runner in judge.runners.values()) / 1000)
@@ -94,7 +98,7 @@ def _comparisons(verifier: Verifier) -> Iterable[Metric]:
     yield CounterMetricFamily("tandemq_verify_ranges", "Ranges compared as master.", value=counts.ranges)
     runs = CounterMetricFamily("tandemq_verify_runs", "Comparisons of both copies that ended.", labels=["domain"])
     wrong = CounterMetricFamily("tandemq_verify_differences", "Comparisons that found one.", labels=["domain"])
-    for name, count in list(counts.runs.items()):
-        runs.add_metric([name], count)
+    for name in [domain.shared.name for domain in verifier.node.paired()]:
+        runs.add_metric([name], counts.runs.get(name, 0))
         wrong.add_metric([name], counts.differences.get(name, 0))
     yield from (runs, wrong)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from failover.classifier import Verdict
+from failover.gate import Effect
 from failover.marks import Role
 
 if TYPE_CHECKING:
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from replica.operator import Operator
+
+RULED = {(verdict, effect.value): 0 for verdict in (*(each.name for each in Verdict), "none") for effect in Effect}
+"""Every verdict and what may become of it: there from the start, so that an alert sees the first one."""
 
 
 class OperatorMetrics:
@@ -27,8 +32,11 @@ class OperatorMetrics:
     def collect(self) -> Iterable[Metric]:
         """Called at each scrape."""
         operator = self.operator
-        yield _counted("tandemq_transitions", "Roles taken since the start.", ["domain", "role"], operator.transitions)
-        yield _counted("tandemq_verdicts", "What became of verdicts.", ["verdict", "effect"], operator.verdicts)
+        paired = operator.members.node.paired()
+        taken = {(domain.shared.name, role.name): 0 for domain in paired for role in Role} | operator.transitions
+        verdicts = RULED | operator.verdicts if paired else operator.verdicts
+        yield _counted("tandemq_transitions", "Roles taken since the start.", ["domain", "role"], taken)
+        yield _counted("tandemq_verdicts", "What became of verdicts.", ["verdict", "effect"], verdicts)
         yield _counted("tandemq_handoffs", "Handoffs that ended here.", ["domain", "outcome"], operator.handoffs)
         alone = CounterMetricFamily(
             "tandemq_without_redundancy_seconds", "Time served with one copy.", labels=["domain"]

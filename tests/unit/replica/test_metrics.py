@@ -1,0 +1,87 @@
+"""What an alert watches for its first event is there with 0 before it: a counter born with 1 has not increased."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from failover.classifier import Answer, Verdict
+from failover.command import Command
+from failover.gate import Effect
+from failover.marks import Role
+from replica.events import EventLog
+from replica.judge import Judge
+from replica.members import Members
+from replica.metrics import Metrics
+from replica.metrics_operator import OperatorMetrics
+from replica.operator import Operator
+from replica.outside import Outside
+from tandemq.config import ManagerConfig
+from tests.deploy.samples import expressions_of_rules
+from tests.unit.replica.test_verify import verifier
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+Labels = frozenset[tuple[str, str]]
+
+
+def samples(families: Iterable[Metric]) -> dict[tuple[str, Labels], float]:
+    """By name and labels."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+async def member(folder: Path) -> tuple[Operator, Judge, list[Any]]:
+    """A member of two paired domains, `d7` and `d8`, that nothing has happened to."""
+    comparing, one, other = verifier()
+    config = ManagerConfig(member="a", data_dir=str(folder), pair="p", peer_member="b")
+    members = Members(comparing.node, Outside(), pair="p", member="a", endpoint="a:1", peer="b", peer_endpoint="b:1")
+    members.by_name |= {domain.shared.name: domain for domain in (one, other)}
+    judge = Judge(comparing.node, config, None, dict, 1, lambda _config: Command(("true",)))
+    operator = Operator(EventLog(folder, "a"), members, config)
+    return operator, judge, [Metrics(members, judge, comparing), OperatorMetrics(operator)]
+
+
+async def test_every_counter_whose_increase_is_an_alert_is_there_with_0(tmp_path: Path) -> None:
+    _, judge, collectors = await member(tmp_path)
+    found = samples(family for collector in collectors for family in collector.collect())
+    for domain in ("d7", "d8"):
+        assert found["tandemq_verify_differences_total", frozenset({("domain", domain)})] == 0
+    for said in (*(verdict.name for verdict in Verdict), "NO_ANSWER"):
+        labels = frozenset({("classifier", judge.name), ("verdict", said)})
+        assert found["tandemq_classifier_calls_total", labels] == 0
+    for said in (*(verdict.name.lower() for verdict in Verdict), "none"):
+        for effect in Effect:
+            labels = frozenset({("verdict", said), ("effect", effect.value)})
+            assert found["tandemq_verdicts_total", labels] == 0
+    for role in Role:
+        assert found["tandemq_transitions_total", frozenset({("domain", "d8"), ("role", role.name.lower())})] == 0
+    named = {name for name, _ in found}
+    watched = {name for each in expressions_of_rules().values() for name in re.findall(r"increase\((\w+)", each)}
+    assert len(watched) > 4
+    assert watched - named == {"tandemq_message_events_total"}  # of a machine, all kinds at once; these have none
+
+
+async def test_what_happens_is_counted_on_from_there(tmp_path: Path) -> None:
+    operator, judge, collectors = await member(tmp_path)
+    judge.runners[True].calls["NO_ANSWER"] += 1
+    judge.runners[False].calls["NO_ANSWER"] += 2
+    judge.runners[False].calls[Verdict.WAIT.name] += 1
+    [domain, _] = operator.members.by_name.values()
+    verdicts = domain.replication.verdicts
+    answer = Answer("", verdicts.generation, None, "the command ended with 1")
+    ruling = domain.replication.verdicts.take(answer, verdicts.kind, 0, connected=False, readable=True)
+    verdicts.tell(ruling, None)
+    [note] = [effect for effect in domain.shared.take() if type(effect).__name__ == "Note"]
+    operator.on_note(domain, note)  # type: ignore[arg-type]  # of the union of effects it is the note
+    found = samples(family for collector in collectors for family in collector.collect())
+    calls = {dict(labels)["verdict"]: value for (name, labels), value in found.items() if "classifier_calls" in name}
+    assert {said: count for said, count in calls.items() if count} == {"NO_ANSWER": 3, "WAIT": 1}
+    told = {key: value for key, value in found.items() if key[0] == "tandemq_verdicts_total" and value}
+    assert told == {("tandemq_verdicts_total", frozenset({("verdict", "none"), ("effect", "wait")})): 1}
