@@ -1,6 +1,6 @@
 """Fourteen configurations of faults on real processes, and the table of what they came to.
 
-python -m chaos.campaign [--seconds 180] [--only NAME ...] [--seed N] [--bug NAME] [--keep] [--out DIR]
+python -m chaos.campaign [--seconds 180] [--only NAME ...] [--seed N] [--bug NAME] [--keep] [--out DIR] [--bound 90]
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -18,12 +19,12 @@ from typing import Any, NamedTuple, TextIO
 from chaos import telling
 from chaos.account import quantile
 from chaos.faults import Fault
-from chaos.scenario import Configuration, Result, Round, run
+from chaos.scenario import BOUND_S, Configuration, Course, Result, Round, run
 from chaos.timeline import page as timeline
 from chaos.toxiproxy import find_server, package_is_there
 from tandemq.errors import TandemqError
 
-SECONDS = 180.0
+SECONDS, SECONDS_MIN = 180.0, 1.0
 HELD, BROKEN, USAGE, INVALID = 0, 1, 2, 3
 SLOW_S = 0.15  # each way; below what a member suspects
 MISSING = "CHAOS SKIPPED: no {what}; `make chaos-deps` obtains it"
@@ -76,33 +77,40 @@ class Attempt(NamedTuple):
 
 
 async def campaign(
-    names: Iterable[str], seconds: float, seed: int, bug: str, out: Path, *, keep: bool
+    names: Iterable[str], seconds: float, seed: int, bug: str, out: Path, *, keep: bool, bound_s: float = BOUND_S
 ) -> list[Attempt]:
     """Runs them one after the other, and tells each as it ends; one that goes wrong ends no other."""
     program = find_server()
     assert program is not None
     attempts = []
     for place, name in enumerate(names):
-        attempt = await _attempt(name, program, seconds, seed + place, bug, out / name, keep=keep)
+        attempt = await _attempt(name, program, seconds, seed + place, bug, out / name, keep=keep, bound_s=bound_s)
         attempts.append(attempt)
         _say(" ".join(f"{key}={value}" for key, value in row(attempt).items()), *_findings(attempt))
     return attempts
 
 
-async def _attempt(name: str, program: Path, seconds: float, seed: int, bug: str, out: Path, *, keep: bool) -> Attempt:
+async def _attempt(
+    name: str, program: Path, seconds: float, seed: int, bug: str, out: Path, *, keep: bool, bound_s: float
+) -> Attempt:
     result: Result | None = None
     failures: list[str] = []
+    course = Course()
     with tempfile.TemporaryDirectory(prefix="tandemq-chaos-") as directory:
         try:
-            result = await run(BY_NAME[name], Path(directory), program, seconds, seed, bug)
+            result = await run(
+                BY_NAME[name], Path(directory), program, seconds, seed, bug, course=course, bound_s=bound_s
+            )
         except* (RuntimeError, TandemqError, OSError) as group:
-            failures = list(reasons(group))
+            failures = [*reasons(group), f"it stood at: {course.standing}"]
         shutil.rmtree(out, ignore_errors=True)
         if result is None or keep or result.verdict != "held":
+            kept = ["history.jsonl"]
+            telling.write_history(out / "history.jsonl", course.history, course.struck)
             if (Path(directory) / "logs").is_dir():
                 shutil.copytree(Path(directory) / "logs", out / "logs")
-            if result is not None:
-                telling.write_history(out / "history.jsonl", result.history, result.struck)
+                kept.append("logs")
+            failures += [f"what is known of it: {', '.join(str(out / each) for each in kept)}"] if failures else []
         if result is not None:
             write_page(out / "timeline.html", result)
     return Attempt(name, result, tuple(failures))
@@ -187,9 +195,31 @@ def total(attempts: Sequence[Attempt]) -> dict[str, Any]:
     }
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not SECONDS_MIN <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds of at least {SECONDS_MIN:g}")
+    return seconds
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m chaos.campaign", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long each configuration is hurt")
+    parser.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=SECONDS,
+        help=f"how long each configuration is hurt, {SECONDS_MIN:g} at least",
+    )
+    parser.add_argument(
+        "--bound",
+        type=_seconds,
+        default=BOUND_S,
+        metavar="SECONDS",
+        help="how much longer one may take, then it is STUCK",
+    )
     parser.add_argument("--only", action="append", choices=list(BY_NAME), help="this configuration; repeatable")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--bug", default="", help="run the members with this bug of chaos.sim.bugs")
@@ -202,7 +232,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return USAGE
     chosen.out.mkdir(parents=True, exist_ok=True)
     names = chosen.only or list(BY_NAME)
-    attempts = asyncio.run(campaign(names, chosen.seconds, chosen.seed, chosen.bug, chosen.out, keep=chosen.keep))
+    keep, bound_s = chosen.keep, chosen.bound
+    attempts = asyncio.run(
+        campaign(names, chosen.seconds, chosen.seed, chosen.bug, chosen.out, keep=keep, bound_s=bound_s)
+    )
     rows = [row(attempt) for attempt in attempts]
     text = table(rows)
     (chosen.out / "campaign.md").write_text(text, encoding="utf-8")

@@ -95,34 +95,67 @@ class ClusterHands:
             await self._cluster.restart(name)
 
 
+@dataclass(slots=True)
+class Course:
+    """What is known of a run while it lasts, and of one that came to no result."""
+
+    history: History = field(default_factory=History)
+    struck: list[Struck] = field(default_factory=list)
+    workload: Workload | None = None
+
+    @property
+    def standing(self) -> str:
+        """Which part had not ended, and the last that was heard."""
+        return self.workload.standing if self.workload is not None else "the start of its processes"
+
+
 async def run(
-    configuration: Configuration, directory: Path, program: Path, seconds: float, seed: int, bug: str = ""
+    configuration: Configuration,
+    directory: Path,
+    program: Path,
+    seconds: float,
+    seed: int,
+    bug: str = "",
+    *,
+    course: Course | None = None,
+    bound_s: float = BOUND_S,
 ) -> Result:
-    """Starts everything, runs, ends everything. Raises RuntimeError when the pair did not start or come together."""
+    """Starts everything, runs, ends everything; `course` is filled meanwhile.
+
+    Raises RuntimeError when the pair did not start or come together, or when it took `bound_s` more than it should.
+    """
     draw = random.Random(seed)
     cluster = Cluster(directory, toxiproxy=program, pair="chaos", bug=bug)
+    course = course or Course()
+    limit = asyncio.timeout(seconds + bound_s)
     try:
-        async with asyncio.timeout(seconds + BOUND_S), cluster.running():
-            return await _under_load(configuration, cluster, seconds, seed, draw)
+        async with limit, cluster.running():
+            return await _under_load(configuration, cluster, seconds, seed, draw, course)
     except TimeoutError as error:
-        raise RuntimeError(
-            f"{configuration.name}: not over {BOUND_S:g} s after its time; logs are in {directory}"
-        ) from error
+        if not limit.expired():
+            raise
+        raise RuntimeError(f"not over {bound_s:g} s after its time") from error
 
 
 async def _under_load(
-    configuration: Configuration, cluster: Cluster, seconds: float, seed: int, draw: random.Random
+    configuration: Configuration, cluster: Cluster, seconds: float, seed: int, draw: random.Random, course: Course
 ) -> Result:
-    workload = Workload(cluster, patience_s=PATIENCE_S, late=configuration.late)
-    injector = Injector(cluster, ClusterHands(cluster), workload.history, lambda: workload.now_s)
+    workload = Workload(cluster, course.history, patience_s=PATIENCE_S, late=configuration.late)
+    course.workload = workload
+    injector = Injector(cluster, ClusterHands(cluster), workload.history, lambda: workload.now_s, course.struck)
     spans: list[Span] = []
     async with workload.running():
         await workload.goes_on()
         until, number = time.monotonic() + seconds, 0
         while time.monotonic() < until or number < len(configuration.rounds):
             from_s = workload.now_s
-            await injector.round(configuration.rounds[number % len(configuration.rounds)].faults)
+            faults = configuration.rounds[number % len(configuration.rounds)].faults
+            workload.part = (
+                f"round {number + 1}, {' and '.join(fault.kind for fault in faults)}, and a whole pair after it"
+            )
+            await injector.round(faults)
             spans.append(Span(from_s, max(struck.to_s for struck in injector.struck)))
+            workload.part = f"sending after round {number + 1}"
             await workload.goes_on()
             await asyncio.sleep(draw.uniform(*QUIET_S))
             number += 1

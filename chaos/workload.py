@@ -54,6 +54,8 @@ class Workload:
     observer: Observer = field(init=False)
     sent: list[int] = field(init=False)  # by producer
     longest_pause_s: float = 0.0  # between acknowledgements, while some were waited for
+    part: str = "before the first message"  # what is under way, or was when the run was given up
+    unanswered: list[int] = field(init=False)  # batches, by producer
     _last_ack_s: float = 0.0
     _over: bool = False
     _message_at: dict[int, Message] = field(default_factory=dict)
@@ -62,10 +64,28 @@ class Workload:
     def __post_init__(self) -> None:
         self.observer = Observer(self.cluster, self.history, self.queue)
         self.sent = [0] * (self.producers + bool(self.patience_s))
+        self.unanswered = [0] * len(self.sent)
 
     @property
     def now_s(self) -> float:
         return self.observer.now_s
+
+    @property
+    def standing(self) -> str:
+        """Where it stands, or stood when it was given up: what did not end, and the last that was heard."""
+        last = f", the last at {self.history.acked[-1].at_s:.1f} s" if self.history.acked else ""
+        waited = [f"{name}: {count}" for name, count in zip(self._names(), self.unanswered, strict=True) if count]
+        history = self.history
+        return (
+            f"{self.part}; {len(history.acked)} were acknowledged{last}, {len(history.delivered)} deliveries, "
+            f"{len(history.settled)} settled; batches without an answer: {', '.join(waited) or 'none'}"
+        )
+
+    def _names(self) -> list[str]:
+        return [
+            *(f"producer {number}" for number in range(self.producers)),
+            *["impatient client"] * bool(self.patience_s),
+        ]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Workload]:
@@ -78,29 +98,49 @@ class Workload:
                 config = admin.QueueConfig()
                 config.lease_duration.FromSeconds(self.lease_s)
                 await client.create_queue(self.queue, config)
-            async with self.observer.watching(), asyncio.TaskGroup() as tasks:
-                producing = [tasks.create_task(self._produce(client, number)) for number in range(self.producers)]
-                if self.patience_s:
-                    producing.append(tasks.create_task(self._produce_impatiently()))
-                consuming = None if self.late else tasks.create_task(self._consume(client))
-                yield self  # what is raised there ends the tasks: the group cancels them
-                self._over = True
-                await asyncio.gather(*producing)
-                consuming = consuming or tasks.create_task(self._consume(client))
-                await self._drained(client)
-                consuming.cancel()
+            async with self.observer.watching():
+                async with asyncio.TaskGroup() as tasks:
+                    work = [self._produce(client, number) for number in range(self.producers)]
+                    if self.patience_s:
+                        work.append(self._produce_impatiently())
+                    producing = {
+                        tasks.create_task(each, name=name) for each, name in zip(work, self._names(), strict=True)
+                    }
+                    consuming = None if self.late else tasks.create_task(self._consume(client))
+                    self.part = "sending"
+                    yield self  # what is raised there ends the tasks: the group cancels them
+                    self._over = True
+                    await self._sent(producing)
+                    self.part = "draining"
+                    consuming = consuming or tasks.create_task(self._consume(client))
+                    await self._drained(client)
+                    self.part = "the end of the consumer"
+                    consuming.cancel()
+                self.part = "the end of the observer"
+            self.part = "the end of the clients"
+        self.part = "coming together: nothing more is sent"
         end = PairView.equal if self.alone else PairView.whole
         await self.cluster.wait_for(end, "whole and equal at the end" if self.alone else "whole at the end")
         await self.observer.last_look()
 
     async def goes_on(self, count: int = 50, deadline_s: float = 20.0) -> None:
         """Returns when so many more messages were acknowledged. Raises TimeoutError."""
-        goal = len(self.history.acked) + count
-        async with asyncio.timeout(deadline_s):
-            while True:
-                if len(self.history.acked) >= goal:
-                    return
-                await asyncio.sleep(TURN_S)
+        before = len(self.history.acked)
+        try:
+            async with asyncio.timeout(deadline_s):
+                while True:
+                    if len(self.history.acked) >= before + count:
+                        return
+                    await asyncio.sleep(TURN_S)
+        except TimeoutError as error:
+            got = len(self.history.acked) - before
+            raise TimeoutError(f"{got} messages were acknowledged in {deadline_s:g} s, of {count}") from error
+
+    async def _sent(self, producing: set[asyncio.Task[None]]) -> None:
+        """Returns when all have ended; what one of them raises is its group's."""
+        while producing:
+            self.part = f"the end of {', '.join(sorted(task.get_name() for task in producing))}"
+            _, producing = await asyncio.wait(producing, return_when=asyncio.FIRST_COMPLETED)
 
     async def _produce(self, client: aio.Client, number: int) -> None:
         room = asyncio.Semaphore(BATCHES_UNANSWERED_MAX)
@@ -116,11 +156,13 @@ class Workload:
     async def _send(self, producer: aio.Producer, number: int, first: int, room: asyncio.Semaphore) -> None:
         messages = [Message(number, each) for each in range(first, first + self.batch)]
         asked_s = self.now_s
+        self.unanswered[number] += 1
         try:
             receipts = await producer.send_many([b"%d:%d:%s" % (*each, self.padding) for each in messages])
-        except TandemqError as error:
+        except (TandemqError, asyncio.CancelledError) as error:
             self._ended(f"producer {number}", "enqueue", asked_s, messages, error)
             raise
+        self.unanswered[number] -= 1
         self._ended(f"producer {number}", "enqueue", asked_s, messages)
         at_s = self.now_s
         self.longest_pause_s = max(self.longest_pause_s, at_s - max(self._last_ack_s, asked_s))
@@ -137,22 +179,36 @@ class Workload:
             while not self._over:
                 message, self.sent[number] = Message(number, self.sent[number]), self.sent[number] + 1
                 asked_s = self.now_s
+                self.unanswered[number] = 1
                 try:
                     [receipt] = await client.enqueue(self.queue, [b"%d:%d:%s" % (*message, self.padding)])
+                except asyncio.CancelledError as error:
+                    self._ended("impatient", "enqueue", asked_s, [message], error)
+                    raise
                 except TandemqError as error:
+                    self.unanswered[number] = 0
                     self._ended("impatient", "enqueue", asked_s, [message], error)
                     await asyncio.sleep(self.interval_s)
                     continue
+                self.unanswered[number] = 0
                 self._ended("impatient", "enqueue", asked_s, [message])
                 acked = Acked(asked_s, self.now_s, message, receipt.index, receipt.epoch, receipt.copies)
                 self.history.acked.append(acked)
                 await asyncio.sleep(self.interval_s)
 
     def _ended(
-        self, client: str, verb: str, asked_s: float, messages: Sequence[Message], error: TandemqError | None = None
+        self,
+        client: str,
+        verb: str,
+        asked_s: float,
+        messages: Sequence[Message],
+        error: TandemqError | asyncio.CancelledError | None = None,
     ) -> None:
-        outcome = OK if error is None else FAIL if error.definite else UNKNOWN
-        detail = error.reason if error is not None else ""
+        outcome, detail = OK, ""
+        if isinstance(error, TandemqError):
+            outcome, detail = FAIL if error.definite else UNKNOWN, error.reason
+        elif error is not None:
+            outcome, detail = UNKNOWN, "GIVEN UP"  # the run was, before there was an answer
         self.history.operations.append(Operation(client, verb, asked_s, self.now_s, outcome, tuple(messages), detail))
 
     async def _consume(self, client: aio.Client) -> None:
@@ -204,6 +260,7 @@ class Workload:
             async with asyncio.timeout(self.drain_s):
                 while True:
                     left = sum([(await client.get_queue(name)).length for name in queues])
+                    self.part = f"draining: {left} messages are left"
                     if left:
                         empty_since_s = self.now_s
                     elif self._is_all_taken() or self.now_s - empty_since_s > self.lease_s + EMPTY_S:
