@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 import tomllib
 from pathlib import Path
@@ -43,7 +44,15 @@ def test_the_files_of_a_config_map_are_a_pair(tmp_path: Path) -> None:
         config = load(tmp_path / f"{name}.toml", {"data_dir": "/data"}, {})
         check(config)
         assert parse(document, name)["peer_member"] == other
-        assert (config.member, config.advertise) == (name, f"{name}.tandemq-members:7600")
+        assert (config.member, config.advertise) == (name, f"{name}.tandemq-members.tandemq.svc:7600")
+        assert (config.peer_endpoint, config.peer_address) == tuple(
+            f"{other}.tandemq-members.tandemq.svc:{port}" for port in (7600, 7601)
+        )
+    kubernetes = DEPLOY / "kubernetes"
+    assert "\nnamespace: tandemq\n" in (kubernetes / "kustomization.yaml").read_text(encoding="utf-8")
+    assert re.search(
+        r"kind: Service\n.*\n  name: tandemq-members\n", (kubernetes / "pair.yaml").read_text(encoding="utf-8")
+    )
 
 
 def commands_in(path: Path) -> list[list[str]]:
@@ -59,6 +68,20 @@ def test_a_container_starts_what_our_command_line_knows(name: str) -> None:
         found = root.get_command(click.Context(root), command)
         assert found is not None, command
         found.make_context(command, arguments)
+
+
+def test_members_under_compose_come_back_and_can_be_reached_as_they_say(tmp_path: Path) -> None:
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    head, _, services = text.partition("\nservices:\n")
+    assert "\n  restart: unless-stopped\n" in head.partition("x-member: &member\n")[2]
+    for name, address in (("a", "127.0.0.1"), ("b", "127.0.0.2")):
+        body = re.search(rf"(?m)^  {name}:\n((?:    .*\n)+)", services)
+        assert body is not None
+        assert "    <<: *member\n" in body[1]
+        host, port = load(DEPLOY / "container" / f"{name}.toml", {"data_dir": str(tmp_path)}, {}).advertise.split(":")
+        assert f'ports: ["{address}:{port}:{port}",' in body[1]
+        assert f"`{address} {host}`" in head
+    assert "--target 127.0.0.1" not in text
 
 
 def test_a_container_is_built_of_what_is_there() -> None:
@@ -77,6 +100,47 @@ def test_each_alert_has_a_page_and_each_page_an_alert() -> None:
         assert f"\n{alerts[f'Tandemq{name}']}\n" in page, f"{name}: the page shows another expression"
         assert f"docs/runbooks/{name}.md\n" in rules
         assert f"[{name}]({name}.md)" in (RUNBOOKS / "README.md").read_text(encoding="utf-8")
+
+
+def lines_in(text: str) -> list[list[str]]:
+    """Every command line of a page, without what a shell would make of it: `tandemq ...` in a sentence or a block."""
+    lines = [*re.findall(r"`tandemq ([^`\n]+)`", text)]
+    for block in re.findall(r"(?ms)^```\n(.*?)^```", text):
+        lines += re.findall(r"(?m)^(?:\w+=\S+ )*tandemq (.+)$", block)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def parsed(words: list[str]) -> None:
+    """As typed, and not run. Raises click.UsageError."""
+    command: click.Command = root
+    context = click.Context(root, info_name="tandemq")
+    while isinstance(command, click.Group):
+        name, found, words = command.resolve_command(context, words or ["(nothing)"])
+        assert found is not None
+        command, context = found, click.Context(found, parent=context, info_name=name)
+    command.make_context(command.name, [*words], parent=context.parent)
+
+
+PAGES = [*sorted(RUNBOOKS.glob("*.md")), DEPLOY / "README.md"]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_shows_command_lines_that_can_be_typed(path: Path) -> None:
+    for words in lines_in(path.read_text(encoding="utf-8")):
+        try:
+            parsed(words)
+        except click.UsageError as error:
+            pytest.fail(f"tandemq {' '.join(words)}: {error.format_message()}")
+
+
+def test_a_command_line_that_cannot_be_typed_is_found() -> None:
+    assert lines_in("Try `tandemq pair why`.\n```\nA=b tandemq config check --config /x  # so\n```\n") == [
+        ["pair", "why"],
+        ["config", "check", "--config", "/x"],
+    ]
+    for line in ("classifier check", "classifier test", "pair sta", "pair status --targets x", "pair why MEMBER OTHER"):
+        with pytest.raises(click.UsageError):
+            parsed(line.split())
 
 
 def test_a_page_names_commands_that_exist() -> None:
