@@ -1,11 +1,10 @@
-"""Writes what a drill came to: report.html, report.md, junit.xml, journal.jsonl, result.json; compares two of them."""
+"""Writes what a drill came to: report.html, report.md, junit.xml, journal.jsonl, result.json."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from chaos import telling
@@ -15,11 +14,6 @@ from chaos.drill.verdict import as_facts
 
 SCHEMA_VERSION = 1
 RESULT = "result.json"
-WORSE_SHARE, WORSE_MS = 1.2, 200.0  # a time is worse when it is longer by both
-
-
-class ReportError(RuntimeError):
-    """A directory that holds no report."""
 
 
 def facts_of(outcome: Outcome) -> dict[str, Any]:
@@ -30,6 +24,7 @@ def facts_of(outcome: Outcome) -> dict[str, Any]:
         "title": outcome.drill.title,
         "verdict": outcome.verdict,
         "origin": outcome.progress.origin,
+        "rounds": len(outcome.result.account.recovery_ms),
         "seconds": round(outcome.seconds, 1),
         "lines": as_facts(outcome.lines),
         "faults": {kind: {"had_effect": bit, "made": made} for kind, (bit, made) in outcome.result.faults.items()},
@@ -102,47 +97,3 @@ def _junit(outcome: Outcome) -> ET.Element:
     if outcome.result.invalid:
         ET.SubElement(case, "failure", message="; ".join(outcome.result.invalid))
     return suite
-
-
-class Compared(NamedTuple):
-    """One line of two reports."""
-
-    name: str
-    before: float | None
-    after: float | None
-    worse: bool
-
-
-def compare(before: Path, after: Path) -> list[Compared]:
-    """Line by line. A count is worse when it is higher; a time when it is longer by a fifth and 200 ms.
-
-    Raises ReportError.
-    """
-    return list(_compared(read(before), read(after)))
-
-
-def read(directory: Path) -> dict[str, Any]:
-    """A report's facts. Raises ReportError."""
-    path = directory / RESULT
-    try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ReportError(f"{directory} holds no report of a drill ({error})") from error
-    if facts.get("schema_version") != SCHEMA_VERSION:
-        raise ReportError(f"{path} is of schema version {facts.get('schema_version')}, this is {SCHEMA_VERSION}")
-    return facts
-
-
-def _compared(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Compared]:
-    if before["drill"] != after["drill"]:
-        raise ReportError(f"these are two drills: {before['drill']} and {after['drill']}")
-    values = {line["name"]: line["value"] for line in before["lines"]}
-    for line in after["lines"]:
-        old, new = values.get(line["name"]), line["value"]
-        if old is None or new is None:
-            worse = False
-        elif line["unit"]:
-            worse = new > old * WORSE_SHARE and new > old + WORSE_MS
-        else:
-            worse = new > old
-        yield Compared(line["name"], old, new, worse)

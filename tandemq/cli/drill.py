@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.failure import Failure
-from tandemq.cli.output import console, print_line, print_rows
+from tandemq.cli.output import console, print_json, print_line, print_rows
 from tandemq.cli.params import output_option
 
 if TYPE_CHECKING:
@@ -129,18 +129,27 @@ def run(
 def compare(ctx: click.Context, before: str, after: str, output: str) -> None:
     """Compare two report directories of one drill; exit code 1 when a line of the second is worse.
 
-    A count is worse when it is higher, a time when it is longer by a fifth and by 200 ms.
+    A count is worse when it is higher, a time when it is longer by a fifth and by 200 ms; either when there is nothing
+    to measure any more. So is a drill that passed and now fails. Exit code 2: a report is broken, proved nothing
+    (INVALID), or is of another drill or of another number of rounds.
 
     Example: tandemq drill compare ./last-week ./today
     """
-    from chaos.drill import report
+    from chaos.drill import comparing
 
     try:
-        found = report.compare(Path(before), Path(after))
-    except report.ReportError as error:
+        found = comparing.compare(Path(before), Path(after))
+    except comparing.ReportError as error:
         raise Failure("BAD_REQUEST", str(error), "give two directories of `drill run --report-dir`", REFUSED) from error
-    print_rows([each._asdict() for each in found], "lines", output)
-    ctx.exit(NOT_HELD if any(each.worse for each in found) else HELD)
+    rows = [each._asdict() for each in found.lines]
+    if output == "json":
+        sides = {"before": found.before.summary(), "after": found.after.summary()}
+        print_json({"drill": found.before.drill, **sides, "worse": found.worse, "lines": rows})
+    else:
+        if output == "table":
+            click.echo(f"before: {found.before.text}\nafter:  {found.after.text}")
+        print_rows(rows, "lines", output)
+    ctx.exit(NOT_HELD if found.worse else HELD)
 
 
 # -- whose pair --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A verdict says what held, a report tells it in every form, and two of them can be compared."""
+"""A verdict says what held, a report tells it in every form."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
-
-import pytest
 
 from chaos import account
 from chaos.account import Span
@@ -151,15 +149,3 @@ def test_what_did_not_hold_is_in_every_form(tmp_path: Path) -> None:
     assert failed == ["acknowledged and lost", "broken invariants"]
     assert "**not held**" in (tmp_path / "report.md").read_text()
     assert "NOT HELD" in (tmp_path / "report.html").read_text()
-
-
-def test_two_reports_are_compared(tmp_path: Path) -> None:
-    report.write(tmp_path / "before", outcome(history()))
-    report.write(tmp_path / "same", outcome(history()))
-    report.write(tmp_path / "slower", outcome(history(dead_s=3.0)))
-    assert not [each for each in report.compare(tmp_path / "before", tmp_path / "same") if each.worse]
-    worse = [each.name for each in report.compare(tmp_path / "before", tmp_path / "slower") if each.worse]
-    assert worse == ["time without a master", "recovery p50", "recovery p99"]
-    assert not [each for each in report.compare(tmp_path / "slower", tmp_path / "before") if each.worse]
-    with pytest.raises(report.ReportError, match="holds no report"):
-        report.compare(tmp_path / "before", tmp_path)
