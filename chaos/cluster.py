@@ -40,6 +40,7 @@ from tandemq.config import (
 
 HOST = "127.0.0.1"
 WITNESS = "witness"
+STOPPED = "stopped"  # a child's state
 POLL_S = 0.05
 READY_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 8.0
@@ -80,6 +81,11 @@ class Child:
     @property
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+    @property
+    def state(self) -> str:
+        """For people: running, stopped (SIGSTOP; told on Linux only), or how it ended."""
+        return STOPPED if self.running and self.pid and is_stopped(self.pid) else self.ending
 
     @property
     def ending(self) -> str:
@@ -125,6 +131,14 @@ class Child:
         except FileNotFoundError:
             lines = []
         return "\n".join([f"last lines of {self.log}:", *lines]) if lines else f"{self.log} is empty"
+
+
+def is_stopped(pid: int) -> bool:
+    """It got SIGSTOP, or another signal of that kind, and was not told to go on. False where there is no /proc."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
 
 
 def port_is_free(port: int) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import grpc
 import grpc.aio
 
+from chaos.healing import whole_again
 from chaos.history import Handed, History, Struck
 from chaos.network import Network
 from chaos.pair import Hands, Pair
@@ -27,7 +28,7 @@ WITNESS = "witness"
 ROLES = ("master", "replica", "both")
 LOOK_S = 0.05
 SOMEBODY_S = 20.0  # for a role to be held by somebody
-WHOLE_S = 60.0
+WHOLE_S, WHOLE_AGAIN = 60.0, "whole again after the faults were healed"
 HANDOFF_S = 15.0
 FLAP_S = 0.7  # longer than a member suspects, shorter than it takes for lost
 NO_NETWORK = "the members' connections cannot be hurt here: start the pair with `tandemq dev --chaos`, or give --fresh"
@@ -66,10 +67,15 @@ class Injector:
 
         Raises FaultError, or RuntimeError when the pair does not come together again.
         """
+        before = len(self.struck)
         async with asyncio.TaskGroup() as tasks:
             for fault in faults:
                 tasks.create_task(self._strike(fault))
-        await self.pair.wait_for(PairView.whole, "whole again after the faults were healed", WHOLE_S)
+        frozen = [name for struck in self.struck[before:] if struck.kind == "freeze" for name in struck.members]
+        if frozen:  # one that was away for long may end itself
+            await whole_again(self.pair, self.hands, WHOLE_AGAIN, WHOLE_S, frozen)
+        else:
+            await self.pair.wait_for(PairView.whole, WHOLE_AGAIN, WHOLE_S)
 
     async def _strike(self, fault: Fault) -> None:
         await asyncio.sleep(fault.after_s)

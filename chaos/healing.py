@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Sequence
 
+from chaos.cluster import describe
 from chaos.pair import Hands, Pair
-from tandemq.cli.view import PairView
+
+POLL_S = 0.1
 
 
 async def heal(pair: Pair, hands: Hands, within_s: float) -> tuple[list[str], bool]:
@@ -28,7 +31,28 @@ async def heal(pair: Pair, hands: Hands, within_s: float) -> tuple[list[str], bo
     for name in pair.members:
         await undo(hands.start(name))
     try:
-        await pair.wait_for(PairView.whole, "whole after all was healed", within_s)
-    except RuntimeError as error:
+        await whole_again(pair, hands, "whole after all was healed", within_s, pair.members)
+    except (RuntimeError, OSError) as error:
         return [*left, str(error)], False
     return left, True
+
+
+async def whole_again(pair: Pair, hands: Hands, what: str, within_s: float, may_end: Sequence[str]) -> list[str]:
+    """Returns when the pair is whole; who of `may_end` ends meanwhile is started again. Those who were, in order.
+
+    A member that was frozen for long may find, when it goes on, that it must not: it ends itself. Raises RuntimeError
+    at the deadline, saying what was seen, or when a member cannot be started.
+    """
+    started: list[str] = []
+    deadline = time.monotonic() + within_s
+    while True:
+        for name in may_end:
+            if await hands.ended(name):
+                await hands.start(name)
+                started.append(name)
+        view = await pair.status()
+        if view.whole():
+            return started
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"not {what} within {within_s:g} s; seen: {describe(view)}")
+        await asyncio.sleep(POLL_S)

@@ -65,3 +65,7 @@ class Hands(Protocol):
     async def start(self, name: str) -> None:
         """Starts what is gone; returns when it answers. One that runs is left alone."""
         ...
+
+    async def ended(self, name: str) -> bool:
+        """Its process is known to be gone; False where that cannot be known."""
+        ...

@@ -94,6 +94,9 @@ class ClusterHands:
         if not self._cluster.children[name].running:
             await self._cluster.restart(name)
 
+    async def ended(self, name: str) -> bool:
+        return not self._cluster.children[name].running
+
 
 @dataclass(slots=True)
 class Course:

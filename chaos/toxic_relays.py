@@ -8,7 +8,6 @@ it returns, and may be called from any thread.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from chaos.relay import BOTH_WAYS, Way
@@ -50,6 +49,10 @@ class ToxicRelay:
         """Takes every fault back."""
         self._proxy.heal()
 
+    def hurts(self) -> list[str]:
+        """The faults in force, in Toxiproxy's words."""
+        return [*self._proxy.toxics(), *([] if self._proxy.enabled else ["disabled"])]
+
     def _add(self, toxic: Toxic, ways: tuple[Way, ...]) -> None:
         for way in ways or BOTH_WAYS:
             self._proxy.add(toxic, STREAM_OF[way])
@@ -79,7 +82,7 @@ class FoundRelays:
 
     def __init__(self, endpoint: str) -> None:
         self._api = Toxiproxy(endpoint)
-        self._found: list[ToxicRelay] = []
+        self._found: dict[str, ToxicRelay] = {}
 
     def start(self) -> None:
         """The server answers. Raises ToxiproxyError."""
@@ -91,17 +94,21 @@ class FoundRelays:
         if (proxy.listen, proxy.upstream) != (listen, target):
             leads = f"leads from {proxy.listen} to {proxy.upstream}"
             raise ToxiproxyError("REFUSED", f"proxy {name} {leads}: not this pair's")
-        self._found.append(ToxicRelay(proxy))
-        return self._found[-1]
+        self._found[name] = ToxicRelay(proxy)
+        return self._found[name]
+
+    def heal_what_is_left(self) -> dict[str, str]:
+        """Takes back what somebody before us did, and says what it was, by relay. Raises ToxiproxyError."""
+        healed = {}
+        for name, relay in self._found.items():
+            if hurts := relay.hurts():
+                relay.heal()
+                healed[name] = ", ".join(hurts)
+        return healed
 
     def close(self) -> None:
         """Heals what was used. May be repeated."""
-        for relay in _emptied(self._found):
+        while self._found:
             with contextlib.suppress(ToxiproxyError):  # the server went with its pair
-                relay.heal()
+                self._found.popitem()[1].heal()
         self._api.close()
-
-
-def _emptied(relays: list[ToxicRelay]) -> Iterator[ToxicRelay]:
-    while relays:
-        yield relays.pop()

@@ -108,6 +108,11 @@ class Proxy:
         """Names of those in force."""
         return list(self._owner.call(self._inner.toxics, self.name))
 
+    @property
+    def enabled(self) -> bool:
+        """It listened when it was found or last told to."""
+        return bool(self._inner.enabled)
+
     def remove(self, name: str) -> None:
         """Takes one toxic away."""
         self._owner.call(lambda: self._inner.destroy_toxic(name), f"{self.name}/{name}")

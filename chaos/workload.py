@@ -51,6 +51,7 @@ class Workload:
     patience_s: float = 0.0
     late: bool = False  # nothing is received before the end: what is lost cannot have been delivered before
     alone: bool = True  # nobody else uses the pair: at the end its copies must be equal, not only whole
+    began: bool = False  # the queue may be there
     observer: Observer = field(init=False)
     sent: list[int] = field(init=False)  # by producer
     longest_pause_s: float = 0.0  # between acknowledgements, while some were waited for
@@ -97,6 +98,7 @@ class Workload:
             if not self.take_from:
                 config = admin.QueueConfig()
                 config.lease_duration.FromSeconds(self.lease_s)
+                self.began = True
                 await client.create_queue(self.queue, config)
             async with self.observer.watching():
                 async with asyncio.TaskGroup() as tasks:

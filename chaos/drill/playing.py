@@ -28,6 +28,7 @@ PATIENCE_S = 0.5
 SHOW_S = 0.2
 BEYOND_S = 15.0  # the drill is given up before its clients give up
 BATCH, PRODUCERS = 5, 2
+GIVEN_UP = "healing was ended before it was over; it is not known what is still hurt"
 ACKED_SHARE_MIN = 0.05  # of what is sent while all is well; below it a drill proves nothing
 
 
@@ -67,6 +68,19 @@ class Screen(Protocol):
     def show(self, progress: Progress) -> None: ...
 
 
+class Healed(NamedTuple):
+    """What healing at the end came to."""
+
+    left: tuple[str, ...] = ()  # what could not be undone, a sentence each
+    queue: str = ""  # why the drill's queue is still there
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        said = f"NOT HEALED: {'; '.join(self.left)}" if self.left else "everything is healed"
+        return f"{said}; {self.queue}" if self.queue else said
+
+
 class Outcome(NamedTuple):
     """What a drill came to."""
 
@@ -99,9 +113,16 @@ class Player:
             stage.pair, stage.hands, self._workload.history, lambda: self._workload.now_s, self.progress.struck
         )
         self._spans: list[Span] = []
+        self._healing: asyncio.Task[Healed] | None = None
+        self._given_up = False
+        self.healed: Healed | None = None
+        """None until healing has ended."""
 
     async def play(self) -> Outcome:
-        """Raises GuardError, or DrillError; either way everything was healed that can be."""
+        """Raises GuardError, or DrillError; either way everything was healed that can be.
+
+        A cancellation does not stop the healing, and comes out after it; only `give_up` ends it before.
+        """
         began_s = time.monotonic()
         guards: list[str] = []
         failures: list[str] = []
@@ -111,7 +132,7 @@ class Player:
                 async with self._shown(), self._workload.running():
                     await self._warm_up()
                     await self._rounds()
-                    self._tell("verify", "sending has ended; what is left is taken")
+                    self.tell("verify", "sending has ended; what is left is taken")
         except* GuardError as group:
             guards = _reasons(group)
         except* (RuntimeError, TandemqError, TimeoutError, OSError) as group:
@@ -134,6 +155,8 @@ class Player:
     # -- phases --------------------------------------------------------------------------------------------------
 
     async def _steady(self) -> None:
+        for text in self._stage.mended:
+            self.tell("healed", f"left by an earlier drill: {text}")
         if self._drill.needs_network and self._stage.hands.network is None:
             raise GuardError(f"{NO_NETWORK}; nothing was hurt")
         if self._drill.needs_preload and self._stage.hands.preload is None:
@@ -143,7 +166,7 @@ class Player:
             await self._stage.pair.wait_for(PairView.whole, "whole before anything is hurt", within_s)
         except RuntimeError as error:
             raise GuardError(f"the steady state was not seen, nothing was hurt: {error}") from error
-        self._tell("steady", f"{self._stage.origin}: a master and a replica in sync")
+        self.tell("steady", f"{self._stage.origin}: a master and a replica in sync")
 
     async def _warm_up(self) -> None:
         steady = self._drill.steady
@@ -156,18 +179,18 @@ class Player:
                 f"the steady state was not seen, nothing was hurt: {rate:.0f} messages a second are acknowledged, "
                 f"steady.acknowledged_per_s_min is {steady.acknowledged_per_s_min:g}"
             )
-        self._tell("steady", f"{rate:,.0f} messages a second are acknowledged")
+        self.tell("steady", f"{rate:,.0f} messages a second are acknowledged")
 
     async def _rounds(self) -> None:
         drill = self._drill
         for number in range(1, drill.repeat + 1):
             from_s = self._workload.now_s
             what = ", ".join(f"{step.fault} {step.on}" for step in drill.method)
-            self._tell("fault", f"round {number} of {drill.repeat}: {what}")
+            self.tell("fault", f"round {number} of {drill.repeat}: {what}")
             async with asyncio.timeout(drill.round_s + drill.rollback.within_s):
                 await self._unless_it_stands_still(drill)
             self._spans.append(Span(from_s, max(each.to_s for each in self.progress.struck)))
-            self._tell("healed", f"round {number}: healed, the pair is whole")
+            self.tell("healed", f"round {number}: healed, the pair is whole")
             await self._workload.goes_on()
             await asyncio.sleep(drill.quiet_s)
 
@@ -194,26 +217,54 @@ class Player:
         try:
             yield
         finally:
-            left = await self._heal()
-            if left:
-                self._tell("rollback", f"NOT HEALED: {'; '.join(left)}")
-                raise DrillError(f"not healed: {'; '.join(left)}")
-            self._tell("rollback", "everything is healed")
+            cancelled = await self._healing_ended()
+            self.healed = self._found()
+            self.tell("rollback", self.healed.text)
+            if self.healed.left:
+                raise DrillError(f"not healed: {'; '.join(self.healed.left)}")
+            if cancelled:
+                raise asyncio.CancelledError
 
-    async def _heal(self) -> list[str]:
-        """Undoes whatever a fault may have left; what could not be undone."""
+    async def _healing_ended(self) -> bool:
+        """Healing is over; whether somebody wanted to cancel it meanwhile."""
+        cancelled = False
+        self._healing = asyncio.create_task(self._heal())
+        if self._given_up:
+            self._healing.cancel()
+        while not self._healing.done():
+            try:
+                await asyncio.wait([self._healing])
+            except asyncio.CancelledError:
+                cancelled = True
+        return cancelled
+
+    def _found(self) -> Healed:
+        assert self._healing is not None
+        if self._healing.cancelled():
+            return Healed((GIVEN_UP,), f"queue {self._workload.queue} may be left")
+        return self._healing.result()
+
+    def give_up(self) -> None:
+        """Heals no more: whatever is hurt stays hurt."""
+        self._given_up = True
+        if self._healing is not None:
+            self._healing.cancel()
+
+    async def _heal(self) -> Healed:
+        """Undoes whatever a fault may have left."""
         left, is_whole = await heal(self._stage.pair, self._stage.hands, self._drill.rollback.within_s)
-        if is_whole:
-            await self._remove_queue()
-        return left
+        queue = f"queue {self._workload.queue} is left"
+        return Healed(tuple(left), await self._remove_queue() if is_whole else queue if self._workload.began else "")
 
-    async def _remove_queue(self) -> None:
+    async def _remove_queue(self) -> str:
+        """Why it could not be removed."""
         async with aio.connect(self._stage.pair.target, timeout=10.0) as client:
             try:
                 await client.delete_queue(self._workload.queue)
             except TandemqError as error:
                 if error.reason != "QUEUE_NOT_FOUND":  # it was given up before there was one
-                    self._tell("rollback", f"queue {self._workload.queue} is left: {error}")
+                    return f"queue {self._workload.queue} is left: {error}"
+        return ""
 
     # -- telling -------------------------------------------------------------------------------------------------
 
@@ -233,7 +284,8 @@ class Player:
             self._screen.show(self.progress)
             await asyncio.sleep(SHOW_S)
 
-    def _tell(self, phase: str, text: str) -> None:
+    def tell(self, phase: str, text: str) -> None:
+        """A line for the screen and the journal."""
         told = Told(round(self._workload.now_s, 3), phase, text)
         self.progress.told.append(told)
         self._screen.tell(told)

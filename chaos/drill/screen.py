@@ -40,12 +40,18 @@ class LiveScreen:
     def __init__(self, live: Live) -> None:
         self._live = live
         self._told: list[Told] = []
+        self._progress: Progress | None = None
 
     def tell(self, told: Told) -> None:
         self._told = [*self._told, told][-TOLD_SHOWN:]
+        self._draw()  # before the first look and while it heals nothing else does
 
     def show(self, progress: Progress) -> None:
-        self._live.update(frame(progress, self._told))
+        self._progress = progress
+        self._draw()
+
+    def _draw(self) -> None:
+        self._live.update(lines(self._told) if self._progress is None else frame(self._progress, self._told))
 
 
 @contextmanager
@@ -87,6 +93,13 @@ def frame(progress: Progress, told: list[Told]) -> RenderableType:
     )
     holding = [each for each in progress.struck if not math.isfinite(each.to_s)]
     faults = ", ".join(f"{each.kind} {'/'.join(each.members)}" for each in holding) or "none"
-    lines = [Text(f"{each.at_s:7.2f}  {each.text}", style=_COLOURS.get(each.phase, "")) for each in told]
     style = "bold red" if holding else "dim"
-    return Group(members, Text(counts), Text(f"faults that hold: {faults}", style=style), Text(), *lines)
+    return Group(members, Text(counts), Text(f"faults that hold: {faults}", style=style), Text(), lines(told))
+
+
+def lines(told: list[Told]) -> RenderableType:
+    """What was told last."""
+    from rich.console import Group
+    from rich.text import Text
+
+    return Group(*(Text(f"{each.at_s:7.2f}  {each.text}", style=_COLOURS.get(each.phase, "")) for each in told))

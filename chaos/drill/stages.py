@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -15,9 +16,11 @@ import tomllib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chaos.cluster import Cluster, describe
+from chaos.drill.leftovers import heal_leftovers
+from chaos.drill.plan import Drill
 from chaos.faults import FaultError
 from chaos.network import Network
 from chaos.pair import Hands, Pair
@@ -25,13 +28,19 @@ from chaos.preload import Preload
 from chaos.scenario import ClusterHands
 from chaos.toxics import ToxiproxyError
 from chaos.toxiproxy import find_server
+from tandemq.cli.holding import held
 from tandemq.cli.view import PairView, look
+
+if TYPE_CHECKING:
+    from chaos.toxic_relays import FoundRelays
 
 POLL_S = 0.05
 GONE_S = 10.0
 HOOK_S = 60.0
 WAIT_S = 20.0
 HOOKS = ("kill", "start")
+AT_TARGET = ("kill", "handoffs")
+LOCK_FILE = "drill.lock"
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -47,6 +56,7 @@ class Stage(NamedTuple):
     hands: Hands
     origin: str  # told in the report
     alone: bool = True  # nobody else uses it
+    mended: tuple[str, ...] = ()  # what an earlier drill had left there, healed before this one
 
 
 @asynccontextmanager
@@ -78,9 +88,11 @@ class DevHands:
     def network(self) -> Network | None:
         return self._network
 
+    def _processes(self) -> list[dict[str, Any]]:
+        return list(self._ask({"verb": "status"})["processes"])
+
     def _process(self, name: str) -> dict[str, Any]:
-        processes = self._ask({"verb": "status"})["processes"]
-        found = next((each for each in processes if each["name"] == name), None)
+        found = next((each for each in self._processes() if each["name"] == name), None)
         if found is None:
             raise FaultError(f"`tandemq dev` runs no {name}")
         return dict(found)
@@ -112,26 +124,42 @@ class DevHands:
         if not (await asyncio.to_thread(self._process, name))["running"]:
             await asyncio.to_thread(self._ask, {"verb": "restart", "name": name})
 
+    async def ended(self, name: str) -> bool:
+        return not (await asyncio.to_thread(self._process, name))["running"]
+
+    def states(self) -> dict[str, str]:
+        return {each["name"]: each["state"] for each in self._processes()}
+
 
 @asynccontextmanager
 async def of_dev(context: Mapping[str, Any], ask: Ask) -> AsyncIterator[Stage]:
-    """The pair that `context` (tandemq.cli.context) describes. Heals its network at the end. Raises StageError."""
+    """The pair that `context` (tandemq.cli.context) describes, healed of what an earlier drill has left; for one drill
+    at a time. Heals its network at the end. Raises StageError."""
     directory = Path(context["data_dir"])
     base_port = int(context["target"].partition(",")[0].rpartition(":")[2])
     toxiproxy = context.get("toxiproxy", "")
     cluster = Cluster(directory, base_port, pair=context["pair"], relayed=bool(toxiproxy))
-    network = None
+    network: Network | None = None
+    relays: FoundRelays | None = None
     with contextlib.ExitStack() as cleanup:
+        if not cleanup.enter_context(held(directory / LOCK_FILE)):
+            raise StageError(f"another drill plays on the pair of `tandemq dev` in {directory}; nothing was hurt")
         if toxiproxy:
             from chaos.toxic_relays import FoundRelays
 
-            network = Network(cluster.routes(), lambda: FoundRelays(toxiproxy))
+            relays = found = FoundRelays(toxiproxy)
+            network = Network(cluster.routes(), lambda: found)
             try:
                 await asyncio.to_thread(network.start)
             except ToxiproxyError as error:
                 raise StageError(f"the pair's connections cannot be hurt, nothing was hurt: {error}") from error
             cleanup.callback(network.close)
-        yield Stage(cluster, DevHands(ask, network), f"the pair of `tandemq dev` in {directory}")
+        hands = DevHands(ask, network)
+        try:
+            mended = await heal_leftovers(cluster, hands, relays)
+        except (RuntimeError, OSError) as error:
+            raise StageError(f"the pair is hurt and could not be healed; this drill did nothing: {error}") from error
+        yield Stage(cluster, hands, f"the pair of `tandemq dev` in {directory}", mended=tuple(mended))
 
 
 # -- somebody's pair ---------------------------------------------------------------------------------------------------
@@ -200,6 +228,11 @@ class HookHands:
         if not any(member.name == name and member.reachable for member in (await self._pair.status()).members):
             await self._run("start", name)
 
+    async def ended(self, name: str) -> bool:
+        """Nobody here can see its process."""
+        del name
+        return False
+
     async def _run(self, deed: str, name: str) -> None:
         command = self._hooks.get(deed)
         if not command:
@@ -221,8 +254,9 @@ class HookHands:
 
 
 @asynccontextmanager
-async def at_target(endpoints: Sequence[str], hooks: Mapping[str, Sequence[str]]) -> AsyncIterator[Stage]:
-    """The pair that answers there. Raises StageError when nobody does, or a member alone."""
+async def at_target(drill: Drill, endpoints: Sequence[str], hooks: Mapping[str, Sequence[str]]) -> AsyncIterator[Stage]:
+    """The pair that answers there. Raises StageError when nobody does, or a member alone, or when not every fault of
+    the drill can be made and healed there."""
     view = await look(endpoints)
     if not any(member.reachable for member in view.members):
         raise StageError(
@@ -231,7 +265,28 @@ async def at_target(endpoints: Sequence[str], hooks: Mapping[str, Sequence[str]]
     pair = NamedPair(view)
     if len(pair.members) != 2:
         raise StageError(f"a drill needs a pair; at {', '.join(endpoints)} there is {', '.join(pair.members)}")
+    if why := unfit(drill, hooks):
+        raise StageError(f"{'; '.join(why)}; nothing was sent and nothing was hurt")
     yield Stage(pair, HookHands(pair, hooks), f"the pair at {', '.join(endpoints)}", alone=False)
+
+
+def unfit(drill: Drill, hooks: Mapping[str, Sequence[str]]) -> list[str]:
+    """Why the drill cannot be played on somebody's pair with these commands, a sentence each."""
+    faults = dict.fromkeys(step.fault for step in drill.method)
+    found = [
+        f"{fault} cannot be done at --target; kill and handoffs can, and everything with --fresh"
+        for fault in faults
+        if fault not in AT_TARGET
+    ]
+    if "kill" not in faults:
+        return found
+    for deed in HOOKS:
+        command = hooks.get(deed)
+        if not command:
+            found.append(f'to kill members and start them again, --hooks FILE needs {deed} = ["ssh", ...]')
+        elif "{" not in command[0] and shutil.which(command[0]) is None:
+            found.append(f"{deed}: there is no program {command[0]}")
+    return found
 
 
 def read_hooks(path: Path) -> dict[str, list[str]]:

@@ -10,11 +10,12 @@ import hashlib
 import os
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 CONTEXT_FILE = "context.toml"
+STARTING_FILE = "dev-starting.lock"
 # A socket's path is limited to 107 bytes on Linux and 103 on macOS.
 SOCKET_PATH_BYTES_MAX = 100
 
@@ -55,6 +56,28 @@ def forget(data_dir: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
         if read(current_path()).get("data_dir") == str(data_dir.resolve()):
             current_path().unlink()
+
+
+@contextlib.contextmanager
+def starting_in(data_dir: Path) -> Iterator[None]:
+    """Lets commands of this user know that a pair is being started, until the block ends or the process does."""
+    from tandemq.cli.holding import held
+
+    path = current_path().with_name(STARTING_FILE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with held(path, str(data_dir)) as is_ours:  # of two that start at a time one is told
+        try:
+            yield
+        finally:
+            if is_ours:
+                path.unlink(missing_ok=True)
+
+
+def starting() -> str | None:
+    """The data directory of the pair that is being started; None: there is none."""
+    from tandemq.cli.holding import holder
+
+    return holder(current_path().with_name(STARTING_FILE))
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import signal
-from collections.abc import Coroutine
+import time
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,14 +21,15 @@ if TYPE_CHECKING:
     from chaos.drill.stages import Stage
 
 HELD, NOT_HELD, REFUSED, WENT_WRONG = 0, 1, 2, 3
+STARTING_S, POLL_S = 60.0, 0.1  # `tandemq dev` gives up by itself before that
 
 
 @click.group()
 def drill() -> None:
     """Hurt a pair on purpose, under load, and get a verdict.
 
-    Exit codes: 0 everything held, 1 something did not, 2 refused or given up to spare the pair, 3 the drill itself
-    went wrong or proved nothing.
+    Exit codes: 0 everything held, 1 something did not, 2 refused, given up to spare the pair, or stopped by a signal
+    and healed, 3 the drill itself went wrong, proved nothing, or could not heal.
 
     \b
     Example: tandemq drill list
@@ -187,7 +187,7 @@ def _stage(
             commands = stages.read_hooks(Path(hooks)) if hooks else {}
         except FaultError as error:
             raise Failure("BAD_REQUEST", str(error), "a line a deed: kill = [...], start = [...]", REFUSED) from error
-        return stages.at_target(endpoints, commands)
+        return stages.at_target(chosen, endpoints, commands)
     return _of_dev(i_mean_it=i_mean_it)
 
 
@@ -196,13 +196,17 @@ def _of_dev(*, i_mean_it: bool) -> AbstractAsyncContextManager[Stage]:
     from tandemq.cli import context
     from tandemq.cli.dev import ask, runs
 
-    try:
-        current = context.read(context.current_path())
-    except (OSError, ValueError):
-        current = {}
-    if current.get("production") and not i_mean_it:
-        raise _guarded(f"the context {context.current_path()} says production = true")
+    current = _current(i_mean_it=i_mean_it)
     directory = Path(current.get("data_dir") or "/nonexistent")
+    if not runs(directory) and (place := context.starting()) is not None:
+        try:
+            _wait_until_started(place)
+        except KeyboardInterrupt as error:
+            raise Failure(
+                "INTERRUPTED", "stopped by SIGINT; nothing was sent and nothing was hurt", "", REFUSED
+            ) from error
+        current = _current(i_mean_it=i_mean_it)
+        directory = Path(current.get("data_dir") or "/nonexistent")
     if not runs(directory):
         step = "start one with `tandemq dev`, give --fresh for a pair of the drill's own, or --target"
         raise Failure("UNREACHABLE", "no `tandemq dev` runs whose pair could be hurt", step, REFUSED)
@@ -214,6 +218,32 @@ def _of_dev(*, i_mean_it: bool) -> AbstractAsyncContextManager[Stage]:
             raise RuntimeError(error.message) from error
 
     return stages.of_dev(current, answer)
+
+
+def _current(*, i_mean_it: bool) -> dict[str, Any]:
+    """The current context, if there is one. Raises Failure when it is not to be hurt."""
+    from tandemq.cli import context
+
+    try:
+        current = context.read(context.current_path())
+    except (OSError, ValueError):
+        return {}
+    if current.get("production") and not i_mean_it:
+        raise _guarded(f"the context {context.current_path()} says production = true")
+    return current
+
+
+def _wait_until_started(place: str) -> None:
+    """Returns when the `tandemq dev` that was starting is ready, or has ended."""
+    from tandemq.cli import context
+
+    click.echo(f"`tandemq dev` is starting in {place}: waiting for its pair, {STARTING_S:g} s at most", err=True)
+    deadline = time.monotonic() + STARTING_S
+    while context.starting() is not None:
+        if time.monotonic() > deadline:
+            cause = f"`tandemq dev` in {place} is still starting after {STARTING_S:g} s"
+            raise Failure("UNREACHABLE", cause, "see its terminal; try again when it says ready", REFUSED)
+        time.sleep(POLL_S)
 
 
 def _guard_place(endpoints: list[str], *, i_mean_it: bool) -> None:
@@ -236,10 +266,11 @@ def _guarded(cause: str) -> Failure:
 
 
 def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: Path, *, to_stderr: bool) -> Outcome:
-    from chaos.drill.playing import DrillError, GuardError, Player
+    from chaos.drill.playing import DrillError, GuardError, Player, Told
     from chaos.drill.report import write_journal
     from chaos.drill.screen import screen
     from chaos.drill.stages import StageError
+    from tandemq.cli.drill_signals import Signals, StoppedError
 
     players: list[Player] = []
     with screen(console(), to_stderr=to_stderr) as shown:
@@ -249,31 +280,30 @@ def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: P
                 players.append(Player(chosen, entered, shown))
                 return await players[0].play()
 
+        def say(text: str) -> None:
+            for player in players:
+                player.tell("rollback", text)
+            if not players:
+                shown.tell(Told(0.0, "rollback", text))
+
+        def give_up() -> None:
+            for player in players:
+                player.give_up()
+
+        signals = Signals(say, give_up)
         try:
-            return asyncio.run(_interruptible(play()))
+            return asyncio.run(signals.interrupt(play()))
         except StageError as error:
             failure = Failure("REFUSED", str(error), "see `tandemq drill run --help`", REFUSED)
         except GuardError as error:
             failure = Failure("GIVEN_UP", str(error), "see `tandemq pair status`", REFUSED)
-        except (DrillError, RuntimeError, OSError) as error:
+        except (DrillError, RuntimeError, OSError, StoppedError) as error:
             failure = Failure("FAILED", str(error), "see `tandemq pair status`, and the journal", WENT_WRONG)
-        except KeyboardInterrupt:
-            failure = Failure("INTERRUPTED", "stopped by a signal; everything was healed", "", REFUSED)
+    if signals.came:
+        failure = signals.failure(players[0] if players else None)
     for player in players:
         write_journal(directory, player.progress)
     raise failure
-
-
-async def _interruptible(work: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """SIGTERM ends a drill as Ctrl-C does: with everything healed."""
-    task = asyncio.ensure_future(work)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        return await task
-    except asyncio.CancelledError as error:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        raise KeyboardInterrupt from error
 
 
 def _print_verdict(outcome: Outcome, directory: Path) -> None:

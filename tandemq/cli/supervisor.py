@@ -77,6 +77,8 @@ class Supervisor:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._told_to_stop.set)
         async with contextlib.AsyncExitStack() as cleanup:
+            told_of = cleanup.enter_context(contextlib.ExitStack())
+            told_of.enter_context(context.starting_in(self._cluster.data_dir))
             say("dev", f"starting a, b and witness in {self._cluster.data_dir}")
             cleanup.push_async_callback(self._cluster.stop)
             starting = asyncio.ensure_future(self._cluster.start())
@@ -90,6 +92,7 @@ class Supervisor:
             cleanup.callback(context.forget, self._cluster.data_dir)
             self._write_context()
             await self._open_control(cleanup)
+            told_of.close()
             self._greet()
             await self._watch()
             say("dev", "stopping")
@@ -172,6 +175,6 @@ class Supervisor:
 
     def _processes(self) -> list[dict[str, Any]]:
         return [
-            {"name": name, "pid": child.pid, "running": child.running, "starts": child.starts, "state": child.ending}
+            {"name": name, "pid": child.pid, "running": child.running, "starts": child.starts, "state": child.state}
             for name, child in self._cluster.children.items()
         ]

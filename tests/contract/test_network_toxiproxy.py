@@ -9,7 +9,7 @@ import pytest
 
 from chaos.cluster import port_is_free
 from chaos.network import Network, Wire
-from chaos.toxic_relays import ToxicRelays
+from chaos.toxic_relays import FoundRelays, ToxicRelays
 from chaos.toxics import ToxiproxyError
 from chaos.toxiproxy import Toxiproxy
 from tests.support.toxiproxy import toxiproxy_program
@@ -82,3 +82,22 @@ def test_a_server_that_is_gone_leaves_nothing_to_close(network: Network, ports: 
     assert error.value.reason == "SERVER_GONE"
     network.close()
     assert all(port_is_free(port) for port in ports)
+
+
+def test_what_somebody_left_is_found_by_name_and_healed(network: Network, ports: list[int]) -> None:
+    network.start()
+    try:
+        network.delay("a", "b", 0.02)
+        network.break_off("a", "witness")
+        found = FoundRelays(f"127.0.0.1:{ports[0]}")
+        found.start()
+        for wire, port in zip(WIRES, ports[1:], strict=True):
+            found.open(f"127.0.0.1:{port}", "127.0.0.1:1", str(wire))
+        latency = "latency_downstream, latency_upstream"
+        healed = {name: ", ".join(sorted(what.split(", "))) for name, what in found.heal_what_is_left().items()}
+        assert healed == {"a-to-b": latency, "b-to-a": latency, "a-to-witness": "disabled"}
+        assert found.heal_what_is_left() == {}
+        assert not port_is_free(ports[3]), "it listens again"
+        found.close()
+    finally:
+        network.close()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.drill.stages import HookHands, NamedPair, read_hooks
+from chaos.drill import plan
+from chaos.drill.stages import HookHands, NamedPair, read_hooks, unfit
 from chaos.faults import FaultError
 from tandemq.cli.view import MemberView, PairView
 
@@ -49,6 +50,28 @@ def test_what_is_wrong_is_named_before_anything_is_hurt(tmp_path: Path, text: st
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(FaultError, match=r"none\.toml"):
         read_hooks(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "hooks", "words"),
+    [
+        ("kill-master", {}, ("needs kill = ", "needs start = ")),
+        ("kill-master", {"kill": ["true"]}, ("needs start = ",)),
+        ("kill-master", {"kill": ["true"], "start": ["no-such-program", "{member}"]}, ("start: there is no program",)),
+        ("freeze-master", {"kill": ["true"], "start": ["true"]}, ("freeze cannot be done at --target",)),
+        ("partition-peer", {}, ("cut cannot be done at --target",)),
+        ("slow-fsync", {}, ("slow-fsync cannot be done at --target",)),
+        ("kill-master", {"kill": ["true"], "start": ["{member}"]}, ()),
+        ("handoff-storm", {}, ()),
+    ],
+)
+def test_what_cannot_be_done_with_these_commands_is_known_before(
+    name: str, hooks: dict[str, list[str]], words: tuple[str, ...]
+) -> None:
+    found = unfit(plan.find(name), hooks)
+    assert len(found) == len(words)
+    for text, word in zip(found, words, strict=True):
+        assert word in text
 
 
 async def test_a_command_that_is_not_there_is_told_and_stops_no_healing(tmp_path: Path) -> None:
