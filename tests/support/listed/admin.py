@@ -231,8 +231,9 @@ def _only(attribute: str, value: Any) -> pb.QueueConfig:
 def alias(run: Run, step: Step) -> None:
     of, which, how = step.numbers
     other = ALIASES[which % len(ALIASES)]
-    if how % 3 == 2:
-        _delete_alias(run, step, other)
+    if how % 2:
+        there = sorted(name for queue in run.model.queues.values() for name in queue.aliases)
+        _delete_alias(run, step, there[which % len(there)] if there and how % 3 else other)
         return
     name = target(run, of)
     request = pb.CreateAliasRequest(alias=other, request_id=run.request_id(), name=name)
