@@ -177,13 +177,14 @@ class AdminHandlers:
             info.state = pb.QUEUE_STATE_CLOSING
         return info
 
-    async def _committed(self, domain: Domain, context: Any) -> None:
+    async def _committed(self, domain: Domain, context: Any) -> bool:
         """Until what is ordered now counts, so that a message that is shown as ready can be received; where nothing can
-        be committed, as long as the call may be parked.
+        be committed, as long as the call may be parked. False: another member's log counts now, perhaps without it.
         """
         if domain.replication.serving:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(until_committed(domain), forward.park_s(context, self.members.park_ms))
+                return await asyncio.wait_for(until_committed(domain), forward.park_s(context, self.members.park_ms))
+        return True
 
     async def run(self, domain: Domain, call: QueueCall | NamesCall, reply: Callable[[QueueDone], Any]) -> Answer:
         node = self.members.node
@@ -440,7 +441,8 @@ class AdminHandlers:
             if machine is None or machine.queue_id(parsed.name) is None:
                 return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {parsed.name!r}; create it first")
             info = self.info(domain, parsed.name)
-            await self._committed(domain, context)
+            if not await self._committed(domain, context):
+                return Moved("the mastership moved; repeat the call")
             return pb.GetQueueResponse(header=header_of(self.members, domain), queue=info).SerializeToString()
 
         return await forward.unary(

@@ -20,7 +20,7 @@ from tenacity.wait import wait_base
 
 from tandemq import ambient, retry
 from tandemq.client.members import Members
-from tandemq.errors import TandemqError, Unavailable, error_of, from_rpc_error
+from tandemq.errors import InDoubt, TandemqError, TimedOut, Unavailable, error_of, from_rpc_error
 
 Reply = TypeVar("Reply", bound=Message)
 QUEUE_SERVICE = "/tandemq.v1.QueueService/"
@@ -47,6 +47,7 @@ class Attempts:
         self.failures = 0
         self.in_doubt = False  # an attempt since the last progress may have been executed
         self.last_error: TandemqError | None = None
+        self.refusal: TandemqError | None = None  # the last word of a server since the last progress
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
         self._next: retry.Attempt | None = None
@@ -77,7 +78,7 @@ class Attempts:
         """Something was answered, or nothing is wanted: the deadline begins anew."""
         self.failures = 0
         self.in_doubt = self._redirected = False
-        self.last_error = None
+        self.last_error = self.refusal = None
         self._started = self._loop.time()
 
     def prefer_master(self, master: str) -> None:
@@ -102,6 +103,7 @@ class Attempts:
         self.failures += 1
         self.last_error = error
         self.in_doubt = self.in_doubt or not error.definite
+        self.refusal = self.refusal if isinstance(error, InDoubt) else error
         if failure.kind is retry.Kind.AWAY and self._members.whereabouts is not None:
             self._members.whereabouts.doubt()
         self._next = retry.next_attempt(
@@ -204,6 +206,8 @@ class Caller:
                         raise failed
                     answer = await self._attempt(attempts, path, request, reply)
         except TandemqError as error:
+            if isinstance(error, TimedOut) and attempts.refusal is not None:
+                raise attempts.refusal.in_doubt() from error  # why there was no answer, not that there was none
             if attempts.in_doubt and error.definite:
                 raise error.in_doubt() from error
             raise

@@ -11,6 +11,8 @@ import pytest
 from chaos.cluster import WITNESS
 from chaos.network import Wire
 from tandemq.config import Failover, Limits
+from tandemq.v1 import queue_admin_service_pb2 as admin
+from tandemq.v1 import queue_service_pb2 as service
 from tests.integration.matrix import (
     ASIDE,
     CUT_OFF_S,
@@ -22,7 +24,7 @@ from tests.integration.matrix import (
     state,
     under_load,
 )
-from tests.integration.support import raw_to
+from tests.integration.support import DEADLINE_S, new_id, raw_to, until
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
@@ -91,6 +93,27 @@ async def test_one_way_loss(tmp_path: Path, sender: str, receiver: str) -> None:
         assert await role(cluster, "b" if winner == "a" else "a") in NO_MASTER
         cluster.network.heal()
         await cluster.wait_ready()
+
+
+async def test_a_question_is_answered_again_by_whom_its_master_follows_meanwhile(tmp_path: Path) -> None:
+    """A description waits for what it shows to count. When another member's log replaces that, that one answers."""
+    async with pair(tmp_path) as cluster, raw_to(cluster.endpoint("a")) as [member]:
+        cluster.network.isolate("a")
+
+        async def is_ahead() -> bool:
+            found = await state(cluster, "a")
+            return found is not None and found.log_index > found.commit_index
+
+        request = service.EnqueueRequest(queue=ASIDE, request_id=new_id(), messages=[{"payload": b"of nobody"}])
+        sending = asyncio.ensure_future(member.queue.Enqueue(request))
+        await until(is_ahead, "the message is ordered, and does not count")
+        asking = asyncio.ensure_future(member.admin.GetQueue(admin.GetQueueRequest(name=ASIDE), timeout=DEADLINE_S))
+        await becomes(cluster, "b", "MASTER", epoch=2)
+        assert not asking.done()
+        sending.cancel()
+        cluster.network.heal()
+        answer = await asking
+        assert (answer.header.member, answer.header.epoch) == ("b", 2)
 
 
 async def test_link_lost_and_found_again_and_again(tmp_path: Path) -> None:

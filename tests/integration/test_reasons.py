@@ -80,6 +80,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     asyncio.run(gone(suspended, "b"))
     lone = configured(folder / "lone", witnessed=False, limits=SOON)
     lone.spawn("b")
+    asyncio.run(lone.wait_answers("b"))
     try:
         for name in ("host.toml", "site.toml"):
             (folder / name).touch()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -92,6 +93,25 @@ async def test_the_deadline_ends_the_repetitions(member: FakeMember) -> None:
     async with aio.connect("127.0.0.1:1", timeout=0.2) as client:
         with pytest.raises(InDoubt):  # refused, or out of time while it tried
             await client.purge_queue("q")
+
+
+async def test_a_deadline_under_way_tells_why_it_was_refused_before(member: FakeMember) -> None:
+    calls = 0
+
+    async def parked(request: bytes, context: Any) -> bytes:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await refuse(context, common.REASON_SUSPENDED, "a has lost its peer")
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    member.unary[ADMIN + "PurgeQueue"] = parked
+    async with aio.connect(member.endpoint, timeout=0.3) as client:
+        with pytest.raises(Unavailable) as caught:
+            await client.purge_queue("q")
+    assert (caught.value.reason, caught.value.message) == ("SUSPENDED", "a has lost its peer")
+    assert not caught.value.definite, "the attempt that was cut short may have been executed"
 
 
 async def test_lists_follow_pages(member: FakeMember) -> None:
