@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica import bodies
 from replica.answers import abort, header_of
-from replica.effects import Failed
+from replica.effects import Failed, Moved
 from replica.filters import Filter, Read, filter_of
 from replica.machine import Refused
 from replica.selecting import LOOKS_MAX, Matcher, find
@@ -71,8 +71,9 @@ async def look_through(members: Members, domain: Domain, consumer: Consumer) -> 
 
 async def browse_page(
     members: Members, domain: Domain, machine: Machine, request: BrowsePageRequest, asked: Filter, limit: int
-) -> bytes:
-    """One page of what fits."""
+) -> bytes | Moved:
+    """One page of what fits; Moved when the mastership went meanwhile, and with it what was looked through."""
+    epoch = domain.shared.state.epoch
     queue_id = machine.queue_id(request.queue)
     at, looks, ranges = request.from_index or 1, PAGE_LOOKS_MAX, list[IndexRange]()
     read, room = reader_of(members, domain), limit
@@ -80,6 +81,8 @@ async def browse_page(
     while at and room and looks > 0 and queue_id is not None and machine.has_queue(queue_id):
         if not pace.begin():
             await asyncio.sleep(pace.rest_s())  # everybody else has as much of the loop
+            if not domain.replication.serving or domain.shared.state.epoch != epoch:
+                return Moved("the mastership moved; repeat the call")
             continue
         held = machine.browse(queue_id, at, LOOKS_MAX)
         runs = [(part.first, part.first + part.count) for part in held]
