@@ -133,16 +133,19 @@ async def run(
     limit = asyncio.timeout(seconds + bound_s)
     try:
         async with limit, cluster.running():
-            return await _under_load(configuration, cluster, seconds, seed, draw, course)
+            spans = await _under_load(configuration, cluster, seconds, draw, course)
+            limit.reschedule(None)  # the pair has come together: what is left are its ends and our sums
     except TimeoutError as error:
         if not limit.expired():
             raise
         raise RuntimeError(f"not over {bound_s:g} s after its time") from error
+    return judged(configuration.name, seed, seconds, course.history, course.struck, spans)
 
 
 async def _under_load(
-    configuration: Configuration, cluster: Cluster, seconds: float, seed: int, draw: random.Random, course: Course
-) -> Result:
+    configuration: Configuration, cluster: Cluster, seconds: float, draw: random.Random, course: Course
+) -> list[Span]:
+    """What was struck, and for how long, once the pair is whole again."""
     workload = Workload(cluster, course.history, patience_s=PATIENCE_S, late=configuration.late)
     course.workload = workload
     injector = Injector(cluster, ClusterHands(cluster), workload.history, lambda: workload.now_s, course.struck)
@@ -162,7 +165,7 @@ async def _under_load(
             await workload.goes_on()
             await asyncio.sleep(draw.uniform(*QUIET_S))
             number += 1
-    return judged(configuration.name, seed, seconds, workload.history, injector.struck, spans)
+    return spans
 
 
 def judged(
