@@ -7,7 +7,7 @@ the way of a message: what is waiting leaves together as soon as fewer than `max
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
@@ -125,7 +125,7 @@ class Producer:
         """Sends many messages in order, all with the same attributes, and waits for all receipts.
 
         Costs one future a batch, and memory per run of answers. Raises PartlyRefused with the receipts when some were
-        not accepted, or the one error that all have in common.
+        not accepted, or the one error that all have in common. Cancelling it does not take the messages back.
         """
         extra = attributes_bytes(attributes) if attributes else 0
         futures: list[asyncio.Future[list[Outcome]]] = []
@@ -137,7 +137,7 @@ class Producer:
                 await self._room.wait(size, len(piece))
             futures.append(self._add(piece, attributes or None, size, len(piece)))
             counts.append(len(piece))
-        await asyncio.wait(futures) if futures else None
+        await _answered(futures)
         runs: list[ReceiptRun] = []
         errors: dict[int, TandemqError] = {}
         start = 0
@@ -358,3 +358,13 @@ class Producer:
         self._idle.set()
         if self._watch is not None:
             self._watch.cancel()
+
+
+async def _answered(futures: Sequence[asyncio.Future[list[Outcome]]]) -> None:
+    """Each has a result or an error. Who is cancelled here leaves none behind whose error nobody would ask for."""
+    try:
+        await asyncio.wait(futures) if futures else None
+    except asyncio.CancelledError:
+        for future in futures:
+            future.cancel()
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -398,3 +399,27 @@ async def test_whoever_goes_on_sending_leaves_a_member_that_answers_nothing(
                 await asyncio.wait(sent[:1], timeout=0.01)
         await asyncio.gather(*sent)
     assert ledger.payloads == [b"%d" % number for number in range(len(sent))]
+
+
+async def test_a_send_many_that_was_given_up_leaves_no_error_that_nobody_asks_for(member: FakeMember) -> None:
+    """The producer fails later, when nobody waits any more: no word of it may come from the loop."""
+    ledger, noise = Ledger(), list[str]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: noise.append(context["message"]))
+
+    async def silent(stream: FakeStream) -> None:
+        await open_producer(member, stream, ledger)
+        while await stream.read() is not None:
+            pass
+
+    member.produce = [silent]
+    async with aio.connect(member.endpoint) as client:
+        producer = client.producer("q")
+        sending = asyncio.create_task(producer.send_many([b"one", b"two"]))
+        await until(lambda: member.produced and len(member.produced[0].frames) > 1)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert sending.cancelled()
+        producer.abort()
+    del sending, producer
+    gc.collect()
+    assert noise == []
