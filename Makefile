@@ -58,7 +58,7 @@ chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, el
 	@tools/install_toxiproxy.sh
 
 drills: $(STAMP) chaos-deps ## every drill of the library on a pair of its own, and drills that are stopped, cannot heal or meet strangers (7 minutes)
-	$(BIN)/python -m pytest tests/integration/test_drill.py tests/integration/test_drill_strangers.py tests/integration/test_drill_stopped.py -m long -v
+	$(BIN)/python -m pytest tests/integration/test_drill.py tests/integration/test_drill_strangers.py tests/integration/test_drill_stopped.py tests/integration/test_drill_unread.py -m long -v
 
 CHAOS_SECONDS ?= 180
 chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a planted bug that must be found, then 14 configurations of CHAOS_SECONDS=180 (an hour)

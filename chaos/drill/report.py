@@ -13,7 +13,17 @@ from chaos.drill.playing import Outcome, Progress
 from chaos.drill.verdict import as_facts
 
 SCHEMA_VERSION = 1
-RESULT = "result.json"
+RESULT, JOURNAL = "result.json", "journal.jsonl"
+FILES = (RESULT, "report.html", "report.md", "junit.xml", JOURNAL)
+
+
+def prepare(directory: Path) -> None:
+    """Makes the directory, sees that it can be written, and takes away the report of an earlier drill: one that comes
+    to no verdict must not stand beside another's. Raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / JOURNAL).write_bytes(b"")
+    for name in FILES:
+        (directory / name).unlink(missing_ok=True)
 
 
 def facts_of(outcome: Outcome) -> dict[str, Any]:
@@ -48,7 +58,7 @@ def write(directory: Path, outcome: Outcome) -> None:
 def write_journal(directory: Path, progress: Progress) -> None:
     """What was told, then every event; also of a drill that came to no verdict."""
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / "journal.jsonl"
+    path = directory / JOURNAL
     telling.write_history(path, progress.history, progress.struck)
     with path.open("a", encoding="utf-8") as file:
         for told in progress.told:

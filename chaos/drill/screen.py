@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from chaos.drill.playing import Progress, Screen, Told
+from tandemq.cli.output import unread
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -27,8 +28,11 @@ class PlainScreen:
         self._stream = stream
 
     def tell(self, told: Told) -> None:
-        self._stream.write(f"{told.at_s:7.2f}  {told.phase:<8}  {told.text}\n")
-        self._stream.flush()
+        try:
+            self._stream.write(f"{told.at_s:7.2f}  {told.phase:<8}  {told.text}\n")
+            self._stream.flush()
+        except OSError:  # its reader has ended, perhaps by the same Ctrl-C: what is hurt must be healed all the same
+            unread(self._stream)
 
     def show(self, progress: Progress) -> None:
         """Nothing between the lines."""

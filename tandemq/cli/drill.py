@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from tandemq.cli.failure import Failure
-from tandemq.cli.output import console, print_json, print_line, print_rows
+from tandemq.cli.output import console, print_json, print_line, print_rows, unread_is_no_error
 from tandemq.cli.params import output_option
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from chaos.drill.playing import Outcome, Player
     from chaos.drill.stages import Stage
 
+Written = TypeVar("Written")
 HELD, NOT_HELD, REFUSED, WENT_WRONG = 0, 1, 2, 3
 STARTING_S, POLL_S = 60.0, 0.1  # `tandemq dev` gives up by itself before that
 
@@ -113,11 +115,16 @@ def run(
 
     from chaos.drill import report
 
-    report.write(Path(report_dir), outcome)
-    if output == "json":
-        print_line(report.facts_of(outcome))
-    else:
-        _print_verdict(outcome, Path(report_dir))
+    unwritten = _unwritten(report.write, Path(report_dir), outcome)
+    with unread_is_no_error():
+        if output == "json":
+            print_line(report.facts_of(outcome))
+        else:
+            written = f"written: {Path(report_dir) / 'report.html'}, report.md, junit.xml, journal.jsonl"
+            _print_verdict(outcome, unwritten or written)
+    if unwritten:
+        code = NOT_HELD if outcome.verdict == "fail" else WENT_WRONG
+        raise Failure("FAILED", unwritten, "the verdict above stands", code)
     ctx.exit({"pass": HELD, "fail": NOT_HELD}.get(outcome.verdict, WENT_WRONG))
 
 
@@ -267,7 +274,7 @@ def _guarded(cause: str) -> Failure:
 
 def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: Path, *, to_stderr: bool) -> Outcome:
     from chaos.drill.playing import DrillError, GuardError, Player, Told
-    from chaos.drill.report import write_journal
+    from chaos.drill.report import prepare, write_journal
     from chaos.drill.screen import screen
     from chaos.drill.stages import StageError
     from tandemq.cli.drill_signals import Signals, StoppedError
@@ -277,6 +284,10 @@ def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: P
 
         async def play() -> Outcome:
             async with stage as entered:
+                try:
+                    prepare(directory)
+                except OSError as error:
+                    raise StageError(f"no report can be written to {directory}, nothing was hurt: {error}") from error
                 players.append(Player(chosen, entered, shown))
                 return await players[0].play()
 
@@ -301,12 +312,21 @@ def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: P
             failure = Failure("FAILED", str(error), "see `tandemq pair status`, and the journal", WENT_WRONG)
     if signals.came:
         failure = signals.failure(players[0] if players else None)
-    for player in players:
-        write_journal(directory, player.progress)
-    raise failure
+    unwritten = [_unwritten(write_journal, directory, player.progress) for player in players]
+    cause = "; ".join(filter(None, [failure.message, *unwritten]))
+    raise Failure(failure.reason, cause, failure.next_step, failure.exit_code)
 
 
-def _print_verdict(outcome: Outcome, directory: Path) -> None:
+def _unwritten(write: Callable[[Path, Written], None], directory: Path, what: Written) -> str:
+    """Why it could not be written, or nothing: what was found out is told all the same."""
+    try:
+        write(directory, what)
+    except OSError as error:
+        return f"the report cannot be written: {error}"
+    return ""
+
+
+def _print_verdict(outcome: Outcome, last: str) -> None:
     out = console()
     width = max(len(line.name) for line in outcome.lines)
     for line in outcome.lines:
@@ -319,4 +339,4 @@ def _print_verdict(outcome: Outcome, directory: Path) -> None:
         out.print(f"  invalid: {text}", style="red", markup=False)
     colour = "green" if outcome.verdict == "pass" else "red"
     out.print(f"{outcome.verdict.upper()}  drill {outcome.drill.name}", style=f"bold {colour}", markup=False)
-    out.print(f"written: {directory / 'report.html'}, report.md, junit.xml, journal.jsonl", style="dim", markup=False)
+    out.print(last, style="dim", markup=False)

@@ -5,11 +5,14 @@ on, the third ends the healing too; what healing found is the player's to say.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tandemq.cli.failure import Failure
+from tandemq.cli.output import unread
 
 if TYPE_CHECKING:
     from chaos.drill.playing import Player
@@ -36,7 +39,7 @@ class Signals:
     async def interrupt(self, work: Coroutine[Any, Any, Result]) -> Result:
         """What `work` comes to. Raises StoppedError when a signal ended it in order."""
         task = asyncio.ensure_future(work)
-        for number in (signal.SIGINT, signal.SIGTERM):  # taken back when the loop is closed
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # taken back when the loop is closed
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, signal.Signals(number).name, task)
         try:
             return await task
@@ -45,6 +48,8 @@ class Signals:
 
     def _on_signal(self, name: str, task: asyncio.Future[Any]) -> None:
         self.came.append(name)
+        if name == "SIGHUP":
+            _leave_the_terminal()
         match len(self.came):
             case 1:
                 self._say(f"stopped by {name}: {HEALING}")
@@ -67,3 +72,12 @@ class Signals:
         if player.healed.left:
             return Failure("NOT_HEALED", f"{cause}; {player.healed.text}", step, NOT_HEALED)
         return Failure("INTERRUPTED", f"{cause}; {player.healed.text}", "", STOPPED)
+
+
+def _leave_the_terminal() -> None:
+    """It may be gone, with a connection of ssh for example: what cannot be written must keep nothing from healing."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            os.write(stream.fileno(), b"")
+        except OSError:
+            unread(stream)

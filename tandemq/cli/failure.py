@@ -6,6 +6,8 @@ from typing import IO, Any
 
 import click
 
+from tandemq.cli.output import unread_is_no_error
+
 FAILED, USAGE, UNREACHABLE, TIMED_OUT = 1, 2, 3, 4
 
 
@@ -19,10 +21,11 @@ class Failure(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.secho(f"error: {self.reason}", file=file, err=file is None, fg="red", bold=True)
-        click.echo(f"  cause: {self.message}", file=file, err=file is None)
-        if self.next_step:
-            click.echo(f"  next:  {self.next_step}", file=file, err=file is None)
+        with unread_is_no_error(stderr=True):
+            click.secho(f"error: {self.reason}", file=file, err=file is None, fg="red", bold=True)
+            click.echo(f"  cause: {self.message}", file=file, err=file is None)
+            if self.next_step:
+                click.echo(f"  next:  {self.next_step}", file=file, err=file is None)
 
 
 def unreachable(target: str, detail: str = "") -> Failure:

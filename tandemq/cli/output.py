@@ -5,14 +5,33 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 SCHEMA_VERSION = 1
 WIDTH_ELSEWHERE = 120  # of tables that do not go to a terminal
+
+
+def unread(stream: TextIO) -> None:
+    """Nobody reads it any more: what is written to it from now on goes nowhere, and is no error."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
+@contextmanager
+def unread_is_no_error(*, stderr: bool = False) -> Iterator[None]:
+    """For a command whose exit code says more than what it prints: who ends the pipe early still gets it."""
+    stream = sys.stderr if stderr else sys.stdout
+    try:
+        yield
+        stream.flush()
+    except OSError:
+        unread(stream)
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -61,7 +61,7 @@ def test_the_network_of_a_pair_of_dev_is_hurt_and_healed(home: Home) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_drill_that_is_stopped_heals_what_it_hurt(home: Home, number: signal.Signals) -> None:
     text = ONE_KILL.replace('"kill"', '"freeze"').replace("for_s = 1", "for_s = 600")
     with home.dev():

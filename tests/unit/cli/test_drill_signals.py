@@ -41,7 +41,7 @@ class Play:
             self.cancelled_while_healing += 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(("count", "ends_it"), [(1, 0), (2, 0), (3, 1)])
 def test_only_the_third_signal_ends_healing(number: signal.Signals, count: int, ends_it: int) -> None:
     play = Play(number, count)
