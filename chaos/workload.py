@@ -146,14 +146,21 @@ class Workload:
 
     async def _produce(self, client: aio.Client, number: int) -> None:
         room = asyncio.Semaphore(BATCHES_UNANSWERED_MAX)
-        async with client.producer(self.queue) as producer, asyncio.TaskGroup() as batches:
-            due_s = time.monotonic()
-            while not self._over:
-                await room.acquire()
-                first, self.sent[number] = self.sent[number], self.sent[number] + self.batch
-                batches.create_task(self._send(producer, number, first, room))
-                due_s = max(due_s + self.interval_s, time.monotonic())
-                await asyncio.sleep(due_s - time.monotonic())
+        async with client.producer(self.queue) as producer:
+            answered = False
+            try:
+                async with asyncio.TaskGroup() as batches:
+                    due_s = time.monotonic()
+                    while not self._over:
+                        await room.acquire()
+                        first, self.sent[number] = self.sent[number], self.sent[number] + self.batch
+                        batches.create_task(self._send(producer, number, first, room))
+                        due_s = max(due_s + self.interval_s, time.monotonic())
+                        await asyncio.sleep(due_s - time.monotonic())
+                answered = True
+            finally:
+                if not answered:  # it was given up: a flush would wait for a pair that nobody heals meanwhile
+                    producer.abort()
 
     async def _send(self, producer: aio.Producer, number: int, first: int, room: asyncio.Semaphore) -> None:
         messages = [Message(number, each) for each in range(first, first + self.batch)]

@@ -130,8 +130,12 @@ class Player:
             async with self._healed_at_end():
                 await self._steady()
                 async with self._shown(), self._workload.running():
-                    await self._warm_up()
-                    await self._rounds()
+                    try:
+                        await self._warm_up()
+                        await self._rounds()
+                    except (RuntimeError, TandemqError, TimeoutError, OSError, ExceptionGroup) as error:
+                        self.tell("rollback", f"it went wrong, all is healed now: {'; '.join(_reasons(error))}")
+                        raise
                     self.tell("verify", "sending has ended; what is left is taken")
         except* GuardError as group:
             guards = _reasons(group)

@@ -152,7 +152,9 @@ async def of_dev(context: Mapping[str, Any], ask: Ask) -> AsyncIterator[Stage]:
             try:
                 await asyncio.to_thread(network.start)
             except ToxiproxyError as error:
-                raise StageError(f"the pair's connections cannot be hurt, nothing was hurt: {error}") from error
+                advice = "end `tandemq dev` and start it again with --chaos"
+                why = f"the pair's connections cannot be hurt, nothing was hurt: {error}; {advice}"
+                raise StageError(why) from error
             cleanup.callback(network.close)
         hands = DevHands(ask, network)
         try:
