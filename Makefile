@@ -98,7 +98,7 @@ bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 sender
 bench-deps: $(STAMP) ## obtain the peers for the next three: packages as root on Debian, a NATS server through Go, Python clients
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= tools/install_peers.sh $(abspath $(BIN))/python
 
-guard: $(STAMP) ## instructions of the path of a message, beside bench/results/guard.json: exit 1 when a figure is 10 % worse (20 s; needs valgrind)
+guard: $(STAMP) ## instructions of the path of a message, beside bench/results/guard.json: exit 1 when a figure is 10 % worse, 5 % for large messages (20 s; needs valgrind)
 	@tools/install_valgrind.sh $(GUARD_ARGS)
 	$(BIN)/python -m bench.guard.run $(GUARD_ARGS)
 
