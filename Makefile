@@ -68,9 +68,9 @@ chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a plan
 pytest: $(STAMP) etcd strace directories
 	@tools/install_toxiproxy.sh --optional
 	@tools/install_chromium.sh --optional
-	@# What starts processes runs alone, so that nothing else takes their time; the rest on two cores. What only computes
-	@# beside them, at the lowest priority, was tried: tests that look at a clock then failed on both sides.
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim
+	@# What starts processes mostly waits, for leases and takeovers: two files of it at once. What only computes comes after
+	@# it, and not beside it: that was tried, and tests that look at a clock then failed on both sides.
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim -n 2 --dist loadfile
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not long' -n 2 --dist loadfile
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/sim
 

@@ -47,6 +47,7 @@ STOP_DEADLINE_S = 8.0
 LOG_TAIL_LINES, LOG_LINE_MAX = 8, 300  # of a log in an error message
 # Ports are looked for from here up: below the range that systems hand out to outgoing connections.
 FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
+FREE_PORTS_STRIDE = 157  # ranges between the places of two process ids that follow each other; of no factor of 400
 # Distances from a member's client port: its relays to the peer and to the witness.
 PEER_RELAY_OFFSET, WITNESS_RELAY_OFFSET = 3, 4
 TOXIPROXY_OFFSET = 25  # from the base port: where Toxiproxy is told what to do
@@ -160,10 +161,13 @@ def ports_in_use(base_port: int, members: int = 2) -> list[int]:
 
 
 def base_ports() -> Iterator[int]:
-    """All there are. Processes that look at the same time begin at different places."""
-    span = FREE_PORTS_TO - FREE_PORTS_FROM
-    for step in range(0, span, FREE_PORTS_STEP):
-        yield FREE_PORTS_FROM + (os.getpid() * FREE_PORTS_STEP + step) % span
+    """All there are. Processes that look at the same time begin at different places, those that were born together too:
+    between a look and the listening there is time for another one's look, and several are taken in a row.
+    """
+    count = (FREE_PORTS_TO - FREE_PORTS_FROM) // FREE_PORTS_STEP
+    first = os.getpid() * FREE_PORTS_STRIDE
+    for step in range(count):
+        yield FREE_PORTS_FROM + (first + step) % count * FREE_PORTS_STEP
 
 
 def free_base_port() -> int:

@@ -126,7 +126,9 @@ def _compare(options: argparse.Namespace, surroundings: dict[str, str], figures:
         text.append(f"guard: better by more than 10 %, worth keeping: {', '.join(by_verdict[Verdict.BETTER])}")
     code = comparison.exit_code
     text.append(
-        "guard: nothing became more than 10 % worse (large messages: 5 %)" if not code else "guard: if it is meant: make guard-baseline"
+        "guard: nothing became more than 10 % worse (large messages: 5 %)"
+        if not code
+        else "guard: if it is meant: make guard-baseline"
     )
     document = {
         "exit_code": code,

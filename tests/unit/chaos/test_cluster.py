@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
+import pytest
 
-from chaos.cluster import Cluster, free_base_port, ports_in_use
+from chaos.cluster import Cluster, base_ports, free_base_port, ports_in_use
 from tandemq.cli.view import DomainView, MemberView, PairView
 from tandemq.config import load
 
@@ -67,3 +69,14 @@ def test_equal_means_the_same_log_and_the_same_queues() -> None:
     assert view(member("a", "MASTER"), member("b", "REPLICA")).equal()
     for facts in ({"digest": "x"}, {"state_digest": "x"}, {"log_index": 4}, {"applied_index": 4}):
         assert not view(member("a", "MASTER"), member("b", "REPLICA", **facts)).equal()
+
+
+def test_processes_that_were_born_together_look_for_ports_far_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has all ranges to choose from; ten in a row are nobody else's among eight neighbours."""
+    looks = []
+    for number in range(4_000, 4_008):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        looks.append(list(base_ports()))
+    assert all(len(set(look)) == 400 for look in looks)
+    taken = [base for look in looks for base in look[:10]]
+    assert len(set(taken)) == len(taken)
