@@ -37,10 +37,10 @@ def samples(families: Iterable[Metric]) -> dict[tuple[str, Labels], float]:
     }
 
 
-async def member(folder: Path) -> tuple[Operator, Judge, list[Any]]:
+async def member(folder: Path, witness: str = "") -> tuple[Operator, Judge, list[Any]]:
     """A member of two paired domains, `d7` and `d8`, that nothing has happened to."""
     comparing, one, other = verifier()
-    config = ManagerConfig(member="a", data_dir=str(folder), pair="p", peer_member="b")
+    config = ManagerConfig(member="a", data_dir=str(folder), pair="p", peer_member="b", witness=witness)
     members = Members(comparing.node, Outside(), pair="p", member="a", endpoint="a:1", peer="b", peer_endpoint="b:1")
     members.by_name |= {domain.shared.name: domain for domain in (one, other)}
     judge = Judge(comparing.node, config, None, dict, 1, lambda _config: Command(("true",)))
@@ -85,3 +85,11 @@ async def test_what_happens_is_counted_on_from_there(tmp_path: Path) -> None:
     assert {said: count for said, count in calls.items() if count} == {"NO_ANSWER": 3, "WAIT": 1}
     told = {key: value for key, value in found.items() if key[0] == "tandemq_verdicts_total" and value}
     assert told == {("tandemq_verdicts_total", frozenset({("verdict", "none"), ("effect", "wait")})): 1}
+
+
+async def test_an_authority_that_does_not_answer_is_told_and_one_that_is_not_there_is_not(tmp_path: Path) -> None:
+    """TandemqAuthorityUnreachable would fire for ever in a pair that decides by verdicts alone."""
+    for witness, told in (("127.0.0.1:1", [0.0]), ("", [])):
+        _, _, collectors = await member(tmp_path / f"witness-{witness}", witness)
+        found = samples(family for collector in collectors for family in collector.collect())
+        assert [value for (name, _), value in found.items() if name == "tandemq_authority_reachable"] == told
