@@ -393,7 +393,7 @@ class Cluster:
             view = await self.status()
             if condition(view):
                 return view
-            self._check_alive()
+            self.check_alive()
             if time.monotonic() > deadline:
                 raise ClusterError(f"not {what} within {deadline_s:g} s; seen: {describe(view)}\n{self._tails()}")
             await asyncio.sleep(POLL_S)
@@ -425,11 +425,13 @@ class Cluster:
                 raise ClusterError(f"{name} does not answer at {endpoint} within {deadline_s:g} s; {child.tail()}")
             await asyncio.sleep(POLL_S)
 
-    def _check_alive(self) -> None:
-        """Raises when a process ended that nobody killed."""
-        for child in self.children.values():
-            if child.process and child.process.poll() not in (None, -signal.SIGKILL):
-                raise ClusterError(f"{child.name} ended with {child.ending}; {child.tail()}")
+    def check_alive(self, may_end: Sequence[str] = ()) -> None:
+        """Raises ClusterError when a process ended that nobody killed and that is not one of these."""
+        if self.network.ended:
+            raise ClusterError(self.network.ended)
+        for name, child in self.children.items():
+            if name not in may_end and child.process and child.process.poll() not in (None, -signal.SIGKILL):
+                raise ClusterError(f"{name} ended with {child.ending}; {child.tail()}")
 
     def _tails(self) -> str:
         return "\n".join(child.tail() for child in self.children.values())

@@ -41,7 +41,7 @@ async def whole_again(pair: Pair, hands: Hands, what: str, within_s: float, may_
     """Returns when the pair is whole; who of `may_end` ends meanwhile is started again. Those who were, in order.
 
     A member that was frozen for long may find, when it goes on, that it must not: it ends itself. Raises RuntimeError
-    at the deadline, saying what was seen, or when a member cannot be started.
+    at the deadline, saying what was seen, when a member cannot be started, or when somebody else is known to be gone.
     """
     started: list[str] = []
     deadline = time.monotonic() + within_s
@@ -53,6 +53,7 @@ async def whole_again(pair: Pair, hands: Hands, what: str, within_s: float, may_
         view = await pair.status()
         if view.whole():
             return started
+        hands.check_alive(may_end)
         if time.monotonic() > deadline:
             raise RuntimeError(f"not {what} within {within_s:g} s; seen: {describe(view)}")
         await asyncio.sleep(POLL_S)

@@ -22,14 +22,13 @@ import msgspec
 from chaos.account import Span
 from chaos.cluster import WITNESS, Cluster, ports_in_use
 from chaos.faults import Fault, FaultError, Injector
-from chaos.healing import heal
+from chaos.healing import heal, whole_again
 from chaos.history import History, Struck
 from chaos.kept_verdict import Verdict, judge, judge_carried
 from chaos.reserved import reserved_base_port
 from chaos.scenario import ClusterHands
 from chaos.workload import Workload
 from tandemq import aio
-from tandemq.cli.view import PairView
 from tandemq.config import NESTED, parse
 from tandemq.witness.v1 import witness_service_pb2 as witness
 from tandemq.witness.v1 import witness_service_pb2_grpc as witness_grpc
@@ -71,6 +70,10 @@ class Kept:
         self._cleanup = AsyncExitStack()
         self._cluster: Cluster | None = None
         self._holds: dict[int, tuple[AsyncExitStack, float]] = {}
+        self._may_end: set[str] = set()
+        """Members that were frozen, until the pair was seen whole: one that goes on too late ends itself."""
+        self._died: list[str] = []
+        """Who had ended by itself before everything was healed, and runs again."""
         self._last_hold = 0
         self._log: Path | None = None
         self._anew()
@@ -146,14 +149,18 @@ class Kept:
 
     async def stop(self) -> dict[str, Any]:
         """Ends everything in order. Says who had ended by itself before, and which ports are still taken."""
-        died = self._died()
+        died = await self.died()
         base_port = self.cluster.base_port
         await self.close()
         return {"died": died, "ports": ports_in_use(base_port)}
 
-    def _died(self) -> list[str]:
-        """Who ended, and nobody killed it."""
-        children = self.cluster.children.values()
+    async def died(self) -> list[str]:
+        """Who ended though nobody killed it, Toxiproxy too, a sentence each; not a member that ends after a freeze."""
+        return [*self._died, *self._just_died(), *filter(None, [self.cluster.network.ended])]
+
+    def _just_died(self) -> list[str]:
+        """The processes among them that nobody has started again."""
+        children = [child for name, child in self.cluster.children.items() if name not in self._may_end]
         ended = [child for child in children if not child.running and child.ending != "signal 9"]
         return [f"{child.name} ended by itself with {child.ending}; {child.tail()}" for child in ended]
 
@@ -167,6 +174,8 @@ class Kept:
             for name, child in children
         }
         view = await self.cluster.status()
+        if view.whole():
+            self._may_end.clear()
         master = next(iter(view.masters()), "")
         return {"view": msgspec.to_builtins(view), "whole": view.whole(), "master": master, "processes": states}
 
@@ -177,6 +186,7 @@ class Kept:
         """kill -9; returns when they are gone."""
         names = await self._named(who)
         self._tell(f"kill -9 {', '.join(names)}")
+        self._may_end -= {*names}
         await asyncio.gather(*(ClusterHands(self.cluster).kill(name) for name in names))
         return list(names)
 
@@ -184,6 +194,7 @@ class Kept:
         """SIGSTOP."""
         names = await self._named(who)
         self._tell(f"freeze {', '.join(names)}")
+        self._may_end |= {*names} - {WITNESS}
         for name in names:
             self.cluster.pause(name)
         return list(names)
@@ -216,8 +227,15 @@ class Kept:
 
     async def whole(self, within_s: float = WHOLE_S) -> dict[str, Any]:
         """Returns when there are a master and a replica in sync, with the status."""
-        await self.cluster.wait_for(PairView.whole, "whole", within_s)
+        await self._whole("whole", within_s)
         return await self.status()
+
+    async def _whole(self, what: str, within_s: float) -> None:
+        """Who was frozen and ended itself when it went on is started again."""
+        started = await whole_again(self.cluster, ClusterHands(self.cluster), what, within_s, [*self._may_end])
+        for name in started:
+            self._tell(f"{name} ended by itself when it went on: started again")
+        self._may_end.clear()
 
     async def register(self) -> dict[str, Any]:
         """What the witness has recorded."""
@@ -241,7 +259,9 @@ class Kept:
             await self.injector.round(wanted)
         finally:
             self._spans.append(Span(from_s, self._now()))
+            self._may_end.update(*(each.members for each in self._struck[before:] if each.kind == "freeze"))
             self._tell("healed")
+        self._may_end.clear()  # the pair is whole
         return [{"kind": each.kind, "members": list(each.members)} for each in self._struck[before:]]
 
     async def hold(self, fault: dict[str, Any]) -> dict[str, Any]:
@@ -251,6 +271,8 @@ class Kept:
         from_s = self._now()
         struck = await stack.enter_async_context(self.injector.held(wanted))
         self._tell(f"in force: {wanted.kind} of {', '.join(struck.members)}")
+        if wanted.kind == "freeze":
+            self._may_end |= {*struck.members}
         self._last_hold += 1
         self._holds[self._last_hold] = (stack, from_s)
         return {"hold": self._last_hold, "members": list(struck.members)}
@@ -259,7 +281,7 @@ class Kept:
         """Heals one; with the last one, if that is wanted, waits until the pair is whole."""
         await self._release(hold)
         if whole and not self._holds:
-            await self.cluster.wait_for(PairView.whole, "whole again after the faults were healed", WHOLE_S)
+            await self._whole("whole again after the faults were healed", WHOLE_S)
 
     async def _release(self, hold: int) -> None:
         if hold not in self._holds:
@@ -274,6 +296,7 @@ class Kept:
     async def heal(self) -> None:
         """Takes back everything that was done, and starts who is gone. Raises FaultError for what is left."""
         left = []
+        self._died += self._just_died()
         if not self.cluster.children[WITNESS].running:
             await self.cluster.restart(WITNESS)
         self.cluster.resume(WITNESS)
@@ -282,13 +305,15 @@ class Kept:
                 await self._release(hold)
             except RuntimeError as error:
                 left.append(str(error))
-        more, _ = await heal(self.cluster, ClusterHands(self.cluster), WHOLE_S)
+        more, is_whole = await heal(self.cluster, ClusterHands(self.cluster), WHOLE_S)
+        if is_whole:
+            self._may_end.clear()
         if left or more:
             raise FaultError(f"not healed: {'; '.join([*left, *more])}")
 
     async def clear(self) -> None:
         """Healed, without queues, and nothing is remembered: for the next user of the same pair."""
-        if died := self._died():
+        if died := await self.died():
             raise FaultError("; ".join(died))
         await self.heal()
         if self._working is not None:

@@ -28,6 +28,8 @@ class AnyRelay(Protocol):
 class AnyRelays(Protocol):
     """What relays live in; see `chaos.relay.Relays`."""
 
+    @property
+    def ended(self) -> str: ...
     def start(self) -> None: ...
     def open(self, listen: str, target: str, name: str) -> AnyRelay: ...
     def close(self) -> None: ...
@@ -68,6 +70,11 @@ class Network:
         if self._relays is not None:
             self._relays.close()
             self._relays, self.wires = None, {}
+
+    @property
+    def ended(self) -> str:
+        """That what carries the words is gone, though nobody closed it; empty: it is there, or was never started."""
+        return self._relays.ended if self._relays is not None else ""
 
     def between(self, one: str, other: str) -> list[AnyRelay]:
         """Every wire between two processes, whoever dials."""

@@ -66,6 +66,10 @@ class Hands(Protocol):
         """Starts what is gone; returns when it answers. One that runs is left alone."""
         ...
 
+    def check_alive(self, may_end: Sequence[str]) -> None:
+        """Raises RuntimeError when it is known that something ended that nobody killed and that is not one of these."""
+        ...
+
     async def ended(self, name: str) -> bool:
         """Its process is known to be gone; False where that cannot be known."""
         ...

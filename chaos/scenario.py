@@ -94,6 +94,9 @@ class ClusterHands:
         if not self._cluster.children[name].running:
             await self._cluster.restart(name)
 
+    def check_alive(self, may_end: Sequence[str]) -> None:
+        self._cluster.check_alive(may_end)
+
     async def ended(self, name: str) -> bool:
         return not self._cluster.children[name].running
 

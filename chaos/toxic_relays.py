@@ -72,6 +72,11 @@ class ToxicRelays:
         """A relay from one host:port to another; listens when it returns. Raises ToxiproxyError."""
         return ToxicRelay(self.server.api.create(name, listen, target))
 
+    @property
+    def ended(self) -> str:
+        """That the server ended, though nobody closed it."""
+        return self.server.ended
+
     def close(self) -> None:
         """Ends the server and all relays. May be repeated."""
         self.server.close()
@@ -96,6 +101,11 @@ class FoundRelays:
             raise ToxiproxyError("REFUSED", f"proxy {name} {leads}: not this pair's")
         self._found[name] = ToxicRelay(proxy)
         return self._found[name]
+
+    @property
+    def ended(self) -> str:
+        """Not known here: whoever runs the server knows. What is asked of one that is gone fails."""
+        return ""
 
     def heal_what_is_left(self) -> dict[str, str]:
         """Takes back what somebody before us did, and says what it was, by relay. Raises ToxiproxyError."""

@@ -31,6 +31,7 @@ BUILT = Path("build") / "chaos" / BINARY  # where `make chaos-deps` puts it
 CALL_S = 15.0  # taking a toxic away may wait for what it still holds
 START_S = 10.0
 POLL_S = 0.02
+LOG_LEVEL = "info"  # what it says by default, each link of each connection, drowns a pair's own logs
 BYTES_OF_ANSWER_MAX = 300  # of a refusal, in a message
 # A shell that waits for the end of its input and then ends the server, which has its place and its id by then.
 UNTIL_STDIN_CLOSES = 'exec 3<&0; { cat <&3 >/dev/null; kill -9 $$; } & exec 3<&- </dev/null; exec "$0" "$@"'
@@ -223,6 +224,15 @@ class ToxiproxyServer:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def ended(self) -> str:
+        """That it ended by itself, and how; empty: it runs, was never started, or was closed."""
+        code = self._process.poll() if self._process else None
+        if code is None:
+            return ""
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"Toxiproxy at {self.api.endpoint} ended by itself with {how}; see {self._log}"
+
     def start(self) -> None:
         """Answers when it returns. Raises ToxiproxyError: PORT_IN_USE, NOT_INSTALLED, SERVER_GONE."""
         self._refuse_a_taken_port()
@@ -235,6 +245,7 @@ class ToxiproxyServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 process_group=0,
+                env={**os.environ, "LOG_LEVEL": LOG_LEVEL},
             )
             undo.callback(self.close)
             self._wait_until_it_answers()

@@ -124,6 +124,9 @@ class DevHands:
         if not (await asyncio.to_thread(self._process, name))["running"]:
             await asyncio.to_thread(self._ask, {"verb": "restart", "name": name})
 
+    def check_alive(self, may_end: Sequence[str]) -> None:
+        """`tandemq dev` tells who ended, not by whose hand."""
+
     async def ended(self, name: str) -> bool:
         return not (await asyncio.to_thread(self._process, name))["running"]
 
@@ -229,6 +232,9 @@ class HookHands:
     async def start(self, name: str) -> None:
         if not any(member.name == name and member.reachable for member in (await self._pair.status()).members):
             await self._run("start", name)
+
+    def check_alive(self, may_end: Sequence[str]) -> None:
+        """As below."""
 
     async def ended(self, name: str) -> bool:
         """Nobody here can see its process."""

@@ -81,7 +81,10 @@ class Pair:
         return bool(self._host.ask("status")["whole"])
 
     def wait_whole(self, within_s: float = WHOLE_S) -> str:
-        """Returns when the pair is whole, with the master's name. Raises when a process ended that nobody killed."""
+        """Returns when the pair is whole, with the master's name. Raises when a process ended that nobody killed.
+
+        A member that was frozen for long may end itself when it goes on: it is started again.
+        """
         return str(self._host.ask("whole", within_s=within_s)["master"])
 
     @property

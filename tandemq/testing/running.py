@@ -135,7 +135,7 @@ class Running:
 
     def end(self, run: Run, *, sound: bool) -> None:
         """Ends the pair, or keeps it. The test fails when a process had ended by itself, or a port is still taken."""
-        if self._keep and sound and not hosts.interrupted:
+        if self._keep and sound and not hosts.interrupted and self._is_alive(run):
             self._kept = run
             return
         problems: list[str] = []
@@ -149,6 +149,13 @@ class Running:
             run.host.close()
         if problems:
             pytest.fail("\n".join(problems), pytrace=False)
+
+    def _is_alive(self, run: Run) -> bool:
+        """Nothing of it ended by itself: the next test would be told of it, not the one in which it did."""
+        try:
+            return not run.host.ask("died")
+        except TandemqTestError:
+            return False
 
     def close(self) -> None:
         """Ends what was kept."""

@@ -437,12 +437,11 @@ def test_an_application_that_loses_or_doubles_is_found(pytester: pytest.Pytester
 
 
 @pytest.mark.long
-def test_faults_that_make_no_sense_and_a_toxiproxy_that_dies(pytester: pytest.Pytester) -> None:
+def test_faults_that_make_no_sense_or_have_no_effect(pytester: pytest.Pytester) -> None:
     program = toxiproxy_program()
     pytester.makepyfile(
         """
-        import os, signal, subprocess, pytest
-        from conftest import write_facts
+        import pytest
         from tandemq.testing import TandemqTestError
 
         def refused(call, *arguments, **named):
@@ -463,19 +462,129 @@ def test_faults_that_make_no_sense_and_a_toxiproxy_that_dies(pytester: pytest.Py
 
         def test_no_effect(tandemq_chaos, tandemq_workload):
             tandemq_workload.start()
-            tandemq_chaos.strike("cut", for_s=0.05)
-
-        def test_dies(tandemq_pair, tandemq_chaos):
-            write_facts(tandemq_pair, "facts.json")
-            found = subprocess.run(["pgrep", "-f", f"toxiproxy-server.*-port {tandemq_pair.base_port + 25}"],
-                                   capture_output=True, text=True)
-            for pid in found.stdout.split():
-                os.kill(int(pid), signal.SIGKILL)
-            assert found.stdout
-            assert "SERVER_GONE" in refused(tandemq_chaos.strike, "cut", for_s=0.2)
+            tandemq_chaos.strike("handoffs", for_s=0)  # over before one is ordered
         """
     )
     result = pytester.runpytest_subprocess(f"--tandemq-toxiproxy={program}")
+    result.assert_outcomes(passed=3, errors=1)
+    assert "INVALID: no handoffs of 1 had an effect" in said(result)
+
+
+TOXIPROXY_DIES = """
+import os, signal, subprocess, pytest
+from conftest import write_facts
+from tandemq.testing import TandemqTestError
+
+def end_toxiproxy(pair, name):
+    write_facts(pair, name)
+    def found():
+        pattern = f"toxiproxy-server.*-port {pair.base_port + 25}"
+        return [int(pid) for pid in subprocess.run(["pgrep", "-f", pattern], stdout=subprocess.PIPE).stdout.split()]
+    pids = found()
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    while found():
+        pass
+
+def test_before_a_fault(tandemq_pair, tandemq_chaos):
+    end_toxiproxy(tandemq_pair, "before.json")
+    with pytest.raises(TandemqTestError, match="strike: SERVER_GONE: Toxiproxy at .* does not answer"):
+        tandemq_chaos.strike("cut", on="a", for_s=0.2)
+    with pytest.raises(TandemqTestError, match="strike: (SERVER_GONE: )?Toxiproxy at .* (does not|ended by itself)"):
+        tandemq_chaos.strike("cut")  # there may be no master any more
+    with pytest.raises(TandemqTestError, match="Toxiproxy at .* ended by itself with signal 9; see .*toxiproxy.log"):
+        while True:  # until the members have noticed
+            tandemq_pair.wait_whole()
+
+def test_in_a_fault(tandemq_pair, tandemq_chaos, tandemq_workload):
+    tandemq_workload.start()
+    with tandemq_chaos.held("cut"):
+        tandemq_pair.freeze("replica")
+        end_toxiproxy(tandemq_pair, "in.json")
+
+def test_unseen(tandemq_pair, tandemq_chaos):
+    end_toxiproxy(tandemq_pair, "unseen.json")
+
+def test_next(tandemq_pair, tandemq_chaos):
+    assert tandemq_pair.is_whole
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("keep", [(), ("--tandemq-keep-pair",)], ids=["own", "kept"])
+def test_a_toxiproxy_that_dies_is_told(pytester: pytest.Pytester, keep: tuple[str, ...]) -> None:
+    """By the test in which it did, also when it asked for no fault afterwards, and by no other."""
+    pytester.makepyfile(TOXIPROXY_DIES)
+    result = pytester.runpytest_subprocess("-rA", f"--tandemq-toxiproxy={toxiproxy_program()}", *keep)
+    result.assert_outcomes(passed=3, failed=1, errors=3)
+    text = said(result)
+    assert "release: SERVER_GONE: Toxiproxy at " in text
+    told = re.findall(r"^Toxiproxy at [\d.:]+ ended by itself with signal 9; see .*toxiproxy.log", text, re.MULTILINE)
+    assert len(told) == 3
+    for name in ("before", "in", "unseen"):
+        check_nothing_left(facts_of(pytester, f"{name}.json"), within_s=0.0)
+
+
+@pytest.mark.long
+def test_a_member_that_ends_itself_after_a_freeze_is_started_again(pytester: pytest.Pytester) -> None:
+    """What it does after a long one: here it is told to meanwhile. Another member that ends is told."""
+    pytester.makepyfile(
+        """
+        import os, signal, pytest
+        from conftest import write_facts
+
+        def end_when_it_goes_on(pair, name):
+            os.kill(pair.processes[name].pid, signal.SIGTERM)
+
+        def test_held(tandemq_pair, tandemq_chaos, tandemq_workload):
+            tandemq_workload.start()
+            before = tandemq_pair.processes
+            with tandemq_chaos.held("freeze") as [name]:
+                end_when_it_goes_on(tandemq_pair, name)
+                tandemq_workload.goes_on()
+            assert tandemq_pair.is_whole
+            assert tandemq_pair.processes[name].pid != before[name].pid
+
+        def test_thawed(tandemq_pair):
+            [name] = tandemq_pair.freeze("replica")
+            end_when_it_goes_on(tandemq_pair, name)
+            tandemq_pair.thaw(name)
+            while tandemq_pair.processes[name].running:
+                pass
+            tandemq_pair.wait_whole()
+
+        def test_left_as_it_is(tandemq_pair):
+            [name] = tandemq_pair.freeze("replica")
+            end_when_it_goes_on(tandemq_pair, name)
+            tandemq_pair.thaw(name)
+            while tandemq_pair.processes[name].running:
+                pass
+
+        def test_another_ends(tandemq_pair, tandemq_workload):
+            tandemq_workload.start()
+            tandemq_pair.freeze("replica")
+            os.kill(tandemq_pair.processes["witness"].pid, signal.SIGTERM)
+            while tandemq_pair.processes["witness"].running:
+                pass
+            tandemq_workload.verdict()  # heals: all of them run again
+            write_facts(tandemq_pair, "facts.json")
+        """
+    )
+    result = pytester.runpytest_subprocess(f"--tandemq-toxiproxy={toxiproxy_program()}")
     result.assert_outcomes(passed=4, errors=1)
-    assert "INVALID: no cut of 1 had an effect" in said(result)
+    assert "witness ended by itself with exit code 0" in said(result)
     check_nothing_left(facts_of(pytester, "facts.json"), within_s=0.0)
+
+
+@pytest.mark.long
+def test_a_pair_is_whole_after_a_freeze_that_is_really_long(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        def test_it(tandemq_chaos, tandemq_workload):
+            tandemq_workload.start()
+            with tandemq_chaos.held("freeze"):
+                tandemq_workload.goes_on(6000, within_s=60)  # twelve seconds of them
+        """
+    )
+    pytester.runpytest_subprocess(f"--tandemq-toxiproxy={toxiproxy_program()}").assert_outcomes(passed=1)
