@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories chromium pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
+.PHONY: help venv etcd strace directories chromium spark pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ chromium: ## see that Chromium is there for the tests of pages; as root on Debia
 pages: $(STAMP) chromium ## a drill's report, a campaign's timeline and spoilt pages in a real browser; pictures in build/pages (a minute)
 	TANDEMQ_BROWSER_REQUIRED=1 $(BIN)/python -m pytest tests/integration/test_pages.py -v
 
+spark: $(STAMP) ## see that Java 17 is there for the Spark data source; install PySpark and PyArrow (450 MB) beside Tandemq
+	@tools/install_spark.sh $(BIN)/python
+
 chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, else built with Go into build/chaos
 	@tools/install_toxiproxy.sh
 
@@ -68,9 +71,11 @@ chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a plan
 pytest: $(STAMP) etcd strace directories
 	@tools/install_toxiproxy.sh --optional
 	@tools/install_chromium.sh --optional
+	@tools/install_spark.sh $(BIN)/python --optional
 	@# What starts processes mostly waits, for leases and takeovers: two files of it at once. What only computes comes after
-	@# it, and not beside it: that was tried, and tests that look at a clock then failed on both sides.
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim -n 2 --dist loadfile
+	@# it, and not beside it: that was tried, and tests that look at a clock then failed on both sides. Spark is started once.
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim --ignore=tests/spark -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/spark
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not long' -n 2 --dist loadfile
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/sim
 

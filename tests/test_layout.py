@@ -71,6 +71,9 @@ ARROWS = (
     ("chaos", ("replica", "storage", "failover", "pipeline"), ("chaos.sim",)),
     ("pipeline", ("replica", "storage", "failover"), ()),
 )
+# 660 MB that most do not install: who imports them, and who imports those who do.
+SPARK = ("pyspark", "pyarrow", "py4j", "tandemq.spark")
+SPARK_DOORS = ("tandemq.spark", "pipeline", "tests.spark", "tests.unit.spark", "bench.spark_read")
 LMDB_DOORS = ("storage.disk", "failover.witness_store", "chaos.sim.images")  # the last one asks its verifier
 
 FILE_LINES_MAX, PURE_LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX = 500, 350, 600, 70
@@ -183,6 +186,8 @@ def wrong_arrows(module: Module) -> list[str]:
     for item in module.imports():
         if within(item.target, ("lmdb",)) and not within(module.name, (*LMDB_DOORS, "tests", "bench")):
             found.append(f"{module.path}:{item.line} imports lmdb; only {', '.join(LMDB_DOORS)} may")
+        if within(item.target, SPARK) and not within(module.name, SPARK_DOORS):
+            found.append(f"{module.path}:{item.line} imports {item.target}; only {', '.join(SPARK_DOORS)} may")
         if within(item.target, ("tests",)) and not within(module.name, ("tests",)):
             found.append(f"{module.path}:{item.line} imports a test")
     return found
@@ -314,6 +319,10 @@ def test_a_planted_impurity_is_found(path: str, count: int) -> None:
         ("storage/records.py", "from replica.domain import step\n", 1),
         ("storage/records.py", "import lmdb\n", 1),
         ("storage/disk.py", "import lmdb\n", 0),
+        ("tandemq/spark/columns.py", "import pyarrow\nfrom pyspark.sql import SparkSession\n", 0),
+        ("tandemq/client/journal.py", "import pyarrow.compute\n", 1),
+        ("tandemq/cli/queue.py", "def run():\n    from pyspark.sql import SparkSession\n", 1),
+        ("tandemq/__init__.py", "from tandemq import spark\n", 1),
         ("failover/promotion.py", "from replica import core\n", 1),
         ("chaos/cluster.py", "import replica\n", 1),
         ("chaos/sim/pair.py", "import replica\n", 0),

@@ -1,0 +1,34 @@
+"""The journal as a Spark data source: spark.read.format("tandemq") and readStream, in batches of Arrow columns.
+
+It needs the extra `tandemq[spark]` and Java 17; docs/SPARK.md has the options, columns and refusals. Names are imported
+when they are asked for, and nothing else of Tandemq imports this package, pyspark or pyarrow (tests/test_layout.py).
+
+    from tandemq.spark import local_session
+
+    spark = local_session()
+    spark.read.format("tandemq").option("queues", "orders").load().groupBy("kind").count().show()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tandemq.spark.java import check_java
+    from tandemq.spark.session import local_session, register
+    from tandemq.spark.source import TandemqSource
+
+__all__ = ["TandemqSource", "check_java", "local_session", "register"]
+
+_HOMES = {"TandemqSource": "source", "check_java": "java", "local_session": "session", "register": "session"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tandemq.spark' has no attribute {name!r}")
+    return getattr(import_module(f"tandemq.spark.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

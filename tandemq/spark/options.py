@@ -1,0 +1,142 @@
+"""Decides what the options of format("tandemq") mean, and which are refused. Pure: it asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tandemq.client.journal import JournalKind
+from tandemq.errors import InvalidRequest
+
+PARTITIONS, PARTITIONS_MAX = 4, 10_000
+MAX_INDEX = (1 << 63) - 1
+TIMEOUT_S_MAX = 3_600
+QUEUES_MAX = 1_000
+"""As JournalSelection has it."""
+FROM = ("earliest", "latest")
+
+BATCH_ONLY = ("startLogIndex", "endLogIndex", "startIndex", "endIndex")
+STREAM_ONLY = ("startingPosition", "maxRowsPerTrigger")
+NAMES = ("target", "queues", "domain", "kinds", "payloads", "partitions", "timeoutSeconds", *BATCH_ONLY, *STREAM_ONLY)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one read wants. Plain values: it travels to the executors."""
+
+    target: str | None = None
+    """As tandemq.connect takes it; None: found out where the read is planned."""
+    queues: tuple[str, ...] = ()
+    """Empty: all of the domain, and rows that name no queue."""
+    domain: str = ""
+    """Empty: that of the queues, else main."""
+    kinds: tuple[JournalKind, ...] = ()
+    """Empty: all."""
+    payloads: bool = True
+    start_log_index: int = 0
+    """0: the first that is kept."""
+    end_log_index: int = 0
+    """End before this record. 0: at the commit index."""
+    start_index: int = 0
+    """Of the only queue; 0: not given."""
+    end_index: int = 0
+    """End before this message of the only queue. 0: not given."""
+    partitions: int = PARTITIONS
+    """At most so many; none is smaller than a record."""
+    starting_position: str = "earliest"
+    """Of a new streaming query: a word of FROM, or a log index."""
+    max_rows: int = 0
+    """Of a micro-batch, rounded up to the end of a record; 0: all that there is."""
+    timeout_s: int = 60
+    """How long one call may wait, over a takeover for example."""
+
+
+def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
+    """Read what was given. Raises InvalidRequest with reason BAD_OPTION, which names the option."""
+    spelling = {name.lower(): name for name in NAMES}
+    values = {}
+    for key, value in given.items():
+        name = spelling.get(key.lower())
+        if name is None:
+            raise bad_option(key, value, f"there is no such option; there are {', '.join(NAMES)}")
+        values[name] = value
+    for name in BATCH_ONLY if streaming else STREAM_ONLY:
+        if name in values:
+            kind = "readStream" if streaming else "read"
+            raise bad_option(name, values[name], f"{kind} does not take it")
+    queues = _words(values.get("queues", ""))
+    if len(queues) > QUEUES_MAX:
+        raise bad_option("queues", f"{queues[0]},...", f"{len(queues)} queues; at most {QUEUES_MAX} can be named")
+    options = Options(
+        target=values.get("target"),
+        queues=queues,
+        domain=values.get("domain", ""),
+        kinds=tuple(_kind(word, values["kinds"]) for word in _words(values.get("kinds", ""))),
+        payloads=_truth("payloads", values.get("payloads", "true")),
+        start_log_index=_number(values, "startLogIndex", 0, 1, MAX_INDEX),
+        end_log_index=_number(values, "endLogIndex", 0, 1, MAX_INDEX),
+        start_index=_number(values, "startIndex", 0, 1, MAX_INDEX),
+        end_index=_number(values, "endIndex", 0, 1, MAX_INDEX),
+        partitions=_number(values, "partitions", PARTITIONS, 1, PARTITIONS_MAX),
+        starting_position=_position(values.get("startingPosition", "earliest")),
+        max_rows=_number(values, "maxRowsPerTrigger", 0, 1, MAX_INDEX),
+        timeout_s=_number(values, "timeoutSeconds", 60, 1, TIMEOUT_S_MAX),
+    )
+    _check_range(values, options)
+    return options
+
+
+def bad_option(name: str, value: str, why: str) -> InvalidRequest:
+    """The refusal of one option."""
+    return InvalidRequest("BAD_OPTION", f"option {name} = {value!r}: {why}", {"option": name}, definite=True)
+
+
+def _check_range(values: Mapping[str, str], options: Options) -> None:
+    for name in ("startIndex", "endIndex"):
+        if name in values and len(options.queues) != 1:
+            text = f"an index is one queue's, and {len(options.queues)} are named; name one in queues"
+            raise bad_option(name, values[name], text)
+    for first, second in (("startIndex", "startLogIndex"), ("endIndex", "endLogIndex")):
+        if first in values and second in values:
+            raise bad_option(first, values[first], f"{second} says it too; give one of them")
+    for start, end, low, high in (
+        ("startLogIndex", "endLogIndex", options.start_log_index, options.end_log_index),
+        ("startIndex", "endIndex", options.start_index, options.end_index),
+    ):
+        if low and high and high < low:
+            raise bad_option(end, values[end], f"it is before {start} = {low}")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))
+
+
+def _kind(word: str, given: str) -> JournalKind:
+    try:
+        return JournalKind[word.upper()]
+    except KeyError:
+        names = ", ".join(kind.name.lower() for kind in JournalKind)
+        raise bad_option("kinds", given, f"there is no kind {word!r}; there are {names}") from None
+
+
+def _truth(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise bad_option(name, text, "it is true or false")
+    return text.lower() == "true"
+
+
+def _number(values: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    if name not in values:
+        return default
+    text = values[name]
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and low <= int(text) <= high):
+        raise bad_option(name, text, f"it is a whole number from {low} to {high}")
+    return int(text)
+
+
+def _position(text: str) -> str:
+    if text.lower() in FROM:
+        return text.lower()
+    if not text.isdecimal():
+        raise bad_option("startingPosition", text, f"it is {', '.join(FROM)} or a log index")
+    return str(_number({"startingPosition": text}, "startingPosition", 0, 1, MAX_INDEX))

@@ -1,0 +1,83 @@
+"""The data source of format("tandemq"). It filters nothing for Spark: what is wanted is said in options.
+
+Spark 4.3 remembers filters that a source took over from one query to the next and then gives wrong answers
+(tests/spark/test_pushdown.py), so there is no pushFilters here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema  # its name alone is of pandas
+from pyspark.sql.types import StructType
+
+from tandemq.client.target import NoTarget, resolve_target
+from tandemq.errors import InvalidRequest
+from tandemq.spark.columns import SCHEMA
+from tandemq.spark.options import Options, bad_option, parse
+from tandemq.spark.places import Span, connect, plan
+from tandemq.spark.reading import batches
+
+
+class TandemqSource(DataSource):  # type: ignore[misc]  # pyspark is not looked into: it may not be installed
+    """What happened on the queues of a pair, a row an operation; docs/SPARK.md has its options and columns.
+
+    Options are checked where load() is called; nothing is asked of a member before the read is planned.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self._given = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """As in format("tandemq")."""
+        return "tandemq"
+
+    def schema(self) -> StructType:
+        """Always the same columns."""
+        return _schema()
+
+    def reader(self, schema: StructType) -> JournalReader:
+        """Called once a load(), beside the driver."""
+        _check_schema(schema)
+        return JournalReader(self._options(streaming=False))
+
+    def _options(self, *, streaming: bool) -> Options:
+        """Read, with the target as executors will need it: they have neither our environment nor our context."""
+        options = parse(self._given, streaming=streaming)
+        try:
+            target = resolve_target(options.target)
+        except NoTarget as error:
+            raise bad_option("target", options.target or "", str(error)) from error
+        return replace(options, target=",".join(target.endpoints)) if target.endpoints else options
+
+
+class JournalReader(DataSourceReader):  # type: ignore[misc]  # as above
+    """Reads a range once. Plain values only: Spark pickles it into each task."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[Span]:
+        """Called once a query, beside the driver: the range is fixed here."""
+        with connect(self._options) as client:
+            return plan(client, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Called in a task, and again when the task is repeated: the same rows, or a refusal."""
+        assert isinstance(partition, Span)
+        return batches(self._options, partition)
+
+
+def _schema() -> StructType:
+    found: StructType = from_arrow_schema(SCHEMA)
+    return found
+
+
+def _check_schema(schema: StructType) -> None:
+    if schema != _schema():
+        text = f"the columns are given: leave schema() out; {schema.simpleString()} is not {_schema().simpleString()}"
+        raise InvalidRequest("BAD_OPTION", text, {"option": "schema"}, definite=True)

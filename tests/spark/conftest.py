@@ -1,0 +1,139 @@
+"""One Spark session and one pair for all tests of this folder; without Java or the extra they are skipped loudly, and
+fail where they must run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tandemq
+from chaos.cluster import Cluster
+from tandemq.config import Limits
+from tandemq.errors import Refused
+from tandemq.spark import check_java
+from tandemq.spark.java import check_packages
+from tests.integration.support import new_name
+
+REQUIRED = "TANDEMQ_SPARK_REQUIRED"
+START_S = 400
+"""Ten seconds on an idle machine, two minutes and more on a busy one; each test has it because any may be the first."""
+HERE = Path(__file__).parent
+SMALL = Limits(journal_bytes=256 << 10, checkpoint_bytes=64 << 10)
+CONF = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # what compiles best pays off too late
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+def required() -> bool:
+    return os.environ.get(REQUIRED, "") not in ("", "0")
+
+
+collect_ignore = [] if find_spec("pyarrow") or required() else ["test_columns.py"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.process)
+            item.add_marker(pytest.mark.timeout(START_S))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    try:
+        check_packages()
+        check_java()
+    except Refused as problem:
+        if required():
+            pytest.fail(f"{problem} (`make spark`), and {REQUIRED} is set")
+        pytest.skip(f"SPARK NOT TESTED: {problem} (`make spark`)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # what pyspark warns of while it is imported is not ours
+        from tandemq.spark import local_session
+
+        place = tmp_path_factory.mktemp("spark")
+        session = local_session(
+            conf={**CONF, "spark.local.dir": str(place), "spark.sql.warehouse.dir": str(place / "w")}
+        )
+    session.sparkContext.setLogLevel("OFF")  # failures that tests ask for would fill the page
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def pair(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """After Spark: its JVM is forked from this process, which should not hold channels then."""
+    yield from started(Cluster(tmp_path_factory.mktemp("pair")))
+
+
+@pytest.fixture(scope="session")
+def small_pair(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One that keeps little: `trim` sees to it that the beginning is gone."""
+    yield from started(Cluster(tmp_path_factory.mktemp("small"), limits=SMALL))
+
+
+def started(cluster: Cluster) -> Iterator[Cluster]:
+    async def begin() -> None:
+        await cluster.start()
+        await cluster.wait_ready()
+
+    try:
+        asyncio.run(begin())
+        yield cluster
+    finally:
+        asyncio.run(cluster.stop())
+
+
+@pytest.fixture
+def client(pair: Cluster) -> Iterator[tandemq.Client]:
+    with tandemq.connect(pair.target) as made:
+        yield made
+
+
+@pytest.fixture
+def filled(client: tandemq.Client) -> Callable[[int], str]:
+    """Makes a queue with so many messages, m1 to mN, in records of ten; the member that readers ask knows of all."""
+
+    def make(count: int) -> str:
+        queue = new_name()
+        client.create_queue(queue)
+        more(client, queue, 1, count)
+        return queue
+
+    return make
+
+
+def more(client: tandemq.Client, queue: str, first: int, last: int) -> None:
+    """Send m<first> to m<last>, and wait until the member that readers ask has heard of it."""
+    for at in range(first, last + 1, 10):
+        client.enqueue(queue, [f"m{number}".encode() for number in range(at, min(at + 10, last + 1))])
+    heard(client, queue, last + 1)
+
+
+def heard(client: tandemq.Client, queue: str, next_index: int) -> None:
+    """Wait for the heartbeat that tells a replica of the last commit. Every look is a call; the test has its time."""
+    while client.journal_head([queue]).queues[0].next_index < next_index:
+        pass
+
+
+def trim(client: tandemq.Client) -> None:
+    """Send and take until both members of a small pair have trimmed every record that is there now."""
+    queue = new_name()
+    client.create_queue(queue)
+    there = client.journal_head().next.log_index
+    for endpoint in client.target.endpoints:
+        with tandemq.connect(endpoint, follow_master=False) as member:
+            while member.journal_head(this_member=True).first.log_index < there:
+                client.enqueue(queue, [bytes(10_000)] * 10)
+                client.dequeue(queue, 10).ack()
