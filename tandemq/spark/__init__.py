@@ -1,4 +1,4 @@
-"""The journal as a Spark data source: spark.read.format("tandemq") and readStream, in batches of Arrow columns.
+"""The journal as a Spark data source, spark.read and spark.readStream.format("tandemq"), in batches of Arrow columns.
 
 It needs the extra `tandemq[spark]` and Java 17; docs/SPARK.md has the options, columns and refusals. Names are imported
 when they are asked for, and nothing else of Tandemq imports this package, pyspark or pyarrow (tests/test_layout.py).

@@ -20,6 +20,7 @@ from tandemq.spark.columns import SCHEMA
 from tandemq.spark.options import Options, bad_option, parse
 from tandemq.spark.places import Span, connect, plan
 from tandemq.spark.reading import batches
+from tandemq.spark.stream import JournalStream
 
 
 class TandemqSource(DataSource):  # type: ignore[misc]  # pyspark is not looked into: it may not be installed
@@ -44,6 +45,11 @@ class TandemqSource(DataSource):  # type: ignore[misc]  # pyspark is not looked 
         """Called once a load(), beside the driver."""
         _check_schema(schema)
         return JournalReader(self._options(streaming=False))
+
+    def streamReader(self, schema: StructType) -> JournalStream:  # noqa: N802 - Spark's name
+        """Called at the start of a query, beside the driver, and for its tasks."""
+        _check_schema(schema)
+        return JournalStream(self._options(streaming=True))
 
     def _options(self, *, streaming: bool) -> Options:
         """Read, with the target as executors will need it: they have neither our environment nor our context."""

@@ -1,0 +1,137 @@
+"""Follows the journal for readStream: where a micro-batch ends, and what it is made of. The checkpoint is Spark's.
+
+An offset is a place of the domain's log, {domain: {log_index, epoch}}, always between two records. A micro-batch that
+is planned again after a crash has the same end, and its rows are the same or it is refused, so a sink that knows the
+number of a batch gets each row once. Nothing is told to the pair when a batch is committed: reading takes nothing away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+import tandemq
+from tandemq.client.journal import JournalPosition
+from tandemq.errors import InvalidRequest
+from tandemq.spark.options import Options, bad_option
+from tandemq.spark.places import Span, connect, head_of, settled, spans
+from tandemq.spark.reading import batches
+
+Offset = dict[str, dict[str, int]]
+
+
+class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # may not be installed
+    """One query's reader. Its planning half lives as long as the query, beside the driver; tasks get copies of it.
+
+    Plain values only: Spark pickles it into each task.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._last: JournalPosition | None = None
+        """Of trigger(availableNow=True): what was committed when the query began."""
+
+    def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint begins. Spark calls it twice at its start, and keeps one answer."""
+        wanted = self._options.starting_position
+        with connect(self._options) as client:
+            head = head_of(client, self._options)
+            if wanted == "latest":
+                return _offset(head.domain, head.next)
+            start = None if wanted == "earliest" else JournalPosition(int(wanted))
+            if start is not None and start.log_index > head.next.log_index:
+                text = f"the journal of domain {head.domain} at {head.member} ends before {head.next.log_index}"
+                raise bad_option("startingPosition", wanted, text)
+            return _offset(head.domain, settled(client, head.domain, start))
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
+        """Where the next micro-batch ends: at the commit index, or where it has the rows that it may have.
+
+        `start` again when there is nothing. Raises Refused with reason OUT_OF_RANGE or EPOCH_DIVERGED when nothing can
+        follow it any more.
+        """
+        with connect(self._options) as client:
+            domain, place = self._place(client, start)
+            settled(client, domain, place)  # a trimmed or diverged checkpoint is refused here, before anything is read
+            end = self._last or head_of(client, self._options).next
+            if end.log_index <= place.log_index:
+                return start  # a member that lags, too: an offset never goes back
+            if isinstance(limit, ReadMaxRows):
+                end = min(end, _after_rows(client, self._options, domain, place, end, limit.max_rows))
+            return start if end.row else _offset(domain, end)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """As the option maxRowsPerTrigger says."""
+        return ReadMaxRows(self._options.max_rows) if self._options.max_rows else ReadAllAvailable()
+
+    def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
+        """For the query's progress: how far the journal goes now."""
+        with connect(self._options) as client:
+            head = head_of(client, self._options)
+            return _offset(head.domain, head.next)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Called before the first latestOffset: what is committed later is for the next run."""
+        with connect(self._options) as client:
+            self._last = head_of(client, self._options).next
+
+    def partitions(self, start: Offset, end: Offset) -> list[Span]:
+        """Called once a micro-batch, and again with the same places after a crash."""
+        with connect(self._options) as client:
+            domain, first = self._place(client, start)
+            _, last = self._place(client, end)
+            return spans(client, domain, first, last, self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Called in a task, and again when the task is repeated: the same rows, or a refusal."""
+        assert isinstance(partition, Span)
+        return batches(self._options, partition)
+
+    def commit(self, end: Offset) -> None:
+        """A batch is done. Nothing: the place is in Spark's checkpoint, and reading took nothing from the pair."""
+
+    def stop(self) -> None:
+        """The query is over. Nothing: every call opens and closes its own client."""
+
+    def _place(self, client: tandemq.Client, offset: Mapping[str, Mapping[str, int]]) -> tuple[str, JournalPosition]:
+        """Where an offset is. Raises InvalidRequest with reason BAD_CHECKPOINT when it is not of this query."""
+        domain = head_of(client, self._options).domain
+        found = offset.get(domain, {})
+        log_index, epoch = found.get("log_index"), found.get("epoch")
+        if list(offset) != [domain] or not isinstance(log_index, int) or not isinstance(epoch, int):
+            text = f"the checkpoint says {dict(offset)!r}, and this query reads domain {domain}: give it one of its own"
+            raise InvalidRequest("BAD_CHECKPOINT", text, {"domain": domain}, definite=True)
+        return domain, JournalPosition(log_index, epoch)
+
+
+def _offset(domain: str, place: JournalPosition) -> Offset:
+    assert not place.row
+    return {domain: {"log_index": place.log_index, "epoch": place.epoch}}
+
+
+def _after_rows(
+    client: tandemq.Client, options: Options, domain: str, start: JournalPosition, end: JournalPosition, max_rows: int
+) -> JournalPosition:
+    """The end of the record that has the last of so many wanted rows, or the end. It reads rows without payloads.
+
+    Inside that record when the members changed meanwhile and the next one has not heard of it: there is no end yet.
+    """
+
+    def walk(place: JournalPosition, until: int, rows: int) -> JournalPosition:
+        for page in client.read_journal(
+            options.queues,
+            place,
+            domain=domain,
+            kinds=options.kinds,
+            until_log_index=until,
+            max_rows=rows,
+            payloads=False,
+        ):
+            place = page.next
+        return place
+
+    place = walk(start, end.log_index, max_rows)
+    return walk(place, place.log_index + 1, 0) if place.row else place
