@@ -14,6 +14,7 @@ from rich.table import Table
 
 from chaos.cluster import Cluster, ClusterError
 from tests.interop.clients import CLIENTS, ClientFailed, Missing
+from tests.interop.judge import Wrong
 from tests.interop.sessions import SCRIPT, STREAMS, Session, run_false_scripts, run_session
 
 COLUMNS = (
@@ -65,7 +66,7 @@ async def main(names: list[str]) -> int:
         except Missing as missing:
             say.print(f"{name}: {missing}", highlight=False, markup=False)
             table.add_row(name, *[""] * (len(COLUMNS) - 2), "SKIPPED, NOT PASSED")
-        except (ClientFailed, ClusterError) as error:
+        except (ClientFailed, Wrong, ClusterError) as error:
             failed += 1
             say.print(f"{name}: {error}", highlight=False, markup=False)
             table.add_row(name, *[""] * (len(COLUMNS) - 2), "FAILED")

@@ -1,4 +1,4 @@
-"""The script: read and checked as a whole before anything is done; a client is told its lines one after the other."""
+"""The script: read and checked as a whole before anything is done."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-# Keys of each verb, all of them needed, in the order in which a client is told their values.
+# Keys of each verb, all of them needed.
 VERBS = {
     "decode": ("message", "facts"),
     "create": ("queue", "type"),
@@ -25,7 +25,7 @@ VERBS = {
 }
 NUMBERS = ("count", "batch", "first", "length")
 CHOICES = {
-    "type": ("queued_ack", "two_way"),
+    "type": ("one_way_queued_ack", "two_way"),
     "message": ("EnqueueRequest", "DequeueResponse", "ProduceResponse"),
 }
 
@@ -40,11 +40,6 @@ class Step(NamedTuple):
     at: str  # file and line
     verb: str
     values: dict[str, str]
-
-    def told(self, run: str) -> str:
-        """As a client is told it; its queues are those of this run alone."""
-        values = {**self.values, "queue": f"{run}/{self.values.get('queue')}"}
-        return " ".join([self.verb, *(values[key] for key in VERBS[self.verb])])
 
 
 def parse(text: str, name: str) -> list[Step]:

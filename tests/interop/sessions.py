@@ -1,5 +1,5 @@
-"""Runs a client over a script against a pair: tells it one step after the other, and does to the pair what the script
-asks for, a kill or a handoff, while the client is at the next step.
+"""Runs a client over a script against a pair: tells it one step after the other, has what it saw judged (`judge.py`),
+and does to the pair what the script asks for, a kill or a handoff, while the client is at the next step.
 
 A fault that did not happen, or that no client felt, is a failure of the run.
 """
@@ -22,17 +22,18 @@ from tandemq.v1 import pair_service_pb2
 from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 from tests.interop.clients import ClientFailed
 from tests.interop.front import Front
+from tests.interop.judge import WORDS, Judge, Wrong
 from tests.interop.script import Step, parse, read
 
 FOLDER = Path(__file__).resolve().parent
 SCRIPT, STREAMS = FOLDER / "session.txt", FOLDER / "streams.txt"
 CLIENT_S, HANDOFF_S = 90, 20
-SEEN_WRONG = 1  # exit code
-# Right lines that do not hold, each behind what makes them false: a client that does not notice proves nothing.
+# Right lines that do not hold, each behind what makes them false: a client that tells what it did not see is found out.
 FALSE_SCRIPTS = (
-    "create queue=orders type=queued_ack\nsend queue=orders count=2\nexpect queue=orders length=3",
-    "create queue=orders type=queued_ack\nsend queue=orders count=2\nbrowse queue=orders first=1 count=1",
-    "create queue=calls type=two_way\nsend queue=calls count=1\nanswers queue=calls count=2",
+    "create queue=orders type=one_way_queued_ack\nsend queue=orders count=2\nexpect queue=orders length=3",
+    "create queue=orders type=one_way_queued_ack\nsend queue=orders count=2\nbrowse queue=orders first=1 count=1",
+    "create queue=orders type=one_way_queued_ack\nsend queue=orders count=2\nbrowse queue=orders first=1 count=3",
+    "create queue=calls type=two_way\nsend queue=calls count=1\nanswers queue=calls count=1",
 )
 
 
@@ -61,26 +62,31 @@ class Client:
     def tell(self, line: str) -> None:
         self._to.write(f"{line}\n".encode())
 
-    async def answer(self) -> str:
-        """What it says to what it was told last: nothing more than ok, or what it found. Raises ClientFailed."""
-        said: list[str] = []
-        async for line in self._from:
-            text = line.decode(errors="replace").rstrip()
-            if text == "ok" or text.startswith("ok "):
-                return text[3:]
-            said.append(text)
-        code = await self._process.wait()
-        if code != SEEN_WRONG:
-            said.insert(0, f"exit code {code}")
-        raise ClientFailed("\n".join(said) or "it ended and said nothing")
+    async def answer(self) -> list[str]:
+        """What it saw while it did what it was told last. Raises ClientFailed when it ended instead."""
+        found, noise, done = await self._lines()
+        if not done:
+            code = await self._process.wait()
+            raise ClientFailed("\n".join([f"exit code {code}", *noise]))
+        return found
 
-    async def end(self) -> str:
-        """Its totals. Raises ClientFailed."""
+    async def end(self) -> None:
+        """Raises ClientFailed unless it ends well, and has nothing more to say."""
         self._to.close()
-        totals = await self.answer()
-        if code := await self._process.wait():
-            raise ClientFailed(f"exit code {code} after its totals")
-        return totals
+        found, noise, done = await self._lines()
+        if (code := await self._process.wait()) or found or done:
+            raise ClientFailed("\n".join([f"exit code {code} after the last step", *found, *noise]))
+
+    async def _lines(self) -> tuple[list[str], list[str], bool]:
+        """What it saw, what else was said, and whether an ok ended that, and not the client."""
+        found: list[str] = []
+        noise: list[str] = []
+        async for line in self._from:
+            text = line.decode(errors="replace").rstrip("\r\n")
+            if text == "ok":
+                return found, noise, True
+            (found if text.split(" ")[0] in WORDS else noise).append(text)
+        return found, noise, False
 
 
 @asynccontextmanager
@@ -159,15 +165,12 @@ async def run_session(
     faults = _Faults(cluster, master, session, say)
     try:
         async with Front(endpoints, prefer=master) as front, running(command, front.address) as client:
-            await _do(client, steps, faults, front)
-            totals = await client.end()
+            await _do(client, steps, session, faults, front)
+            await client.end()
             session.broken = front.broken
     finally:
         await faults.given_up()
     session.steps, session.seconds = len(steps), time.monotonic() - began
-    for word in totals.split():
-        name, _, value = word.partition("=")
-        setattr(session, name, int(value))
     verbs = [step.verb for step in steps]
     if (session.kills, session.handoffs) != (verbs.count("kill"), verbs.count("handoff")):
         raise ClientFailed(f"not every fault happened: {session}")
@@ -175,12 +178,13 @@ async def run_session(
         raise ClientFailed(f"no kill broke the client's connection: {session}")
     if session.sent != session.taken or not session.sent:
         raise ClientFailed(f"sent and taken differ: {session}")
-    say(totals)
     return session
 
 
-async def _do(client: Client, steps: list[Step], faults: _Faults | None = None, front: Front | None = None) -> None:
-    run = uuid.uuid4().hex[:8]
+async def _do(
+    client: Client, steps: list[Step], session: Session, faults: _Faults | None = None, front: Front | None = None
+) -> None:
+    judge = Judge(uuid.uuid4().hex[:8])
     for step in steps:
         if step.verb in ("kill", "handoff"):
             assert faults is not None
@@ -190,33 +194,33 @@ async def _do(client: Client, steps: list[Step], faults: _Faults | None = None, 
         elif step.verb == "await":
             assert faults is not None
             await faults.over()
-        elif step.verb == "decode":
-            path = FOLDER / "golden" / f"{step.values['message']}.binpb"
-            client.tell(f"decode {step.values['message']} {path}")
-            await _answered(client, step, step.values["facts"])
         else:
-            client.tell(step.told(run))
-            await _answered(client, step)
+            try:
+                client.tell(_told(judge, step))
+                found = await client.answer()
+                session.repeated += sum(line.startswith("repeated ") for line in found)
+                judge.judge(step, [line for line in found if not line.startswith("repeated ")])
+            except (ClientFailed, Wrong) as failed:
+                raise type(failed)(f"{step.at}: {step.verb}: {failed}") from None
+    session.sent, session.taken = judge.sent, judge.taken
 
 
-async def _answered(client: Client, step: Step, expected: str = "") -> None:
-    try:
-        found = await client.answer()
-    except ClientFailed as failed:
-        raise ClientFailed(f"{step.at}: {step.verb}: {failed}") from None
-    if found != expected:
-        raise ClientFailed(f"{step.at}: {step.verb}: found {found!r}, not {expected!r}")
+def _told(judge: Judge, step: Step) -> str:
+    if step.verb == "decode":
+        message = step.values["message"]
+        return f"decode {message} {FOLDER / 'golden' / f'{message}.binpb'}"
+    return judge.told(step)
 
 
 async def run_false_scripts(command: list[str], address: str) -> int:
-    """Each ends at its last line, where the client sees that it does not hold; how many there were."""
+    """Each ends at its last line, which does not hold; how many there were."""
     for number, text in enumerate(FALSE_SCRIPTS):
         steps = parse(text, f"false{number}.txt")
         try:
             async with running(command, address) as client:
-                await _do(client, steps)
-        except ClientFailed as failed:
-            if not str(failed).startswith(f"{steps[-1].at}: {steps[-1].verb}: ") or "exit code" in str(failed):
+                await _do(client, steps, Session())
+        except Wrong as wrong:
+            if not str(wrong).startswith(f"{steps[-1].at}: "):
                 raise
         else:
             raise ClientFailed(f"this was not noticed: {text}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from chaos.cluster import Cluster
 from tests.interop import golden
-from tests.interop.clients import CLIENTS, Missing
+from tests.interop.clients import CLIENTS, HERE, Missing
 from tests.interop.sessions import FALSE_SCRIPTS, SCRIPT, run_false_scripts, run_session
 
 QUICK_TO_BUILD = ("go", "node")
@@ -30,6 +32,20 @@ async def test_a_client_from_the_protos_alone(name: str, tmp_path: Path) -> None
         assert await run_false_scripts(command, cluster.endpoint("a")) == len(FALSE_SCRIPTS)
         session = await run_session(cluster, command, lambda _line: None)
     assert (session.sent, session.taken, session.kills, session.handoffs) == (1580, 1580, 2, 1)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("arguments", "sources"),
+    [(["gofmt", "-l"], "go/*.go"), (["rustfmt", "--check", "-l", "--edition", "2024"], "rust/src/main.rs")],
+)
+def test_sources_are_as_their_formatter_leaves_them(arguments: list[str], sources: str) -> None:
+    if shutil.which(arguments[0]) is None:
+        pytest.skip(f"SKIPPED, NOT PASSED: {arguments[0]} is not on the PATH")
+    files = sorted(map(str, HERE.glob(sources)))
+    assert files
+    done = subprocess.run([*arguments, *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 @pytest.mark.parametrize("name", list(golden.MESSAGES))
