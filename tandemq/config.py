@@ -235,7 +235,8 @@ def load(
 
     Raises ConfigError for anything unknown, of the wrong kind, or that cannot work.
     """
-    source = str(path) if path else "no file"
+    used = sorted(name for section in SECTIONS for name in environ if name.startswith(variable_of(section, "")))
+    source = " with ".join([str(path) if path else "no file", *filter(None, [", ".join(used)])])
     values = file_values(path) if path else {}
     for name, value in (*environment_values(environ).items(), *(overrides or {}).items()):
         values[name] = {**values.get(name, {}), **value} if isinstance(value, Mapping) else value

@@ -147,3 +147,13 @@ def test_a_file_that_is_no_text_or_no_file(tmp_path: Path) -> None:
     for place in (str(tmp_path), str(tmp_path / "none.toml")):
         with pytest.raises(ConfigError, match="no such file; give an existing file to --config"):
             find_file(place, {})
+
+
+def test_a_refused_value_is_not_blamed_on_the_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(NEEDED)
+    for name, value in (("TANDEMQ_TIMERS_LOST_MS", "100"), ("TANDEMQ_MANAGER_MEMBER", "")):
+        with pytest.raises(ConfigError, match=f"^{file} with {name}: "):
+            load(file, environ={name: value, "HOME": "/"})
+    with pytest.raises(ConfigError, match=f"^{file}: "):
+        load(file, {"member": ""}, environ={})
