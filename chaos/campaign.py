@@ -20,6 +20,7 @@ from chaos import telling
 from chaos.account import quantile
 from chaos.faults import Fault
 from chaos.scenario import BOUND_S, Configuration, Course, Result, Round, run
+from chaos.sim.bugs import BUGS
 from chaos.timeline import page as timeline
 from chaos.toxiproxy import find_server, package_is_there
 from tandemq.errors import TandemqError
@@ -222,15 +223,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--only", action="append", choices=list(BY_NAME), help="this configuration; repeatable")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--bug", default="", help="run the members with this bug of chaos.sim.bugs")
+    parser.add_argument(
+        "--bug", default="", choices=["", *BUGS], metavar="NAME", help="run the members with this bug of chaos.sim.bugs"
+    )
     parser.add_argument("--keep", action="store_true", help="keep histories and logs also of runs that held")
     parser.add_argument("--out", type=Path, default=Path("build/chaos/campaign"))
     chosen = parser.parse_args(arguments)
+    try:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"argument --out: nothing can be written to {chosen.out}: {error.strerror}")
     for what, there in (("toxiproxy-server", find_server()), ("toxiproxy-python", package_is_there())):
         if not there:
             _say(MISSING.format(what=what), to=sys.stderr)
             return USAGE
-    chosen.out.mkdir(parents=True, exist_ok=True)
     names = chosen.only or list(BY_NAME)
     keep, bound_s = chosen.keep, chosen.bound
     attempts = asyncio.run(

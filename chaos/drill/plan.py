@@ -10,7 +10,7 @@ import difflib
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from chaos.faults import DEEDS, ON_THE_NETWORK, ON_THE_PROCESS, ROLES, Fault
 LIBRARY = Path(__file__).resolve().parent / "library"
 FOR_S_MAX = 3600.0
 REPEAT_MAX = 1000
-RATE_MAX = 100_000.0  # messages a second; no pair takes more from one sender
+RATE_MIN, RATE_MAX = 5.0, 100_000.0  # messages a second; fewer are too few to see that it goes on, no pair takes more
 DELAY_MS_MAX = 3_600_000
 AHEAD_S_MAX = 10 * 365 * 86_400.0
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -168,8 +168,25 @@ def _check(drill: Drill, source: str) -> None:
     _check_numbers({"quiet_s": drill.quiet_s}, "", source)
     for section in ("steady", "probes", "rollback"):
         _check_numbers(msgspec.structs.asdict(getattr(drill, section)), f"{section}.", source)
-    if drill.steady.rate <= 0:
-        refuse("steady.rate", drill.steady.rate, "more than 0")
+    _check_sense(drill, refuse)
+
+
+def _check_sense(drill: Drill, refuse: Callable[[str, object, str], None]) -> None:
+    """What could never be seen, or never be done in time."""
+    steady = drill.steady
+    if steady.rate < RATE_MIN:
+        refuse("steady.rate", steady.rate, f"at least {RATE_MIN:g}, else it is not seen in time that sending goes on")
+    if steady.acknowledged_per_s_min > steady.rate:
+        refuse(
+            "steady.acknowledged_per_s_min", steady.acknowledged_per_s_min, f"only {steady.rate:g} a second are sent"
+        )
+    for name, value in (
+        ("steady.warm_up_s", steady.warm_up_s),
+        ("rollback.within_s", drill.rollback.within_s),
+        ("rollback.pause_s_max", drill.rollback.pause_s_max),
+    ):
+        if not value:
+            refuse(name, value, "more than 0: nothing can be seen or done in no time")
 
 
 def _check_numbers(values: Mapping[str, float | None], prefix: str, source: str) -> None:

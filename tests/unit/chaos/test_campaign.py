@@ -19,3 +19,14 @@ def test_a_time_below_the_least_is_a_usage_error(
     assert ended.value.code == campaign.USAGE
     assert f"argument {option}: {text!r} is no number of seconds of at least 1" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_bug_and_a_place_that_takes_nothing_are_usage_errors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out").write_text("")
+    for option, value in (("--bug", "ack-befor-replica"), ("--out", str(tmp_path / "out"))):
+        with pytest.raises(SystemExit) as ended:
+            campaign.main([option, value])
+        assert ended.value.code == campaign.USAGE
+        assert f"argument {option}: " in capsys.readouterr().err
