@@ -270,12 +270,24 @@ async def at_target(drill: Drill, endpoints: Sequence[str], hooks: Mapping[str, 
         raise StageError(
             f"nobody answers at {', '.join(endpoints)} as a member of a pair, nothing was hurt ({view.problems()})"
         )
+    if strangers := await _two_pairs(endpoints):
+        raise StageError(f"members of two pairs: {strangers}; nothing was sent and nothing was hurt")
     pair = NamedPair(view)
     if len(pair.members) != 2:
         raise StageError(f"a drill needs a pair; at {', '.join(endpoints)} there is {', '.join(pair.members)}")
     if why := unfit(drill, hooks):
         raise StageError(f"{'; '.join(why)}; nothing was sent and nothing was hurt")
     yield Stage(pair, HookHands(pair, hooks), f"the pair at {', '.join(endpoints)}", alone=False)
+
+
+async def _two_pairs(endpoints: Sequence[str]) -> str:
+    """What speaks for two: a member's name that stands for two places, as each endpoint knows its own pair."""
+    places: dict[str, set[str]] = {}
+    for view in await asyncio.gather(*(look([endpoint]) for endpoint in endpoints)):
+        for member in view.members:
+            if member.reachable:
+                places.setdefault(member.name, set()).add(f"{member.endpoint} (pair {view.pair})")
+    return "; ".join(f"{name} is {' and '.join(sorted(found))}" for name, found in places.items() if len(found) > 1)
 
 
 def unfit(drill: Drill, hooks: Mapping[str, Sequence[str]]) -> list[str]:

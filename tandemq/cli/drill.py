@@ -189,6 +189,7 @@ def _stage(
         from tandemq.cli.session import endpoints_of
 
         endpoints = endpoints_of(target)
+        _current(i_mean_it=i_mean_it)  # a tunnel makes any pair look as if it were here
         _guard_place(endpoints, i_mean_it=i_mean_it)
         try:
             commands = stages.read_hooks(Path(hooks)) if hooks else {}
@@ -233,8 +234,14 @@ def _current(*, i_mean_it: bool) -> dict[str, Any]:
 
     try:
         current = context.read(context.current_path())
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return {}
+    except (OSError, ValueError) as error:
+        if i_mean_it:
+            return {}
+        raise _guarded(
+            f"the context {context.current_path()} cannot be read ({error}), it may be production"
+        ) from error
     if current.get("production") and not i_mean_it:
         raise _guarded(f"the context {context.current_path()} says production = true")
     return current

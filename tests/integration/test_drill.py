@@ -44,7 +44,12 @@ def test_what_cannot_be_played_is_refused_before_anything_runs(home: Home) -> No
     assert "nobody answers at 127.0.0.1:1" in home.run("drill", "run", "kill-master", "--target", nobody, code=2)
     context = home.folder / "home" / "context.toml"
     context.write_text('target = "127.0.0.1:1"\ndata_dir = "/nowhere"\nproduction = true\n')
-    assert "production = true; nothing was hurt" in home.run("drill", "run", "kill-master", code=2)
+    for more in ((), ("--target", nobody)):
+        assert "production = true; nothing was hurt" in home.run("drill", "run", "kill-master", *more, code=2)
+    meant = home.run("drill", "run", "kill-master", "--target", nobody, "--i-mean-it", code=2)
+    assert "nobody answers at 127.0.0.1:1" in meant
+    context.write_text("production = yes\n")
+    assert "it may be production; nothing was hurt" in home.run("drill", "run", "kill-master", code=2)
     assert not (home.folder / "build").exists()
 
 

@@ -84,6 +84,20 @@ async def test_a_witness_and_a_manager_without_a_peer_are_no_pair(home: Home) ->
         assert solo.children["solo"].running
 
 
+@pytest.mark.long
+async def test_members_of_two_pairs_are_no_pair(home: Home) -> None:
+    """One is master and the other a replica in sync: together they look whole, and a fault of one would hurt another's
+    pair."""
+    ours = Cluster(home.folder / "ours")
+    async with ours.running(), (theirs := Cluster(home.folder / "theirs")).running():
+        hooks = home.folder / "hooks.toml"
+        hooks.write_text('kill = ["true"]\nstart = ["true"]\n')
+        target = f"{ours.endpoint('a')},{theirs.endpoint('b')}"
+        said = refuses(home, "kill-master", "--target", target, "--hooks", str(hooks))
+        assert f"members of two pairs: a is {ours.endpoint('a')} (pair " in said
+        assert "nothing was sent and nothing was hurt" in said
+
+
 # -- Toxiproxy of a development pair -----------------------------------------------------------------------------------
 
 
