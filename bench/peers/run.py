@@ -130,14 +130,14 @@ class Measurement:
         """Settings as the running processes tell them, and syncs as the kernel sees them: what every result carries."""
         peer = self._peer
         self._send(
-            1, f"first-{self._run}"
+            1, f"first_{self._run}"
         )  # the settings are asked with a queue there, and everything is written to once
         settings = peer.settings()
         messages = 0
 
         def work() -> None:
             nonlocal messages
-            messages = self._send(PROBED, f"probe-{self._run}")
+            messages = self._send(PROBED, f"probe_{self._run}")
 
         syncs = counted(peer.members(), self._place.role("strace"), work)
         self._found = {
@@ -184,7 +184,7 @@ class Measurement:
     def open_loop(self, rate: float, meanwhile: Callable[[], None] | None = None, **more: Any) -> dict[str, Any]:
         """So many messages a second, each sent when it is due, while a consumer takes them; `meanwhile` is called when
         that has begun."""
-        spec = self._spec(f"open-{self._run}-{self._number}", rate=rate, **more)
+        spec = self._spec(f"open_{self._run}_{self._number}", rate=rate, **more)
         producer = self._load("producer", spec)
         producer.ready()
         without = {key: value for key, value in spec.items() if key != "rate"}
