@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories chromium spark pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
+.PHONY: help venv etcd strace directories chromium spark pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,7 +100,7 @@ bench-failover: $(STAMP) ## how long a producer waits when its master dies, free
 bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 senders that wait: what they cost (20 minutes)
 	$(BIN)/python bench/scale.py
 
-bench-deps: $(STAMP) ## obtain the peers for the next three: packages as root on Debian, a NATS server through Go, Python clients
+bench-deps: $(STAMP) ## obtain the peers and their load tools: packages as root on Debian, NATS through Go, Artemis and PerfTest through Maven, Python clients
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= tools/install_peers.sh $(abspath $(BIN))/python
 
 guard: $(STAMP) ## instructions of the path of a message, beside bench/results/guard.json: exit 1 when a figure is 10 % worse, 5 % for large messages (20 s; needs valgrind)
@@ -123,6 +123,10 @@ bench-peers: $(STAMP) ## everything that is installed, three times: build/bench/
 bench-open: $(STAMP) ## open loops at fixed rates, ours, Redis and RabbitMQ quorum: build/bench/open.json (4 minutes)
 	$(PEERS_RUN) --open $(PEERS_ARGS)
 
+NATIVE_ARGS ?=
+bench-native: $(STAMP) ## every peer with its vendor's load tool, ours beside them: build/bench/native.json (NATIVE_ARGS='--peers nats --runs 1': less)
+	PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.native.run $(NATIVE_ARGS)
+
 GROWTH_ARGS ?=
 bench-growth: $(STAMP) strace ## cost per message against depth, queues, producers, payload; open loops, faults: build/bench/growth.json (GROWTH_ARGS=--deep: ten million too)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.growth.run $(GROWTH_ARGS)
@@ -136,7 +140,7 @@ bench-budget: $(STAMP) ## where the time of a message goes, ours beside the floo
 flamegraph: $(STAMP) ## where the master is under pipelined load: docs/img/flame-master.svg (half a minute)
 	$(BUDGET_RUN) --only enqueue --runs 1 --seconds 15 --flame docs/img/flame-master.svg
 
-bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, open.json or growth.json: put that there first)
+bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, open.json, native.json or growth.json: put that there first)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.shown $(if $(TAKE),--take $(TAKE))
 
 model: $(STAMP) ## every order of steps of a pair inside a bound, over the real tables: states, steps, violations (minutes)

@@ -1,7 +1,7 @@
 """Shows what was measured and committed: `python -m bench.shown`, which is `make bench-report`.
 
 Draws what bench/results holds and writes it into README.md and docs/PERFORMANCE.md. `--take build/bench/growth.json`,
-or peers.json or open.json, puts a new document there first, if it is fit to be shown.
+or peers.json, open.json or native.json, puts a new document there first, if it is fit to be shown.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.growth import report as growth
+from bench.native import report as native
 from bench.peers import open_report as loops
 from bench.peers import report as peers
 from bench.peers.place import ROOT
@@ -64,7 +65,11 @@ OPEN = Shown(
     "open", loops.RESULTS, loops.PAGE, (loops.BEGIN, loops.END),
     json.loads, peers.unfit, loops.markdown, loops.drawn, "make bench-open",
 )  # fmt: skip
-KINDS = (PEERS, OPEN, GROWTH)
+NATIVE = Shown(
+    "native", native.RESULTS, native.PAGE, (native.BEGIN, native.END),
+    json.loads, peers.unfit, native.markdown, lambda _: {}, "make bench-native",
+)  # fmt: skip
+KINDS = (PEERS, OPEN, NATIVE, GROWTH)
 
 
 def kind_of(text: str) -> Shown:
@@ -75,7 +80,8 @@ def kind_of(text: str) -> Shown:
         first = None
     if isinstance(first, dict) and "kind" in first:
         return GROWTH
-    return OPEN if json.loads(text)["options"].get("rates") else PEERS
+    options = json.loads(text)["options"]
+    return NATIVE if options.get("native") else OPEN if options.get("rates") else PEERS
 
 
 def placed(page: str, part: str, marks: tuple[str, str]) -> str:
@@ -100,7 +106,7 @@ def main() -> None:
             kind_of(text).take(text)
         except (ValueError, KeyError, TypeError, IndexError) as failure:
             raise SystemExit(
-                f"report: {options.take} is no document of bench-peers or bench-growth: {failure!r}"
+                f"report: {options.take} is no document of bench-peers, bench-native or bench-growth: {failure!r}"
             ) from None
     shown = [kind for kind in KINDS if kind.results.exists()]
     if not shown:

@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # Obtains what bench/peers measures beside Tandemq: Debian's packages when root, a current NATS server through its Go module,
-# and the peers' Python clients in an environment of their own. What cannot be had is named; its peers are left out of a run.
+# the peers' Python clients in an environment of their own, and their load tools (pgbench, redis-benchmark and `artemis perf`
+# come with their servers). What cannot be had is named; its peers are left out of a run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python=${1:?usage: install_peers.sh PYTHON}
 nats=github.com/nats-io/nats-server/v2@v2.15.2
+natscli=github.com/nats-io/natscli/nats@v0.5.1
 artemis=2.40.0
+perf_test=2.22.1 # RabbitMQ's
 go_minor_min=26 # of Go 1.x, which that version asks for
 
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -42,11 +45,12 @@ if [ ! -x build/bench/venv/bin/python ]; then
 fi
 "$python" -m pip --python build/bench/venv/bin/python install --quiet -r bench/peers/requirements.txt
 
-if [ ! -x build/bench/bin/nats-server ]; then
+if [ ! -x build/bench/bin/nats-server ] || [ ! -x build/bench/bin/nats ]; then
   if command -v go >/dev/null && [ "$(go env GOVERSION | sed -E 's/^go1\.([0-9]+).*/\1/')" -ge "$go_minor_min" ]; then
     GOBIN="$PWD/build/bench/bin" go install -trimpath "$nats"
+    GOBIN="$PWD/build/bench/bin" go install -trimpath "$natscli"
   else
-    echo "peers: no Go 1.$go_minor_min or newer on PATH: the current NATS server is not built and its rows are left out" >&2
+    echo "peers: no Go 1.$go_minor_min or newer on PATH: the current NATS server and its load tool are not built and their rows are left out" >&2
   fi
 fi
 if [ ! -x build/bench/artemis/bin/artemis ]; then
@@ -58,6 +62,25 @@ if [ ! -x build/bench/artemis/bin/artemis ]; then
     mv "build/bench/apache-artemis-$artemis" build/bench/artemis
   else
     echo "peers: no mvn and java (17 or newer) on PATH: Artemis is not there and its row is left out" >&2
+  fi
+fi
+perf_folder=build/bench/perftest
+if [ ! -e "$perf_folder/lib/perf-test-$perf_test.jar" ]; then
+  if command -v mvn >/dev/null && command -v java >/dev/null; then
+    rm -rf "$perf_folder"
+    mkdir -p "$perf_folder"
+    cat >"$perf_folder/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>bench</groupId><artifactId>perf-test-and-what-it-needs</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>com.rabbitmq</groupId><artifactId>perf-test</artifactId><version>$perf_test</version></dependency>
+  </dependencies>
+</project>
+POM
+    mvn -q -B -f "$perf_folder/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$PWD/$perf_folder/lib"
+  else
+    echo "peers: no mvn and java (17 or newer) on PATH: RabbitMQ's PerfTest is not there and its rows of bench-native are left out" >&2
   fi
 fi
 echo "peers: ready; make bench-quick, make bench-peers"

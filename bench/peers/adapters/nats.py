@@ -69,12 +69,12 @@ class Nats(Peer):
         until = time.monotonic() + LEADER_S
         while time.monotonic() < until:
             with contextlib.suppress(OSError):
-                if self._ask(role, "healthz")["status"] == "ok":
+                if self.ask(role, "healthz")["status"] == "ok":
                     return
             time.sleep(LOOK_S)
         raise BenchError(f"{role} does not become healthy")
 
-    def _ask(self, role: str, what: str) -> dict[str, Any]:
+    def ask(self, role: str, what: str) -> dict[str, Any]:
         with urllib.request.urlopen(f"http://{HOST}:{self._ports[role][1]}/{what}", timeout=10) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
@@ -84,13 +84,13 @@ class Nats(Peer):
 
     def settings(self) -> list[Setting]:
         found = [
-            Setting(f"sync_always of {role}", "true", str(self._ask(role, "jsz")["config"].get("sync_always")).lower())
+            Setting(f"sync_always of {role}", "true", str(self.ask(role, "jsz")["config"].get("sync_always")).lower())
             for role in self.roles
         ]
         return [*found, *self._replicas()]
 
     def _replicas(self) -> list[Setting]:
-        accounts = self._ask(self.roles[0], "jsz?accounts=true&streams=true&config=true")["account_details"]
+        accounts = self.ask(self.roles[0], "jsz?accounts=true&streams=true&config=true")["account_details"]
         streams = [stream["config"] for account in accounts for stream in account["stream_detail"]]
         copies = sorted({str(config["num_replicas"]) for config in streams})
         kinds = sorted({str(config["storage"]) for config in streams})

@@ -82,10 +82,10 @@ class Postgres(Peer):
         with (copy / "postgresql.auto.conf").open("a", encoding="utf-8") as conf:
             conf.write(f"primary_conninfo = '{dsn} application_name=standby'\n")
         self._serve(standby, copy)
-        self._sql("alter system set synchronous_standby_names = 'standby'")
-        self._sql("select pg_reload_conf()")
+        self.sql("alter system set synchronous_standby_names = 'standby'")
+        self.sql("select pg_reload_conf()")
         for _ in range(200):
-            if self._sql("select sync_state from pg_stat_replication") == "sync":
+            if self.sql("select sync_state from pg_stat_replication") == "sync":
                 return
         raise BenchError("postgres: the standby is not synchronous")
 
@@ -101,16 +101,21 @@ class Postgres(Peer):
             return
         raise BenchError(f"{role} does not become ready")
 
-    def _sql(self, command: str) -> str:
-        address = ["-h", HOST, "-p", str(self._ports[self.roles[0]]), "-U", "bench", "-d", "postgres"]
+    def sql(self, command: str) -> str:
+        address = ["-h", HOST, "-p", str(self.port), "-U", "bench", "-d", "postgres"]
         return said(binary("psql"), *address, "-Atqc", command, where=self.place.folder).strip()
 
+    @property
+    def port(self) -> int:
+        """Of the primary."""
+        return self._ports[self.roles[0]]
+
     def target(self) -> dict[str, Any]:
-        return {"dsn": f"host={HOST} port={self._ports[self.roles[0]]} user=bench dbname=postgres"}
+        return {"dsn": f"host={HOST} port={self.port} user=bench dbname=postgres"}
 
     def settings(self) -> list[Setting]:
-        found = [Setting(name, value, self._sql(f"show {name}")) for name, value in SETTINGS.items()]
-        return [*found, Setting("sync_state", "sync", self._sql("select sync_state from pg_stat_replication"))]
+        found = [Setting(name, value, self.sql(f"show {name}")) for name, value in SETTINGS.items()]
+        return [*found, Setting("sync_state", "sync", self.sql("select sync_state from pg_stat_replication"))]
 
     def versions(self) -> dict[str, str]:
         return {"server": version_of([binary("postgres"), "--version"], 2), **client_versions("psycopg")}

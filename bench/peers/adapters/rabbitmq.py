@@ -90,15 +90,15 @@ class Quorum(Peer):
 
     def _wait_running(self) -> None:
         """A node listens before it takes orders, and is counted by the others after that."""
-        self._tell("await_startup", "--timeout", str(round(START_S)))
+        self.tell("await_startup", "--timeout", str(round(START_S)))
         until = time.monotonic() + START_S
         while time.monotonic() < until:
-            running = json.loads(self._tell("cluster_status", "--formatter", "json"))["running_nodes"]
+            running = json.loads(self.tell("cluster_status", "--formatter", "json"))["running_nodes"]
             if len(running) == len(self.roles):
                 return
         raise BenchError(f"rabbitmq: {len(self.roles)} nodes do not run as one cluster")
 
-    def _tell(self, *words: str) -> str:
+    def tell(self, *words: str) -> str:
         role = self.roles[0]
         return said(
             f"{SCRIPTS}/rabbitmqctl", "-q", "-n", self._node(role), *words,
@@ -111,7 +111,7 @@ class Quorum(Peer):
 
     def settings(self) -> list[Setting]:
         listed = json.loads(
-            self._tell("list_queues", "name", "type", "durable", "members", "leader", "--formatter", "json")
+            self.tell("list_queues", "name", "type", "durable", "members", "leader", "--formatter", "json")
         )
         types = sorted({str(queue["type"]) for queue in listed})
         members = sorted({str(len(queue["members"])) for queue in listed})
@@ -131,9 +131,7 @@ class Quorum(Peer):
 
     @cache  # noqa: B019 - an adapter lives as long as its run, and each question takes seconds
     def _about(self) -> dict[str, str]:
-        words = (
-            self._tell("eval", f'lists:flatten(io_lib:format("~s ~s ~p ~p", [{ABOUT}])).').strip().strip('"').split()
-        )
+        words = self.tell("eval", f'lists:flatten(io_lib:format("~s ~s ~p ~p", [{ABOUT}])).').strip().strip('"').split()
         return dict(zip(("server", "erlang", "sync", "write"), words, strict=True))
 
     def described(self) -> dict[str, Any]:
@@ -149,7 +147,7 @@ class Single(Quorum):
     queue_type = "classic"
 
     def settings(self) -> list[Setting]:
-        listed = json.loads(self._tell("list_queues", "name", "type", "durable", "--formatter", "json"))
+        listed = json.loads(self.tell("list_queues", "name", "type", "durable", "--formatter", "json"))
         types = sorted({str(queue["type"]) for queue in listed})
         durable = sorted({str(queue["durable"]).lower() for queue in listed})
         return [

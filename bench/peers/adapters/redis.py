@@ -67,12 +67,12 @@ class Redis(Peer):
             processes[role] = self.place.spawn(role, ["redis-server", str(folder / "redis.conf")])
             wait_for_port(port, processes[role])
         for _ in range(LINK_S * 10):
-            if "state=online" in self._ask(primary, "INFO", "replication"):
+            if "state=online" in self.ask(primary, "INFO", "replication"):
                 return
             said("redis-cli", "-p", str(self._ports[primary]), "WAIT", "1", "100")
         raise BenchError("redis: the replica does not come up")
 
-    def _ask(self, role: str, *words: str) -> str:
+    def ask(self, role: str, *words: str) -> str:
         return said("redis-cli", "-p", str(self._ports[role]), *words)
 
     def target(self) -> dict[str, Any]:
@@ -82,10 +82,8 @@ class Redis(Peer):
         found = []
         for role in self.roles:
             for name, wanted in (("appendonly", "yes"), ("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no")):
-                found.append(
-                    Setting(f"{name} of {role}", wanted, self._ask(role, "CONFIG", "GET", name).split("\n")[1])
-                )
-        info = self._ask(self.roles[0], "INFO", "replication")
+                found.append(Setting(f"{name} of {role}", wanted, self.ask(role, "CONFIG", "GET", name).split("\n")[1]))
+        info = self.ask(self.roles[0], "INFO", "replication")
         online = sum("state=online" in line for line in info.splitlines())
         return [*found, Setting("replicas online", "1", str(online))]
 

@@ -1,0 +1,35 @@
+"""What a load tool says that it did, and when that is not believed. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.peers.place import BenchError
+
+
+class UnreadableError(BenchError):
+    """A tool's output does not say what it must say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    messages: int  # in the measured time: acknowledged, or received where there is a consumer
+    seconds: float  # of that time
+    sent: int  # acknowledged in all, before the measured time too
+    received: int = 0  # in all
+
+    @property
+    def value(self) -> float:
+        return round(self.messages / self.seconds, 1) if self.seconds > 0 else 0.0
+
+
+def held_short(outcome: Outcome, held: int, slack: int = 0) -> str:
+    """Why what the servers hold afterwards does not bear a tool out; "" when it does.
+
+    `slack` is for tools that tell rates in whole numbers. More than expected is no loss: what was delivered and not
+    acknowledged comes back, and the last messages may have been stored without an answer.
+    """
+    expected = outcome.sent - outcome.received
+    if held + slack < expected:
+        return f"the tool says that {expected:,} messages are left, the server holds {held:,}"
+    return ""

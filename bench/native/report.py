@@ -1,0 +1,71 @@
+"""Turns a document of `bench.native.run` into a table. A refused result is in no figure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bench.peers.place import ROOT
+from bench.peers.report import OURS, RATES, cell, summary
+
+RESULTS = ROOT / "bench/results/native.json"
+PAGE = ROOT / "docs/PERFORMANCE.md"
+BEGIN, END = "<!-- native: written by make bench-report -->", "<!-- native: end -->"
+WORKLOADS = ("enqueue", "flow")
+
+
+def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Heads, then a row a system."""
+    found = summary(document)
+    heads = (
+        "system",
+        "load tool",
+        "an answer means",
+        *(f"{RATES[each]}, msg/s" for each in WORKLOADS),
+        "load, of a core",
+    )
+    out = [heads]
+    for name, about in document["peers"].items():
+        entries = found.get(name, {})
+        rates = [cell(entries.get(workload), ours=name == OURS) for workload in WORKLOADS]
+        load = max((entry["load"] for entry in entries.values() if "load" in entry), default=0.0)
+        tool = f"{about['client']}; {about['lacks']}" if about.get("lacks") else about["client"]
+        out.append((about["title"], tool, about["promise"], *rates, f"at most {load:.0%}"))
+    return out
+
+
+def table(document: Mapping[str, Any]) -> str:
+    """For a terminal."""
+    lines = rows(document)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    said = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join([*said, "Nx: ours divided by theirs, within a run"])
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """The part of docs/PERFORMANCE.md."""
+    about, options = document["about"], document["options"]
+    heads, *body = rows(document)
+    left = [f"{name} (no {', '.join(programs)})" for name, programs in document.get("left_out", {}).items()]
+    commands: dict[str, str] = {}
+    for line in document["results"]:
+        for role, command in line.get("commands", {}).items():
+            commands.setdefault(f"{line['peer']}, {line['workload']}, {role}", command)
+    head = (
+        f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything, "
+        f"Linux {about['kernel']}; "
+        f"{options['size']} B payloads; median (range) of {options['runs']} runs. "
+        "Nx: ours divided by theirs within a run."
+    )
+    return "\n".join(
+        [
+            head,
+            "",
+            f"| {' | '.join(heads)} |",
+            "|---" * len(heads) + "|",
+            *(f"| {' | '.join(row)} |" for row in body),
+            *(["", f"Left out: {'; '.join(left)}."] if left else []),
+            "",
+            *(f"- {which}: `{command}`" for which, command in commands.items()),
+        ]
+    )
