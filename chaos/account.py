@@ -57,13 +57,15 @@ class Account(NamedTuple):
     degraded_ms: int | None  # one copy, by the register
     longest_pause_ms: int
     recovery_ms: tuple[int, ...]  # of each round of faults: its longest time without an acknowledgement
+    recovery_looked_ms: tuple[int, ...]  # the same, without the time in which the clients' own process was held up
     resync_ms: tuple[int, ...]  # of each round: from its end until both copies were in the register again
 
 
 def take(history: History, rounds: Sequence[Span]) -> Account:
     """The account of a run that was drained. `rounds` are from the first strike to when all was healed."""
     first_delivery = Counter(delivery.message for delivery in history.delivered)
-    pauses = [_longest_pause(history, span) for span in _windows(rounds)]
+    awake = sorted(history.awake)
+    windows = list(_windows(rounds))
     gaps = list(without_answers(history))
     return Account(
         operations=len(history.operations),
@@ -81,8 +83,9 @@ def take(history: History, rounds: Sequence[Span]) -> Account:
         not_looked_ms=_ms(sum(gap.not_looked_s for gap in gaps)),
         two_masters_ms=_ms(sum(span.length_s for span in with_two_masters(history))),
         degraded_ms=_ms(sum(span.length_s for span in alone(history))) if history.recorded else None,
-        longest_pause_ms=_ms(_longest_pause(history, Span(-math.inf, math.inf))),
-        recovery_ms=tuple(map(_ms, pauses)),
+        longest_pause_ms=_ms(_longest(_pauses(history, Span(-math.inf, math.inf)))),
+        recovery_ms=tuple(_ms(_longest(_pauses(history, window))) for window in windows),
+        recovery_looked_ms=tuple(_ms(_longest(_pauses(history, window), awake)) for window in windows),
         resync_ms=tuple(_ms(length_s) for length_s in _resyncs(history, rounds)),
     )
 
@@ -103,9 +106,14 @@ def without_answers(history: History) -> Iterator[Gap]:
     awake = sorted(history.awake)
     for before, after in pairwise(times):
         if after - before > SPAN_S:
-            moments = [before, *awake[bisect_right(awake, before) : bisect_left(awake, after)], after]
-            looked_s = sum(to_s - from_s for from_s, to_s in pairwise(moments) if to_s - from_s <= AWAKE_S)
+            looked_s = _looked_s(Span(before, after), awake)
             yield Gap(looked_s if looked_s > SPAN_S else 0.0, after - before - looked_s)
+
+
+def _looked_s(span: Span, awake: Sequence[float]) -> float:
+    """How much of it the observer was at work; `awake` is sorted."""
+    moments = [span.from_s, *awake[bisect_right(awake, span.from_s) : bisect_left(awake, span.to_s)], span.to_s]
+    return sum(to_s - from_s for from_s, to_s in pairwise(moments) if to_s - from_s <= AWAKE_S)
 
 
 def with_two_masters(history: History) -> Iterator[Span]:
@@ -151,12 +159,20 @@ def _windows(rounds: Sequence[Span]) -> Iterator[Span]:
     return (Span(span.from_s, end_s) for span, end_s in zip(rounds, ends, strict=True))
 
 
-def _longest_pause(history: History, window: Span) -> float:
+def _pauses(history: History, window: Span) -> Iterator[Span]:
     """Between two acknowledgements; one that began before the window counts from there."""
     times = [ack.at_s for ack in history.acked if ack.at_s <= window.to_s]
     inside = [at_s for at_s in times if at_s >= window.from_s]
     start = [window.from_s] if math.isfinite(window.from_s) else []
-    return max((after - before for before, after in pairwise([*start, *inside])), default=0.0)
+    return (Span(before, after) for before, after in pairwise([*start, *inside]))
+
+
+def _longest(pauses: Iterator[Span], awake: Sequence[float] | None = None) -> float:
+    """With `awake`: of what was looked at; a short pause counts whole."""
+    return max(
+        (each.length_s if awake is None or each.length_s <= SPAN_S else _looked_s(each, awake) for each in pauses),
+        default=0.0,
+    )
 
 
 def _resyncs(history: History, rounds: Sequence[Span]) -> Iterator[float]:

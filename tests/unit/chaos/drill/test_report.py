@@ -90,6 +90,19 @@ def test_a_bound_on_time_that_nobody_looked_at_proves_nothing() -> None:
     assert verdict(lines(drill, blind, {}), [why]) == INVALID
 
 
+def test_a_drill_that_was_held_up_itself_proves_nothing_of_recovery() -> None:
+    """As by SIGSTOP: its clients sent nothing and heard nothing, which is no pause of the pair."""
+    found = history(dead_s=6.0)
+    found.awake = [at_s for at_s in found.awake if not 2.2 < at_s < 7.8]
+    account_ = account.take(found, [Span(2.0, 4.0)])
+    [text] = [each.text for each in lines(KILL, account_, {}) if each.name == "recovery p99"]
+    assert text == "410 ms (at most 5,000 ms), of one round, 5,600 ms were not looked at"
+    [why] = unseen(KILL, account_)
+    assert why == "recovery p99: 5,600 ms were not looked at, and it may be at most 5,000 ms"
+    assert unseen(KILL, account.take(history(), [Span(2.0, 4.0)])) == []
+    assert unseen(KILL, account.take(history(dead_s=6.0), [Span(2.0, 4.0)])) == []  # it was looked at, and fails
+
+
 class Page(HTMLParser):
     """Tags that are open, and what a page asks of others."""
 
