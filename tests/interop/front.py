@@ -25,7 +25,6 @@ class Front:
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self.broken = 0  # connections that a member ended, and not the client
-        self.heard = asyncio.Event()  # the client has said something since it was cleared
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, HOST, 0)
@@ -54,8 +53,8 @@ class Front:
                 return
             from_member, to_member = member
             with contextlib.closing(to_member):
-                up = asyncio.create_task(_pump(reader, to_member, "client", "member", self.heard))
-                down = asyncio.create_task(_pump(from_member, writer, "member", "client", asyncio.Event()))
+                up = asyncio.create_task(_pump(reader, to_member, "client", "member"))
+                down = asyncio.create_task(_pump(from_member, writer, "member", "client"))
                 try:
                     ended, _ = await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
                     self.broken += all(pump.result() == "member" for pump in ended)
@@ -72,15 +71,12 @@ class Front:
         return None
 
 
-async def _pump(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str, sink: str, passed: asyncio.Event
-) -> str:
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, source: str, sink: str) -> str:
     """Until one side ends it; which one that was. A member that dies also ends what is being written to it."""
     try:
         while chunk := await reader.read(CHUNK_BYTES):
             try:
                 writer.write(chunk)
-                passed.set()
                 await writer.drain()
             except OSError:
                 return sink

@@ -58,6 +58,7 @@ class Client:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process, self._to, self._from = process, process.stdin, process.stdout
+        self.heard = asyncio.Event()  # it has said something since this was cleared
 
     def tell(self, line: str) -> None:
         self._to.write(f"{line}\n".encode())
@@ -83,6 +84,7 @@ class Client:
         noise: list[str] = []
         async for line in self._from:
             text = line.decode(errors="replace").rstrip("\r\n")
+            self.heard.set()
             if text == "ok":
                 return found, noise, True
             (found if text.split(" ")[0] in WORDS else noise).append(text)
@@ -116,9 +118,9 @@ class _Faults:
     say: Callable[[str], None]
     under_way: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def strike(self, verb: str, on_its_way: asyncio.Event) -> None:
-        """As soon as something of the client's next step is on its way."""
-        self.under_way.append(asyncio.create_task(self._do(verb, on_its_way)))
+    def strike(self, verb: str, in_the_middle: asyncio.Event) -> None:
+        """As soon as the client has seen something of its next step, and before it has seen the rest."""
+        self.under_way.append(asyncio.create_task(self._do(verb, in_the_middle)))
 
     async def over(self) -> None:
         """Returns when the pair is whole again."""
@@ -132,8 +134,8 @@ class _Faults:
             task.cancel()
         await asyncio.gather(*self.under_way, return_exceptions=True)
 
-    async def _do(self, verb: str, on_its_way: asyncio.Event) -> None:
-        await on_its_way.wait()
+    async def _do(self, verb: str, in_the_middle: asyncio.Event) -> None:
+        await in_the_middle.wait()
         old, new = self.master, next(name for name in self.cluster.members if name != self.master)
         if verb == "kill":
             self.cluster.kill(old)
@@ -165,7 +167,7 @@ async def run_session(
     faults = _Faults(cluster, master, session, say)
     try:
         async with Front(endpoints, prefer=master) as front, running(command, front.address) as client:
-            await _do(client, steps, session, faults, front)
+            await _do(client, steps, session, faults)
             await client.end()
             session.broken = front.broken
     finally:
@@ -181,16 +183,13 @@ async def run_session(
     return session
 
 
-async def _do(
-    client: Client, steps: list[Step], session: Session, faults: _Faults | None = None, front: Front | None = None
-) -> None:
+async def _do(client: Client, steps: list[Step], session: Session, faults: _Faults | None = None) -> None:
     judge = Judge(uuid.uuid4().hex[:8])
     for step in steps:
         if step.verb in ("kill", "handoff"):
             assert faults is not None
-            assert front is not None
-            front.heard.clear()
-            faults.strike(step.verb, front.heard)
+            client.heard.clear()
+            faults.strike(step.verb, client.heard)
         elif step.verb == "await":
             assert faults is not None
             await faults.over()
