@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 
 from bench.native.outcome import Outcome, UnreadableError
@@ -88,3 +90,25 @@ def nats_bench(text: str, asked: int) -> Outcome:
     if count != asked or not rate:
         raise UnreadableError(f"nats bench tells of {count} messages at {rate}/s, and was asked for {asked}")
     return Outcome(count, count / rate, count)
+
+
+def artemis_perf(text: str, counted: str) -> Outcome:
+    """The report of `artemis perf`, a JSON list: samples, each of what was `completed` or `received` since the one
+    before, and a summary of all, the warm-up too. The very first sample is not counted: nobody knows since when.
+    """
+    try:
+        entries = json.loads(text)
+        summaries = [each for each in entries if each["sampleType"] == "summary"]
+        samples = [each for each in entries if each["sampleType"] == "interval"]
+        measured = [(last, each) for last, each in itertools.pairwise(samples) if not each["warmup"]]
+        (summary,) = summaries
+        if summary["result"] != "success":
+            raise UnreadableError(f"artemis perf tells of a {summary['result']}")
+        messages = sum(int(each[counted]) for _, each in measured)
+        seconds = sum(each["time"] - last["time"] for last, each in measured) / 1000
+        sent, received = int(summary["totalCompleted"]), int(summary.get("totalReceived", 0))
+    except (ValueError, KeyError, TypeError, IndexError) as failure:
+        raise UnreadableError(f"the report of artemis perf is not understood: {failure!r}") from None
+    if not messages or seconds <= 0:
+        raise UnreadableError(f"artemis perf tells of no message {counted} between its samples")
+    return Outcome(messages, seconds, sent, received)

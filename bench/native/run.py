@@ -26,7 +26,7 @@ from bench.native.tools import TOOLS
 from bench.peers.adapters import PEERS
 from bench.peers.contract import Peer
 from bench.peers.figures import refusals, remarks
-from bench.peers.place import KEPT, BenchError, Place
+from bench.peers.place import KEPT, ROOT, BenchError, Place
 from bench.peers.report import OURS, summary
 from bench.peers.run import Measurement, started, tell
 
@@ -74,7 +74,7 @@ def loaded(tool: Tool, peer: Peer, workload: str, queue: str, options: argparse.
         "received": outcome.received,
         "held": held,
         "short": [short] if short else [],
-        "commands": {role: shlex.join(command) for role, command in commands.items()},
+        "commands": {role: shlex.join(command).replace(f"{ROOT}/", "") for role, command in commands.items()},
         "settings_wrong": [setting.wrong for setting in peer.settings() if setting.wrong],
         **ran.figures(outcome.messages),
     }
@@ -113,11 +113,11 @@ def measure(place: Place, options: argparse.Namespace) -> dict[str, Any]:
                     for line in lines:
                         document["results"].append(line)
                         tell(line)
+                    if name not in document["peers"]:
+                        document["peers"][name] = about(tool, measurement.facts) if tool else measurement.facts
             except (BenchError, OSError) as failure:
                 document["failed"].append({"peer": name, "run": number, "why": str(failure)})
                 print(f"{name}: FAILED: {failure}", file=sys.stderr, flush=True)
-            if measurement.facts and name not in document["peers"]:
-                document["peers"][name] = about(tool, measurement.facts) if tool else measurement.facts
             print(f"{name}: run {number + 1} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     return document
 

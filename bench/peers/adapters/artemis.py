@@ -68,10 +68,17 @@ class Artemis(Peer):
             time.sleep(LOOK_S)
         raise BenchError("artemis: the backup does not come into sync")
 
-    def _read(self) -> dict[str, Any]:
-        """What the primary's management says of itself; nothing while it does not answer."""
+    def messages(self, queue: str) -> int:
+        """That an address has, as the primary's management says."""
+        found = self._read(f",component=addresses,address=!%22{queue}!%22")
+        if "MessageCount" not in found:
+            raise BenchError(f"artemis: the primary knows of no address {queue}")
+        return int(found["MessageCount"])
+
+    def _read(self, part: str = "") -> dict[str, Any]:
+        """What the primary's management says of itself, or of a part; nothing while it does not answer."""
         primary = self.roles[0]
-        where = f"http://{HOST}:{self._ports[primary][1]}/console/jolokia/read/{BROKER.format(primary)}".replace(
+        where = f"http://{HOST}:{self._ports[primary][1]}/console/jolokia/read/{BROKER.format(primary)}{part}".replace(
             "!", ""
         )
         login = base64.b64encode(f"{USER}:{USER}".encode()).decode()

@@ -60,6 +60,14 @@ latency average = 22.746 ms
 initial connection time = 767.773 ms
 tps = 2813.705625 (without initial connection time)
 """
+ARTEMIS = """\
+[
+{"sampleType":"interval","warmup":false,"time":1795387523759,"sent":65,"delayed":0,"completed":57,"received":30,"sendTime":{"mean":"44403.36","50":8831,"max":618495,"count":89}},
+{"sampleType":"interval","warmup":false,"time":1795387525138,"sent":102,"delayed":0,"completed":97,"received":85,"sendTime":{"mean":"24303.81","50":18047,"max":207871,"count":123}},
+{"sampleType":"interval","warmup":false,"time":1795387526377,"sent":264,"delayed":0,"completed":279,"received":313,"sendTime":{"mean":"28125.60","50":8447,"max":346111,"count":346}},
+{"sampleType":"summary","time":1795387527425,"result":"success","totalSent":558,"totalBlocked":0,"totalCompleted":558,"totalReceived":558,"totalSendTime":{"mean":"29879.44","50":11135,"max":618495,"count":558}}
+]
+"""
 REDIS = """\
 XADD native * m: rps=0.0 (overall: 0.0) avg_msec=-nan (overall: -nan)\r                                    \r\
 XADD native * m: rps=38338.6 (overall: 37589.8) avg_msec=39.312 (overall: 39.312)\r            \r\
@@ -86,6 +94,8 @@ def test_perf_test_is_counted_by_its_lines_without_the_first_ones() -> None:
 def test_the_others_are_read() -> None:
     assert readers.nats_bench(NATS, 10_000) == Outcome(10_000, pytest.approx(10_000 / 13_115), 10_000)
     assert readers.pgbench(PGBENCH) == Outcome(6550, pytest.approx(2.3279, abs=1e-4), 6550)
+    assert readers.artemis_perf(ARTEMIS, "completed") == Outcome(376, pytest.approx(2.618), 558, 558)
+    assert readers.artemis_perf(ARTEMIS, "received").messages == 398
     assert readers.redis_benchmark(REDIS, 20_000) == Outcome(20_000, 0.62, 20_000)
 
 
@@ -97,11 +107,15 @@ def nats(text: str) -> Outcome:
     return readers.nats_bench(text, 10_000)
 
 
+def artemis(text: str) -> Outcome:
+    return readers.artemis_perf(text, "received")
+
+
 def redis(text: str) -> Outcome:
     return readers.redis_benchmark(text, 20_000)
 
 
-@pytest.mark.parametrize("reader", [perf_test, nats, readers.pgbench, redis])
+@pytest.mark.parametrize("reader", [perf_test, nats, readers.pgbench, redis, artemis])
 @pytest.mark.parametrize("text", ["", "\n", "12345 msg/s", "\x00" * 100])
 def test_what_is_no_output_is_refused(reader: Callable[[str], Outcome], text: str) -> None:
     with pytest.raises(UnreadableError):
@@ -124,6 +138,12 @@ def test_what_is_no_output_is_refused(reader: Callable[[str], Outcome], text: st
         (readers.pgbench, PGBENCH.replace("tps = ", "tps: "), "tps"),
         (readers.pgbench, PGBENCH.replace("processed: 6550", "processed: 0"), "no transaction"),
         (readers.pgbench, PGBENCH + "pgbench: error: client 3 aborted in command 0\n", "gave up"),
+        (artemis, ARTEMIS[:-3], "not understood"),
+        (artemis, "[]", "not understood"),
+        (artemis, "3", "not understood"),
+        (artemis, ARTEMIS.replace('"received"', '"seen"'), "not understood"),
+        (artemis, ARTEMIS.replace("success", "failure"), "a failure"),
+        (artemis, ARTEMIS.replace("1795387526377", "1795387523759"), "between its samples"),
         (redis, REDIS.replace("20000 requests", "19999 requests"), "19999 requests of 20000"),
         (redis, REDIS.replace("0.62 seconds", "0.00 seconds"), "does not tell"),
         (redis, "Error from server: ERR unknown command 'XADDD'\n" + REDIS, "errors"),
