@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from chaos import account, bites, telling
@@ -134,6 +135,7 @@ def test_an_observer_that_was_held_up_between_answers_proves_nothing_against_the
     history = clean()
     history.answered[:] = [Answered(at * 0.4, at * 0.4 + 0.01, "a", 1) for at in range(10)]
     history.awake[:] = [at * 0.4 for at in range(10)]
+    history.acked.clear()  # else they say when there was a master, whoever looked
     assert (taken(history).no_master_ms, taken(history).not_looked_ms) == (0, 3510)
 
 
@@ -222,3 +224,15 @@ def test_a_history_is_written_in_the_order_of_time(tmp_path: Path) -> None:
     assert [event["t"] for event in events] == sorted(event["t"] for event in events)
     kinds = {event["event"] for event in events}
     assert kinds == {"invoke", "ok", "acknowledged", "delivered", "settled", "fault", "healed", "member", "register"}
+
+
+def test_a_master_that_acknowledges_over_a_slow_link_is_there_between_its_answers() -> None:
+    """The observer's question waits for a commit, which takes 0.4 s there; acknowledgements come all the while."""
+    history = clean()
+    history.answered[:] = [Answered(at * 0.4 - 0.4, at * 0.4, "a", 1) for at in range(3, 11)]
+    history.awake[:] = [at / 20 for at in range(20, 120)]
+    history.acked[:] = [replace(history.acked[0], at_s=1.2 + at / 10) for at in range(28)]
+    assert taken(history).no_master_ms == 0
+    history.acked[:] = [ack for ack in history.acked if not 2.05 < ack.at_s < 3.0]
+    history.answered[:] = [answer for answer in history.answered if not 2.05 < answer.at_s < 3.0]
+    assert taken(history).no_master_ms == 1000  # from 2.0 s to 3.0 s
