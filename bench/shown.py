@@ -17,6 +17,7 @@ from bench.growth import report as growth
 from bench.native import report as native
 from bench.peers import open_report as loops
 from bench.peers import report as peers
+from bench.peers import targets
 from bench.peers.place import ROOT
 
 IMAGES = ROOT / "docs/img"
@@ -57,6 +58,10 @@ PEERS = Shown(
     "peers", peers.RESULTS, peers.README, (peers.BEGIN, peers.END),
     json.loads, peers.unfit, peers.markdown, peers.drawn, "make bench-peers",
 )  # fmt: skip
+TARGETS = Shown(
+    "targets", peers.RESULTS, targets.PAGE, (targets.BEGIN, targets.END),
+    json.loads, peers.unfit, targets.markdown, lambda _: {}, "make bench-peers",
+)  # fmt: skip
 GROWTH = Shown(
     "growth", growth.RESULTS, growth.PAGE, (growth.BEGIN, growth.END),
     growth.read, growth.unfit, growth.markdown, growth.drawn, "make bench-growth",
@@ -69,7 +74,7 @@ NATIVE = Shown(
     "native", native.RESULTS, native.PAGE, (native.BEGIN, native.END),
     json.loads, peers.unfit, native.markdown, lambda _: {}, "make bench-native",
 )  # fmt: skip
-KINDS = (PEERS, OPEN, NATIVE, GROWTH)
+KINDS = (PEERS, TARGETS, OPEN, NATIVE, GROWTH)
 
 
 def kind_of(text: str) -> Shown:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.peers import open_report
+from bench.peers import open_report, targets
 from bench.peers.plots import Series, bars, percentiles
 from bench.peers.report import (
     BEGIN,
@@ -125,3 +125,15 @@ def test_plots_draw_each_figure_and_escape_titles() -> None:
     assert points.count("<circle") == 2
     assert 'cx="210.0"' in points  # 10 is the left end of two decades
     assert 'cx="870.0"' in points
+
+
+def test_a_target_is_reached_missed_or_not_measured() -> None:
+    """Of a rate at least so much, of a time at most; the median of what was measured run by run decides."""
+    found = document([*RUNS, *(line("floor", "single", run, 250.0 + run) for run in range(3))])
+    found["peers"]["floor"] = {**found["peers"]["redis"], "title": "The floor"}
+    by = {(row[0], row[1]): row[2:] for row in targets.rows(found)[1:]}
+    assert by["pipelined enqueue", "Redis"] == ("at least 5x", "5.00x (2.00 to 10.00)", "reached")
+    assert by["one in flight, p50", "The floor"] == ("at most 1.5x", "1.59x (1.59 to 1.60)", "**missed**")
+    assert by["enqueue + consume + ack", "Redis"] == ("at least 3.5x", "", "not measured")
+    assert by["pipelined enqueue", "postgres"] == ("at least 1.5x", "", "not measured")
+    assert "| one in flight, p50 | The floor | at most 1.5x | 1.59x" in targets.markdown(found)
