@@ -40,9 +40,9 @@ Look = Callable[[grpc.aio.Channel], Awaitable[None]]
 class Observer:
     """Fills a history while `watching`. `began_s` is the zero of its times, on the monotonic clock."""
 
-    def __init__(self, cluster: Pair, history: History, queue: str) -> None:
+    def __init__(self, cluster: Pair, history: History) -> None:
         self.began_s = time.monotonic()
-        self._cluster, self._history, self._queue = cluster, history, queue
+        self._cluster, self._history = cluster, history
 
     @property
     def now_s(self) -> float:
@@ -122,9 +122,10 @@ class Observer:
         return see
 
     async def _ask(self, channel: grpc.aio.Channel) -> None:
+        # Only a master answers it, and it waits for no commit: those take as long as the link to the peer does.
         asked_s = self.now_s
         stub = admin_grpc.QueueAdminServiceStub(channel)
-        header = (await stub.GetQueue(admin.GetQueueRequest(name=self._queue), timeout=ANSWER_S)).header
+        header = (await stub.GetDefaults(admin.GetDefaultsRequest(domain=DOMAIN), timeout=ANSWER_S)).header
         self._history.answered.append(Answered(asked_s, self.now_s, header.member, header.epoch))
 
     async def _read_register(self, channel: grpc.aio.Channel) -> None:

@@ -63,7 +63,7 @@ class Workload:
     _refused: set[tuple[int, int]] = field(default_factory=set)  # (lease, index)
 
     def __post_init__(self) -> None:
-        self.observer = Observer(self.cluster, self.history, self.queue)
+        self.observer = Observer(self.cluster, self.history)
         self.sent = [0] * (self.producers + bool(self.patience_s))
         self.unanswered = [0] * len(self.sent)
 
