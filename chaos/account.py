@@ -99,8 +99,7 @@ def quantile(values: Iterable[float], share: float) -> float | None:
 def without_answers(history: History) -> Iterator[Gap]:
     """Stretches between two answers that only a master gives, longer than answers are apart.
 
-    An acknowledgement is one too. Over a slow link the observer's question, which waits for a commit, is answered less
-    often than SPAN_S although the master serves all the while.
+    An acknowledgement is one too: the master serves, however long the observer's own question is under way.
 
     A gap in which the observer looked for no longer than that is none of the pair's: `looked_s` is 0 then. A look may
     wait at a member until there is a master: what is counted is the time without an answer, not looks that failed.

@@ -20,7 +20,7 @@ from tenacity.wait import wait_base
 
 from tandemq import ambient, retry
 from tandemq.client.members import Members
-from tandemq.errors import InDoubt, TandemqError, TimedOut, Unavailable, error_of, from_rpc_error
+from tandemq.errors import TandemqError, TimedOut, Unavailable, error_of, from_rpc_error
 
 Reply = TypeVar("Reply", bound=Message)
 QUEUE_SERVICE = "/tandemq.v1.QueueService/"
@@ -103,7 +103,8 @@ class Attempts:
         self.failures += 1
         self.last_error = error
         self.in_doubt = self.in_doubt or not error.definite
-        self.refusal = self.refusal if isinstance(error, InDoubt) else error
+        if failure.kind is not retry.Kind.AWAY:  # who named another member refused nothing
+            self.refusal = error if failure.kind is retry.Kind.NOT_YET else None
         if failure.kind is retry.Kind.AWAY and self._members.whereabouts is not None:
             self._members.whereabouts.doubt()
         self._next = retry.next_attempt(

@@ -227,7 +227,7 @@ def test_a_history_is_written_in_the_order_of_time(tmp_path: Path) -> None:
 
 
 def test_a_master_that_acknowledges_over_a_slow_link_is_there_between_its_answers() -> None:
-    """The observer's question waits for a commit, which takes 0.4 s there; acknowledgements come all the while."""
+    """The observer is answered every 0.4 s only; acknowledgements come all the while."""
     history = clean()
     history.answered[:] = [Answered(at * 0.4 - 0.4, at * 0.4, "a", 1) for at in range(3, 11)]
     history.awake[:] = [at / 20 for at in range(20, 120)]
