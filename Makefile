@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help venv etcd strace directories chromium spark pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
+.PHONY: help audit-check venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,15 @@ pages: $(STAMP) chromium ## a drill's report, a campaign's timeline and spoilt p
 spark: $(STAMP) ## see that Java 17 is there for the Spark data source; install PySpark and PyArrow (450 MB) beside Tandemq
 	@tools/install_spark.sh $(BIN)/python
 
+exactly-once: $(STAMP) spark ## ingest, a copy of a queue, and a queue that is consumed, on executors of their own, each ROUNDS=20 times a kill -9 of driver, JVM, executor, Python worker or master: every row once (a quarter of an hour)
+	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark/test_exactly_once.py tests/spark/test_exactly_once_queue.py tests/spark/test_exactly_once_consume.py -m long -v -s
+
+pipeline-demo: $(STAMP) spark ## flight records through a pair that loses its master, ingest all the while; audit; three planted faults are named (a few minutes)
+	$(BIN)/tandemq pipeline demo
+
+pipeline-check: $(STAMP) spark ## what of the pipeline takes long: the demo, a trimmed journal, a full disk (as root), and exactly-once (an hour)
+	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark -m long -v -s
+
 chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, else built with Go into build/chaos
 	@tools/install_toxiproxy.sh
 
@@ -78,6 +87,9 @@ pytest: $(STAMP) etcd strace directories
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/spark
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not long' -n 2 --dist loadfile
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/sim
+
+audit-check: $(STAMP) ## the audit on Spark and the one in memory say the same of planted faults and of random runs (minutes)
+	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark/test_audit.py tests/spark/test_bench.py -m 'long or not long' -v
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .
@@ -122,6 +134,11 @@ bench-peers: $(STAMP) ## everything that is installed, three times: build/bench/
 
 bench-open: $(STAMP) ## open loops at fixed rates, ours, Redis and RabbitMQ quorum: build/bench/open.json (4 minutes)
 	$(PEERS_RUN) --open $(PEERS_ARGS)
+
+SPARK_ARGS ?=
+bench-spark: $(STAMP) ## reading a pair with Spark, the master beside it, the audit of 1, 5 and 20 million rows: build/bench/spark.json (SPARK_ARGS='--share 0.01': tiny)
+	@tools/install_spark.sh $(BIN)/python
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.spark_read $(SPARK_ARGS)
 
 NATIVE_ARGS ?=
 bench-native: $(STAMP) ## every peer with its vendor's load tool, ours beside them: build/bench/native.json (NATIVE_ARGS='--peers nats --runs 1': less)

@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from bench.peers.place import stoppable
 from chaos import nemesis
 from chaos.cluster import Cluster
 from tandemq import aio
@@ -276,7 +277,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
     options = parser.parse_args()
     now = dt.datetime.now(dt.UTC)
-    with tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+    with stoppable("failover"), tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
         found = asyncio.run(measure(options, Path(directory)))
     out = {
         "time": now.isoformat(timespec="seconds"),

@@ -52,7 +52,10 @@ def facts() -> dict[str, Any]:
 
 
 def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # then nothing of it is known, and no result is taken
+        return "unknown"
     return done.stdout.strip() or ("" if done.returncode == 0 else "unknown")
 
 

@@ -23,6 +23,7 @@ from typing import Any
 from machine import commit_us, facts, fdatasync_us, loopback_us
 from report import table
 
+from bench.peers.place import KILLED_WITH_US, stoppable
 from chaos.cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
@@ -47,13 +48,24 @@ WORKLOADS: dict[str, dict[str, Any]] = {
 async def child(script: str, spec: dict[str, Any]) -> dict[str, Any]:
     """The result of one process of load."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HERE / script), json.dumps(spec), stdout=subprocess.PIPE, env=ENVIRONMENT
+        *KILLED_WITH_US, sys.executable, str(HERE / script), json.dumps(spec), stdout=subprocess.PIPE, env=ENVIRONMENT
     )
-    out, _ = await process.communicate()
+    out = await output_of(process)
     if process.returncode or not out:
         raise SystemExit(f"bench: {script} failed in {spec['kind']!r}")
     result: dict[str, Any] = json.loads(out.splitlines()[-1])
     return result
+
+
+async def output_of(process: asyncio.subprocess.Process) -> bytes:
+    """All that it prints. It ends with whoever waits for it."""
+    try:
+        out, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return out
 
 
 class Floor:
@@ -72,7 +84,14 @@ class Floor:
 
     def _spawn(self, name: str, *more: str) -> int:
         process = subprocess.Popen(
-            [sys.executable, str(HERE / "floor/server.py"), "--data-dir", str(self._directory / name), *more],
+            [
+                *KILLED_WITH_US,
+                sys.executable,
+                str(HERE / "floor/server.py"),
+                "--data-dir",
+                str(self._directory / name),
+                *more,
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -253,7 +272,11 @@ def main() -> None:
     kept = ROOT / "build/bench" / f"{now:%Y%m%dT%H%M%S}.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     lines: list[dict[str, Any]] = []
-    with kept.open("w", encoding="utf-8") as file, tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+    with (
+        stoppable("bench"),
+        kept.open("w", encoding="utf-8") as file,
+        tempfile.TemporaryDirectory(dir=options.data_dir) as directory,
+    ):
 
         def write(line: dict[str, Any]) -> None:
             line = {**line, "time": now.isoformat(timespec="seconds"), **about}

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from machine import cpu_us, facts, resident
-from run import pair, spread
+from run import output_of, pair, spread
 
+from bench.peers.place import KILLED_WITH_US, stoppable
 from chaos.cluster import Cluster
 from tandemq import aio
 
@@ -39,11 +40,11 @@ Figures = dict[str, tuple[float, str]]
 async def load(spec: dict[str, Any]) -> dict[str, Any]:
     """The result of one process of load. -P: this folder has a module of the name of a server's package."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", str(HERE / "scale_load.py"), json.dumps(spec)),
+        *(*KILLED_WITH_US, sys.executable, "-P", str(HERE / "scale_load.py"), json.dumps(spec)),
         stdout=asyncio.subprocess.PIPE,
         env=ENVIRONMENT,
     )
-    out, _ = await process.communicate()
+    out = await output_of(process)
     if process.returncode or not out:
         raise SystemExit(f"scale: the load failed in {spec['kind']!r}")
     result: dict[str, Any] = json.loads(out.splitlines()[-1])
@@ -156,7 +157,11 @@ def main() -> None:
     kept = ROOT / "build/bench" / f"scale-{now:%Y%m%dT%H%M%S}.jsonl"
     kept.parent.mkdir(parents=True, exist_ok=True)
     about = {"time": now.isoformat(timespec="seconds"), "share": options.share, **facts()}
-    with kept.open("w", encoding="utf-8") as file, tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+    with (
+        stoppable("scale"),
+        kept.open("w", encoding="utf-8") as file,
+        tempfile.TemporaryDirectory(dir=options.data_dir) as directory,
+    ):
         for (part, name, unit), results in asyncio.run(measure(options, Path(directory))).items():
             text = json.dumps({"kind": "scale", "part": part, "what": name, "unit": unit, **spread(results), **about})
             print(text, flush=True)

@@ -21,6 +21,8 @@ from bench.peers import targets
 from bench.peers.place import ROOT
 
 IMAGES = ROOT / "docs/img"
+UNREADABLE = (ValueError, KeyError, TypeError, IndexError, AttributeError)
+"""What reading a document raises that is cut off, another kind of file, or of another version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class Shown:
         document = self.read(text)
         if reasons := self.unfit(document):
             raise SystemExit("report: not to be shown: " + "; ".join(reasons))
+        # What lacks something that is shown fails here, before it takes the place of what is whole.
+        self.markdown(document)
+        self.drawn(document)
         self.results.parent.mkdir(exist_ok=True)
         self.results.write_text(text, encoding="utf-8")
 
@@ -56,11 +61,11 @@ class Shown:
 
 PEERS = Shown(
     "peers", peers.RESULTS, peers.README, (peers.BEGIN, peers.END),
-    json.loads, peers.unfit, peers.markdown, peers.drawn, "make bench-peers",
+    json.loads, targets.unfit, peers.markdown, peers.drawn, "make bench-peers",
 )  # fmt: skip
 TARGETS = Shown(
     "targets", peers.RESULTS, targets.PAGE, (targets.BEGIN, targets.END),
-    json.loads, peers.unfit, targets.markdown, lambda _: {}, "make bench-peers",
+    json.loads, targets.unfit, targets.markdown, lambda _: {}, "make bench-peers",
 )  # fmt: skip
 GROWTH = Shown(
     "growth", growth.RESULTS, growth.PAGE, (growth.BEGIN, growth.END),
@@ -104,14 +109,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.take:
         try:
-            text = options.take.read_text(encoding="utf-8")
+            text = options.take.read_text(encoding="utf-8", errors="replace")
         except OSError as failure:
             raise SystemExit(f"report: {options.take}: {failure.strerror}; measure first") from None
         try:
             kind_of(text).take(text)
-        except (ValueError, KeyError, TypeError, IndexError) as failure:
+        except UNREADABLE as failure:
             raise SystemExit(
-                f"report: {options.take} is no document of bench-peers, bench-native or bench-growth: {failure!r}"
+                f"report: {options.take} is no document of bench-peers, bench-open, bench-native or bench-growth, or "
+                f"one of another version: {failure!r}; measure again"
             ) from None
     shown = [kind for kind in KINDS if kind.results.exists()]
     if not shown:
@@ -120,7 +126,11 @@ def main() -> None:
             "`make bench-report TAKE=build/bench/peers.json` or TAKE=build/bench/growth.json"
         )
     for kind in shown:
-        print(f"{kind.name}: {', '.join(kind.show())}")
+        try:
+            print(f"{kind.name}: {', '.join(kind.show())}")
+        except UNREADABLE as failure:
+            where = kind.results.relative_to(ROOT)
+            raise SystemExit(f"report: {where} is not whole: {failure!r}; `git checkout {where}`, or measure") from None
 
 
 if __name__ == "__main__":

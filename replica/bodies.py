@@ -57,6 +57,8 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
         if found is None:
             return None
         body = found
+    if header.HasField("stage"):
+        return Stored(prefix.epoch, header.time_ms, header.stage.count, header.stage.count, body)
     op = header.enqueue
     return Stored(prefix.epoch, header.time_ms, op.count, op.count - len(op.refusals) - len(op.duplicates), body)
 
@@ -110,6 +112,13 @@ def fill_rows(
     """
     for row in _rows(store, shared, queue, lease_id, slices, 1, into.add):
         yield len(row.message.properties)
+
+
+def rows_of(
+    store: Store, shared: Shared, queue: str, lease_id: int, slices: Sequence[SegmentSlice]
+) -> Iterator[DeliveredMessage]:
+    """One message each, made when it is asked for."""
+    return _rows(store, shared, queue, lease_id, slices, 1, DeliveredMessage)
 
 
 def page(

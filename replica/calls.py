@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from replica.effects import Answer, LeaseDone
     from replica.machine import Columns, Machine
+    from replica.publishing import Publishing
     from replica.selecting import Matcher
     from tandemq.peer.v1.record_pb2 import QueueAction, RecordHeader
     from tandemq.v1.queue_admin_service_pb2 import QueueConfig
@@ -119,14 +120,26 @@ class QueueCall:
 
 @dataclass(slots=True, eq=False)
 class NamesCall:
-    """An administrator's action that is one record of its own kind: an alias, the defaults."""
+    """An action that is at most one record: an alias, the defaults, a reader of the journal, a numbered batch, a
+    table of weights."""
 
     waiter: Waiter
     queue: str
-    plan: Callable[[Machine, int], RecordHeader]
-    """Makes the record, from the state and the domain's time."""
+    plan: Callable[[Machine, int], RecordHeader | None]
+    """Makes the record, from the state and the domain's time. None: it is done without one."""
     request_id: bytes = b""
     request_hash: int = 0
+    deadline_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class StagingCall:
+    """About staged rows and their writers: a part, a publication, an abort, a release."""
+
+    waiter: Waiter
+    order: Callable[[Publishing, int], None]
+    """Does it at the domain's time, or raises Refused."""
+    queue: str = ""
     deadline_ms: int = 0
 
 
@@ -156,4 +169,4 @@ class Consumer:
     """Only what it finds; None: everything."""
 
 
-Call = EnqueueCall | SettleCall | ReplyCall | QueueCall | NamesCall
+Call = EnqueueCall | SettleCall | ReplyCall | QueueCall | NamesCall | StagingCall

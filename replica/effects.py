@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from failover.register import Register
     from replica.calls import Consumer, Waiter
     from replica.log import Entry
-    from replica.machine import Progress, SegmentSlice
+    from replica.machine import Placed, Progress, SegmentSlice
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
     from tandemq.v1.common_pb2 import Reason
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
@@ -158,6 +158,29 @@ class SweepDone(NamedTuple):
     duplicate: bool = False
 
 
+class StageDone(NamedTuple):
+    """A part is kept aside, now or earlier; of its whole stage."""
+
+    rows: int
+    payload_bytes: int
+    expires_at_ms: int
+    duplicate: bool
+
+
+class PublishDone(NamedTuple):
+    """A batch is in its queues, now or earlier."""
+
+    placed: Sequence[Placed]
+    """Empty: it was not the last one of its writer."""
+    duplicate: bool
+
+
+class UnstageDone(NamedTuple):
+    """Stages were dropped, or a writer was forgotten."""
+
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+
+
 class Failed(NamedTuple):
     """The call was refused; nothing was done."""
 
@@ -173,7 +196,19 @@ class Moved(NamedTuple):
     message: str
 
 
-Answer = EnqueueDone | LeaseDone | SettleDone | ReplyDone | ProgressDone | QueueDone | SweepDone | Failed | Moved
+StagingDone = StageDone | PublishDone | UnstageDone
+Answer = (
+    EnqueueDone
+    | LeaseDone
+    | SettleDone
+    | ReplyDone
+    | ProgressDone
+    | QueueDone
+    | SweepDone
+    | StagingDone
+    | Failed
+    | Moved
+)
 
 
 class Reply(NamedTuple):

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from failover.marks import Role
-from replica.answers import abort
+from replica.answers import abort, refusal
 from replica.effects import Failed, Moved
 from replica.members import HOP
+from replica.service_checks import stale_epoch
+from tandemq import seen
 from tandemq.errors import DETAILS_KEY
 from tandemq.v1.common_pb2 import Reason
 
@@ -108,11 +110,14 @@ async def unary(
     otherwise_ms: int = 30_000,
 ) -> bytes:
     """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries
-    its identity.
+    its identity. A master that knows less than the caller refuses.
     """
+    epochs = await _seen_by(context)
     while True:
         domain = await wait_for_master(members, domain_of, context)
         if domain is not None:
+            if epochs and (stale := stale_epoch(members, domain, epochs.get(domain.shared.name, 0))) is not None:
+                await abort(context, stale)
             result = await local(domain)
             if isinstance(result, bytes):
                 return result
@@ -122,13 +127,20 @@ async def unary(
             continue
         call: Any = members.channel().unary_unary(QUERY + method)
         try:
-            reply: bytes = await call(
-                request, timeout=time_left_s(context, otherwise_ms), metadata=((HOP, members.member),)
-            )
+            told = [entry for domain, epoch in epochs.items() for entry in seen.told(domain, epoch)]
+            metadata = ((HOP, members.member), *told)
+            reply: bytes = await call(request, timeout=time_left_s(context, otherwise_ms), metadata=metadata)
             return reply
         except grpc.aio.AioRpcError as error:
             if not await _may_retry(members, context, error):
                 await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
+
+
+async def _seen_by(context: Context) -> dict[str, int]:
+    try:
+        return seen.read(context.invocation_metadata() or ())
+    except ValueError as error:
+        await abort(context, refusal(Reason.REASON_BAD_REQUEST, str(error)))
 
 
 async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError) -> bool:

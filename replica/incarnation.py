@@ -4,6 +4,10 @@ An old copy believes in good faith that it holds everything acknowledged; only s
 (reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims. A copy
 that is found to be old is STALE: it follows, and becomes current again by a transfer. Not seen: a copy that is made and
 put back within one start.
+
+A copy that is started beside the original may take its place at the peer, once the original was frozen or cut off for
+so long that it counts as lost. The original hears of it when the peer refuses it: the witness has counted a later
+start, so it is the older copy now.
 """
 
 from __future__ import annotations
@@ -71,6 +75,20 @@ async def prove(node: Node, authority: Authority, member: str, incarnation: int,
             if await _count(authority, member, incarnation, found, nonce):
                 return incarnation
         await asyncio.sleep(RETRY_S)
+
+
+async def is_replaced(authority: Authority, member: str, incarnation: int) -> bool:
+    """Whether the witness has counted a later start of this member, which may have everything by now."""
+    found = await authority.get(register_name(member))
+    return isinstance(found, Register) and found.epoch > incarnation
+
+
+def step_back(node: Node) -> None:
+    """No vote until `prove` has come to its end again."""
+    for domain in node.paired():
+        domain.replication.may_claim = False
+        domain.replication.to_probe("another start of this member has taken its place: was its data directory copied?")
+        node.dispatch(domain)
 
 
 async def _count(authority: Authority, member: str, incarnation: int, found: Register, nonce: bytes) -> bool:

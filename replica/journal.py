@@ -74,13 +74,17 @@ class Bounds(NamedTuple):
     first: int
     """Every record from here on is kept."""
     end: int
-    """One more than the commit index."""
+    """One more than the last record that is committed and on this member's disk."""
     generation: int
 
 
 def bounds_of(shared: Shared) -> Bounds:
-    """Now. The commit index is the limit: what is above it may still be taken back by a takeover."""
-    return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
+    """Now. The commit index is the limit: what is above it may still be taken back by a takeover.
+
+    A replica that is in step and not required yet hears of commits that its own disk does not have.
+    """
+    end = min(shared.commit_index, shared.durable_index) + 1
+    return Bounds(max(1, shared.state.kept_from), end, shared.generation)
 
 
 def epoch_before(shared: Shared, log_index: int) -> int | None:

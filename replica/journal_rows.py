@@ -43,6 +43,8 @@ _PLAIN = {
     "alias": JournalKind.JOURNAL_KIND_CONFIGURED,
     "defaults": JournalKind.JOURNAL_KIND_CONFIGURED,
     "role": JournalKind.JOURNAL_KIND_EPOCH_BEGAN,
+    "publish": JournalKind.JOURNAL_KIND_PUBLISHED,
+    "release": JournalKind.JOURNAL_KIND_CONFIGURED,
 }
 
 
@@ -97,6 +99,14 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return _ranges(JournalKind.JOURNAL_KIND_REMOVED, header.remove.queue_id, header.remove.ranges)
         case "save":
             return _ranges(JournalKind.JOURNAL_KIND_SAVED, header.save.queue_id, header.save.ranges)
+        case "reader" | "weights":
+            return []  # it happened to no queue, and who follows the end would read of what he himself has led to
+        case "stage":
+            return [Fact(JournalKind.JOURNAL_KIND_STAGED, header.stage.queue_id, messages=header.stage.count)]
+        case "publish" if header.publish.duplicate:
+            return [Fact(JournalKind.JOURNAL_KIND_UNSTAGED) for _ in header.publish.stage_ids]
+        case "unstage":
+            return [Fact(JournalKind.JOURNAL_KIND_UNSTAGED) for _ in header.unstage.stage_ids]
         case _:
             assert kind in _PLAIN, f"no record is of kind {kind}"
             return [Fact(_PLAIN[kind], header.alias.queue_id if kind == "alias" else 0)]
@@ -139,6 +149,7 @@ def _of_expire(op: record_pb2.ExpireOp) -> list[Fact]:
     found += [Fact(JournalKind.JOURNAL_KIND_LEASE_ENDED, lease_id=lease_id) for lease_id in op.lease_ids]
     found += [Fact(JournalKind.JOURNAL_KIND_QUEUE_DELETED, queue_id) for queue_id in op.idle_queue_ids]
     found += [Fact(JournalKind.JOURNAL_KIND_CONFIGURED, queue_id) for queue_id in op.enabled_queue_ids]
+    found += [Fact(JournalKind.JOURNAL_KIND_UNSTAGED) for _ in op.stage_ids]
     return found
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
@@ -18,7 +17,9 @@ from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
 from replica.session import PeerRefused, Session, check_hello
+from replica.twins import LOST_MS, PeerInfo, Signs, check_process
 from tandemq.ambient import monotonic_ms
+from tandemq.errors import from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer, PeerServiceStub
 from tandemq.v1.common_pb2 import Reason
@@ -33,8 +34,6 @@ log = logging.getLogger("tandemq.link")
 
 REDIAL_S = 0.1
 HELLO_TIMEOUT_S = 2.0
-TWIN_ALIVE_MS = 500
-"""Heard within this time a session is not one that a dead process left behind."""
 FRAME_BYTES_MAX = 32 << 20
 """A frame of records (2 MiB) plus one whole batch of the largest size, with room."""
 
@@ -59,18 +58,6 @@ class Stream(Protocol):
     async def write(self, message: Any, /) -> None: ...
 
 
-@dataclass(slots=True)
-class PeerInfo:
-    """What is known of the peer outside of any domain."""
-
-    member: str
-    address: str
-    endpoint: str = ""
-    instance_id: str = ""
-    incarnation: int = 0
-    process_id: bytes = b""
-
-
 class Link:
     """Keeps one session with the peer alive, and says when there is none."""
 
@@ -90,9 +77,14 @@ class Link:
         self.peer = peer
         self.hello = hello
         self.heartbeat_s = heartbeat_s
+        self.lost_ms = LOST_MS
+        self.counted = False
+        """A third voice counts the starts of both members."""
         self.session: Session | None = None
         self.on_change: Callable[[str], None] = lambda _text: None
         """Told in a sentence when a connection begins or ends."""
+        self.on_refused: Callable[[], None] = lambda: None
+        """The peer takes this process for none of its pair: perhaps another start of this member has its place."""
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
         self.last_refusal = ""
@@ -151,6 +143,8 @@ class Link:
             await self._run_session(Session(self.node, data, beat, transfer), first.hello)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError) as error:
             self._note(f"no connection to {self.peer.address}: {_text(error)}")
+            if isinstance(error, grpc.aio.AioRpcError) and from_rpc_error(error).reason == "WRONG_PAIR":
+                self.on_refused()
         except PeerRefused as refused:
             self._note(str(refused))
             await asyncio.sleep(1)
@@ -172,8 +166,8 @@ class Link:
         check_hello(first, self.hello(), self.peer.member)
         if self.shut:
             raise PeerRefused(Reason.REASON_DRAINING, self.shut)
+        self._check_process(first.hello)
         if self.session is not None:
-            self._check_twin(self.session, first.hello)
             self.session.close("the peer has opened a new connection")
         async with self._accepting:  # the old session has said that it is over before the new one begins
             loop = asyncio.get_running_loop()
@@ -186,15 +180,11 @@ class Link:
                 return
             await self._run_session(Session(self.node, data, beat, transfer), first.hello)
 
-    def _check_twin(self, session: Session, hello: Hello) -> None:
-        """Refuse a second process of the peer's name while the first one lives: it runs on a copy of its directory."""
-        # Not by the number of its start: a copy takes the same one, until the authority has told it better.
-        if hello.process_id != self.peer.process_id and monotonic_ms() - session.heard_ms < TWIN_ALIVE_MS:
-            text = (
-                f"start {self.peer.incarnation} of {self.peer.member} is connected and lives, the caller is start "
-                f"{hello.incarnation}; was its data directory copied? Stop one of the two, and empty its directory"
-            )
-            raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
+    def _check_process(self, hello: Hello) -> None:
+        session = self.session
+        heard_ms = session.heard_ms if session is not None else self.heard_ms
+        signs = Signs(session is not None, monotonic_ms() - heard_ms, self.refused)
+        check_process(self.peer, hello, signs, counted=self.counted, lost_ms=self.lost_ms)
 
     async def lend(self, kind: str, stream: Stream) -> None:
         """A Heartbeat or Transfer stream of the connection that is being accepted; returns when the session is over."""

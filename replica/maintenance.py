@@ -9,39 +9,62 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import DataMark
+from replica.held_records import HeldRecords
+from replica.readers import Hold, Limit, give_up, late_readers
 from replica.state import checkpoint_key, encode_checkpoint, state_key
 from replica.sync_source import Phase
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from replica.domain import Domain
+    from replica.machine import Machine, Reader
     from replica.node import Node
     from storage.store import WriteBatch
 
 log = logging.getLogger("tandemq.maintenance")
 
 TURN_S = 1.0
+HOUR_MS = 3_600_000
 DROP_MAX = 5_000
-SURVIVORS_TURN = 20_000
+FREED_TURN = 20_000
+"""Of records that the trimming has passed before, dropped in one turn."""
+COMMIT_LOOK_S = 0.05
 PRESSED_SHARE = 0.5
 """Of the store: beyond it the journal is trimmed to the checkpoint, well before enqueues are refused at 0.8."""
+FULL_SHARE = 0.7
+"""Of the store: beyond it named readers hold back nothing either."""
+
+
+class Keep(NamedTuple):
+    """What of a domain's log stays."""
+
+    journal_bytes: int
+    """Counted since the start of this process, by all its domains together."""
+    journal_ms: int
+    checkpoint_bytes: int
+    """Log since the last checkpoint that a restart replays at most, apart from what comes while one is taken."""
+    reader_bytes: int
+    """For named readers alone, counted as journal_bytes..."""
+    reader_ms: int
+    """... and how old what they want may be, by the time in the records."""
+
+
+NO_JOURNAL = Keep(0, -1, 0, 1 << 62, 1 << 62)
+"""Nothing but what a restart or a named reader wants."""
 
 
 class Maintenance:
     """One domain's upkeep."""
 
-    def __init__(
-        self, node: Node, domain: Domain, *, journal_bytes: int, journal_ms: int, checkpoint_bytes: int
-    ) -> None:
+    def __init__(self, node: Node, domain: Domain, keep: Keep) -> None:
         self.node = node
         self.domain = domain
-        self.journal_bytes = journal_bytes
-        self.journal_ms = journal_ms
-        self.checkpoint_bytes = checkpoint_bytes
-        """Log since the last checkpoint that a restart replays at most, apart from what comes while one is taken."""
+        self.keep = keep
+        self.hold = Hold(domain.shared)
+        self.full = False
         self.generation = domain.shared.generation
         self.bytes_at_checkpoint = 0
         self.marks: list[tuple[int, int, int]] = []
@@ -50,8 +73,12 @@ class Maintenance:
         self.trimmed = 0
         self.pressed = False
         """The store fills up: room for new messages comes before what a peer that is away may ask for later."""
-        self.survivors: list[tuple[int, int]] = []
-        """(queue, log index) of records that held live messages when the trimming passed them."""
+        self.held = HeldRecords()
+        """Walks with the trimming."""
+        self.survivors: dict[int, int] = {}
+        """Queue by log index, of records that held live messages when the trimming passed them."""
+        self.freed: list[int] = []
+        """Of those, what may hold nothing any more and was not looked at yet."""
 
     async def run(self) -> None:
         """For ever, a turn a second."""
@@ -60,8 +87,10 @@ class Maintenance:
             self.mark()
             usage = self.node.store.usage()
             self.pressed = usage.used_bytes > PRESSED_SHARE * usage.map_bytes
-            if self.pressed or self.node.appended_bytes - self.bytes_at_checkpoint >= self.checkpoint_bytes:
+            self.full = usage.used_bytes > FULL_SHARE * usage.map_bytes
+            if self.pressed or self.node.appended_bytes - self.bytes_at_checkpoint >= self.keep.checkpoint_bytes:
                 await self.checkpoint()
+            self._give_up_readers()
             await self._trim()
 
     def mark(self) -> None:
@@ -84,7 +113,7 @@ class Maintenance:
         while shared.commit_index < index:
             if shared.generation != generation:
                 return
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(COMMIT_LOOK_S)
         if shared.generation != generation or index <= shared.checkpoint_index:
             return
 
@@ -98,45 +127,100 @@ class Maintenance:
             shared.checkpoint_index = index
         log.info("domain %s: checkpoint at %d, %d bytes", shared.name, index, len(data), extra=shared.tags)
 
-    def _keep_from(self) -> int:
-        """First log index that the journal still keeps."""
+    def _floor(self) -> int:
+        """Last log index that the journal need not keep by its own retention."""
         now, appended = monotonic_ms(), self.node.appended_bytes
         keep = 0
         for when, index, size in self.marks:
-            if not self.pressed and now - when <= self.journal_ms and appended - size <= self.journal_bytes:
+            if not self.pressed and now - when <= self.keep.journal_ms and appended - size <= self.keep.journal_bytes:
                 break
             keep = index
         # The last record stays whatever its age: where the log ends is read from it at the next start.
         return min(keep, self.domain.shared.checkpoint_index, self.domain.shared.log.last_index - 1)
 
+    def _keep_from(self) -> int:
+        """Last log index that may go now."""
+        # A replica that is full cannot say that readers lose their place: it goes on without what the master may keep.
+        return self._floor() if self.full else min(self._floor(), self.hold.lowest() - 1)
+
+    def _give_up_readers(self) -> None:
+        """At the master: who holds back more than he may loses his place; what he wanted goes at a later turn."""
+        floor = self._floor()
+        late = late_readers(self.domain, floor)
+        if not late:
+            return
+        if self.full:
+            limits = [Limit(floor, f"the store is more than {FULL_SHARE:.0%} full")]
+        else:
+            limits = [*self._beyond_bytes(floor), *self._beyond_hours(late)]
+        if give_up(self.domain, late, limits, floor, self.node.clock.now_ms()):
+            self.node.dispatch(self.domain)
+
+    def _beyond_bytes(self, floor: int) -> list[Limit]:
+        appended = self.node.appended_bytes
+        beyond = [index for _, index, size in self.marks if appended - size > self.keep.reader_bytes]
+        text = f"it was more than {self.keep.reader_bytes} bytes behind (limits.reader_bytes)"
+        return [Limit(min(beyond[-1], floor), text)] if beyond else []
+
+    def _beyond_hours(self, late: list[Reader]) -> list[Limit]:
+        """One read for the oldest, who alone needs to be looked at: the others are given up with him or later."""
+        place = min(each.place.log_index for each in late)
+        header = self.domain.shared.log.header_at(place)
+        if header is None or self.node.clock.now_ms() - header.time_ms <= self.keep.reader_ms:
+            return []
+        hours = self.keep.reader_ms // HOUR_MS
+        return [Limit(place, f"what it wanted next was more than {hours} hours old (limits.reader_hours)")]
+
+    def _begin_anew(self) -> None:
+        """Nothing is known of single records: the next turn looks at all that may go."""
+        self.trimmed = 0
+        self.held, self.survivors, self.freed = HeldRecords(), {}, []
+
+    def _freed(self, machine: Machine) -> list[int]:
+        """Some of the records that the trimming has passed, and that have come to hold nothing since."""
+        freed = self.held.freed(machine)
+        self.freed = list(self.survivors) if freed is None else self.freed + freed
+        some, self.freed = self.freed[:FREED_TURN], self.freed[FREED_TURN:]
+        return sorted(
+            {each for each in some if each in self.survivors and not machine.live(each, self.survivors[each])}
+        )
+
     async def _trim(self) -> None:
+        """What it costs is what there is to trim, whatever the domain holds beside it."""
         shared = self.domain.shared
         machine = shared.machine
         if self.generation != shared.generation:
             # The log was cut or replaced: what was known of single records may be of others now. Begin as at a start.
-            self.generation, self.trimmed, self.survivors = shared.generation, 0, []
+            self.generation = shared.generation
+            self._begin_anew()
+            shared.trimming = 0
         keep = self._keep_from()
-        if machine is None or self.domain.source.phase in (Phase.FULL, Phase.COMPARE):
-            return  # a transfer reads records that a settle may free while it runs
-        left = [pair for pair in self.survivors[:SURVIVORS_TURN] if machine.live(pair[1], pair[0])]
-        drops = sorted({index for _, index in self.survivors[:SURVIVORS_TURN]} - {index for _, index in left})
-        # The rest of the survivors first at the next turn: every one is looked at again within a bounded time.
-        self.survivors = self.survivors[SURVIVORS_TURN:] + left
+        if machine is None or self._is_transferring():
+            return
+        drops = self._freed(machine)
         if keep <= self.trimmed and not drops:
             return
-        survivors = {index: number for number, index in machine.live_log_indexes() if self.trimmed < index <= keep}
+        gone = list(drops)
         at = self.trimmed + 1
         while at <= keep and len(drops) < DROP_MAX:
             rows = self.node.store.scan_prefixes(shared.domain, at, limit=2_000)
             if not rows:
                 break
-            drops.extend(index for index, _, _ in rows if index <= keep and index not in survivors)
             at = rows[-1][0] + 1
+            indexes = [index for index, _, _ in rows if index <= keep]
+            held = self.held.up_to(machine, min(keep, at - 1), indexes)
+            drops.extend(index for index in indexes if index not in held)
+            self.survivors.update(held)
             await asyncio.sleep(0)
         end = max(self.trimmed, min(keep, at - 1))
-        self.survivors.extend((number, index) for index, number in survivors.items() if index <= end)
+        if not await self._is_committed(machine):
+            self._begin_anew()
+            return
+        for index in gone:
+            del self.survivors[index]
 
         known = shared.log.digest_at(end)
+        shared.trimming = max(shared.trimming, end)
 
         def fill(batch: WriteBatch) -> None:
             batch.drops.setdefault(shared.domain, []).extend(drops)
@@ -149,3 +233,20 @@ class Maintenance:
 
         await self.node.write(fill)
         self.trimmed = end
+
+    def _is_transferring(self) -> bool:
+        """A transfer reads records that a settle may free while it runs."""
+        return self.domain.source.phase in (Phase.FULL, Phase.COMPARE)
+
+    async def _is_committed(self, machine: Machine) -> bool:
+        """Once what is applied now is. False: the log was cut meanwhile, the queues were made anew, or a transfer runs.
+
+        A master applies before it commits. What an operation has freed that a takeover takes back is wanted again, and
+        its body would be on the new master alone.
+        """
+        shared, applied = self.domain.shared, machine.applied_index
+        while shared.commit_index < applied:
+            await asyncio.sleep(COMMIT_LOOK_S)
+            if shared.generation != self.generation or shared.machine is not machine:
+                return False
+        return shared.generation == self.generation and shared.machine is machine and not self._is_transferring()

@@ -26,7 +26,7 @@ from replica.link import Link, PeerInfo, PeerServicer
 from replica.local_register import keep_register
 from replica.machine import Limits, columns_of
 from replica.machine.profiles import limits_of
-from replica.maintenance import Maintenance
+from replica.maintenance import HOUR_MS, Keep, Maintenance
 from replica.members import LOCAL, MAIN, Members, domain_number
 from replica.metrics import Metrics
 from replica.metrics_operator import OperatorMetrics
@@ -35,9 +35,11 @@ from replica.operator import Operator
 from replica.orders import ENQUEUE_STORE_SHARE
 from replica.outside import Outside
 from replica.ports import Served
+from replica.proving import Proving
 from replica.recovery import open_shared, recover
 from replica.service_admin import AdminHandlers
 from replica.service_backup import BackupHandlers
+from replica.service_batches import BatchHandlers
 from replica.service_calls import fingerprint
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
@@ -47,9 +49,12 @@ from replica.service_names import NamesHandlers
 from replica.service_orders import OrderHandlers, journalled
 from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers
+from replica.service_readers import ReaderHandlers
 from replica.service_restore import RestoreHandlers
+from replica.service_stage import StageHandlers
 from replica.service_status import StatusHandlers
 from replica.service_sweeps import SweepHandlers
+from replica.service_weights import WeightHandlers
 from replica.session import PROTOCOL_MAX, PROTOCOL_MIN
 from replica.verify import Verifier
 from replica.watch import Watch
@@ -193,6 +198,7 @@ class Manager:
             peer = PeerInfo(config.peer_member, config.peer_address)
             beat_s = config.timers.heartbeat_ms / 1000
             self._link = Link(node, config.member, peer, self._hello, self.outside, heartbeat_s=beat_s)
+            self._link.lost_ms = config.timers.lost_ms
             node.on_stale = lambda _domain: self._send_hello()
             self._link.on_change = operator.on_link
             self._watch_with(node, self._link)
@@ -202,7 +208,9 @@ class Manager:
             operator.shut_link = self._link.close
             operator.resume_maintenance()
             assert self._authority is not None
-            node.spawn(self._prove_start(node, self._authority))
+            proving = Proving(node, self._authority, config.member, self._reconnect, self._on_counted)
+            self._link.counted, self._link.on_refused = proving.counted, proving.on_refused
+            node.spawn(proving.run(self._incarnation))
             node.spawn(self._link.run())
             assert self._watch is not None
             node.on_tick.append(self._watch.look)
@@ -236,17 +244,8 @@ class Manager:
         if isinstance(self._authority, LocalAuthority):
             keep_register(node, self._authority, self._send_hello)
 
-    async def _prove_start(self, node: Node, authority: Authority) -> None:
-        """No claim before the witness has seen this start: a directory that was put back must not win (see
-        incarnation).
-        """
-        if not isinstance(authority, LocalAuthority):  # without a third voice nobody else knows how often we started
-            member, start = self.config.member, self._incarnation
-            self._incarnation = await incarnation.prove(node, authority, member, start, self._reconnect)
-        for domain in node.paired():
-            # What is named by this start (nonces, handoffs) must not be named as by an earlier one.
-            domain.shared.incarnation = self._incarnation
-            domain.replication.may_claim = True
+    def _on_counted(self, start: int) -> None:
+        self._incarnation = start
         self._send_hello()
 
     async def _open_domains(self, node: Node, members: Members) -> None:
@@ -259,7 +258,8 @@ class Manager:
             domain.orders.volatile_bytes_max = config.limits.volatile_bytes
             domain.held_call = self._held_call
             read = functools.partial(read_stored, node.store, shared)
-            domain.dying.read = domain.orders.saving.read = domain.orders.replying.read = read
+            domain.dying.read = domain.orders.saving.read = read
+            domain.orders.replying.read = domain.orders.publishing.read = read
             domain.handoff.hold_ms = config.failover.hold_ms
             domain.handoff.cooldown_ms = config.failover.cooldown_ms
             domain.replication.may_claim = not peer  # until the witness has seen this start
@@ -269,6 +269,13 @@ class Manager:
     def _start_domains(self, node: Node) -> None:
         config = self.config
         upkeeps: list[Maintenance] = []
+        keep = Keep(
+            journal_bytes=config.limits.journal_bytes,
+            journal_ms=config.limits.journal_hours * HOUR_MS,
+            checkpoint_bytes=config.limits.checkpoint_bytes,
+            reader_bytes=config.limits.reader_bytes,
+            reader_ms=config.limits.reader_hours * HOUR_MS,
+        )
         node.mark_bytes = max(1 << 16, config.limits.journal_bytes // 64)
 
         def mark_all() -> None:
@@ -279,13 +286,7 @@ class Manager:
         for domain in node.domains.values():
             domain.start(monotonic_ms(), node.clock.now_ms())
             node.dispatch(domain)
-            upkeep = Maintenance(
-                node,
-                domain,
-                journal_bytes=config.limits.journal_bytes,
-                journal_ms=config.limits.journal_hours * 3_600_000,
-                checkpoint_bytes=config.limits.checkpoint_bytes,
-            )
+            upkeep = Maintenance(node, domain, keep)
             upkeeps.append(upkeep)
             node.spawn(upkeep.run())
 
@@ -365,7 +366,10 @@ class Manager:
         restoring, names = RestoreHandlers(members, backup_dir), NamesHandlers(queues, self.config.profile)
         admin = queues.handler(restoring.methods(), names.methods(), SweepHandlers(members).methods())
         manager = status.manager_handler(self.backups.methods())
-        handlers = [QueueHandlers(members).handler(), JournalHandlers(members).handler(), admin, manager, pair]
+        journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
+        stage = StageHandlers(members).handler()
+        batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
+        handlers = [QueueHandlers(members).handler(), journal, stage, batches, weights, admin, manager, pair]
         peer = PeerServicer(self._link) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, self._ready, self._collectors))
         await self._tell_health()

@@ -31,7 +31,9 @@ def queue_metrics(members: Members) -> Iterable[Metric]:
     known = [(name, machine) for name, machine in machines if machine is not None]
     yield from _sums(members, known)
     yield from _single(known)
+    yield from _stages(known)
     yield from _clients(members)
+    yield from _readers(known)
     later = CounterMetricFamily(
         "tandemq_refused_after_accept", "ONE_WAY: accepted by this member, refused later.", labels=["queue"]
     )
@@ -78,9 +80,39 @@ def _single(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
     return [held, enqueued, acked, dead, dying]
 
 
+def _readers(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
+    readers = GaugeMetricFamily("tandemq_journal_readers", "Named readers of the journal.", labels=["domain"])
+    lost = CounterMetricFamily(
+        "tandemq_journal_readers_lost", "How often one has lost its place, ever.", labels=["domain"]
+    )
+    lag = GaugeMetricFamily(
+        "tandemq_journal_reader_lag", "Records between its place and the end.", labels=["domain", "reader"]
+    )
+    for name, machine in machines:
+        known = machine.readers()
+        readers.add_metric([name], len(known))
+        lost.add_metric([name], machine.readers_lost)
+        for reader in known:
+            lag.add_metric([name, reader.name], max(0, machine.commit_index + 1 - reader.place.log_index))
+    return [readers, lost, lag]
+
+
 def _has_dead(queue: QueueState) -> bool:
     """Most never have: they have no such series."""
     return bool(queue.totals.dead_lettered or queue.dying.size)
+
+
+def _stages(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
+    staged = GaugeMetricFamily("tandemq_staged_rows", "Rows that are in no queue yet.", labels=["domain"])
+    size = GaugeMetricFamily("tandemq_staged_bytes", "Payload bytes of them.", labels=["domain"])
+    ended = CounterMetricFamily("tandemq_stages_ended", "Stages that ended, by how.", labels=["domain", "cause"])
+    for name, machine in machines:
+        _, rows, payload_bytes = machine.staged()
+        staged.add_metric([name], rows)
+        size.add_metric([name], payload_bytes)
+        for cause, count in machine.stage_totals()._asdict().items():
+            ended.add_metric([name, cause], count)
+    return [staged, size, ended]
 
 
 def _clients(members: Members) -> Iterable[Metric]:

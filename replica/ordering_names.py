@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 
 def order_names(orders: Orders, call: NamesCall) -> None:
-    """An alias, or the defaults. Refused with nothing done where the plan says so."""
+    """An alias, the defaults, a reader, a numbered batch, weights. Refused with nothing done where the plan says so."""
     found = orders.machine.find_request(call.request_id, call.request_hash)
     if found is None:
-        orders.order(call.plan(orders.machine, orders.time_ms))
+        header = call.plan(orders.machine, orders.time_ms)
+        if header is not None:
+            orders.order(header)
+            orders.on_change(orders.touched)
     done = QueueDone(call.queue, 0, duplicate=found is not None)
     waiter = call.waiter
     orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))

@@ -7,13 +7,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall
+from replica.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall, StagingCall
 from replica.effects import EnqueueDone, Failed, Moved, Persist, Reply, SettleDone
 from replica.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
 from replica.log import HeldRef
 from replica.machine import Fresh, Refused
 from replica.ordering_names import order_names
 from replica.ordering_queues import order_queue
+from replica.publishing import Publishing
+from replica.readers import tell_expired
 from replica.replying import Replying
 from replica.room import Admission, Room
 from replica.saving import Saving
@@ -51,7 +53,7 @@ class Orders:
         self.replication = replication
         self.waiting: deque[Waiting] = deque()
         self.room, self.replying = Room(self), Replying(self)
-        self.saving = Saving(self)
+        self.saving, self.publishing = Saving(self), Publishing(self)
         self.now_ms, self._behind_ms = 0, 0  # by this member's clock; what that is behind the domain's time
         self.room_bytes = 1 << 62
         """What enqueues may still take of the store: set by the shell now and then, counted down here."""
@@ -137,6 +139,7 @@ class Orders:
     def on_following(self) -> None:
         """Another member orders now: what is unanswered goes to it, or back to the caller."""
         self.saving.on_following()
+        self.publishing.on_following()
         self.replying.on_following()
         waiting, self.waiting = self.waiting, deque()
         for item in reversed(waiting):  # each goes to the front of what is parked, so the oldest ends up first
@@ -155,6 +158,8 @@ class Orders:
                 self.replying.order(call)
             elif isinstance(call, NamesCall):
                 order_names(self, call)
+            elif isinstance(call, StagingCall):
+                call.order(self.publishing, self.time_ms)
             else:
                 order_queue(self, call)
         except Refused as refused:
@@ -319,12 +324,13 @@ class Orders:
     def expire(self) -> None:
         """Order what time brings: leases and messages that end, messages that become persistent."""
         self.saving.look()
-        freed, self.freed_later = self.freed_later, []
-        self.shared.forget_bodies(freed)
-        due = self.machine.next_due_ms()
-        if due is None or due > self.time_ms:
-            return
+        self.publishing.look()
+        if self.freed_later:
+            freed, self.freed_later = self.freed_later, []
+            self.shared.forget_bodies(freed)
         header = self.machine.plan_expire(self.time_ms)
         if header is not None:
+            self.publishing.tell_expired(header.expire.stage_ids)
             self.order(header)
+            tell_expired(self.shared, header.expire.readers)
             self.on_change(self.touched)

@@ -70,10 +70,13 @@ class QueueSource:
         self._slices: list[SegmentSlice] = []
         if found is not None:
             queue = machine.queue(found)
-            self.queue_id, self.config, self.messages, self.bytes = found, queue.config, queue.length, queue.bytes
+            # A batch that was being published is in the backup as staged rows and not in the queue.
+            unseen = machine.unseen(found)
+            self.queue_id, self.config, self.bytes = found, queue.config, queue.bytes
+            self.messages = queue.length - unseen
             machine.commit(machine.applied_index)  # else what was not committed yet would be left out
             held = machine.browse(found, 0, 0)
-            assert sum(each.count for each in held) == queue.length, "browse leaves something out"
+            assert sum(each.count for each in held) == self.messages, "browse leaves something out"
             self._slices = machine.segments_of(found, held, delivered=False)
 
     def batches(self) -> Iterator[Batch]:

@@ -142,7 +142,10 @@ class Replying:
         """Time passes, at the serving master: it looks at some of the queues that are owed to, the others come next."""
         self._now_ms, machine = now_ms, self.orders.machine
         if not self._round:
-            owing = [(queue_id, to) for queue_id in machine.owing_queues() for to in machine.owed_of(queue_id)]
+            owed = machine.owing_queues()
+            if not owed and not self.waiting and not self._given_up:
+                return
+            owing = [(queue_id, to) for queue_id in owed for to in machine.owed_of(queue_id)]
             if not owing and not self.waiting and not self._given_up:
                 return
             self._round = list(dict.fromkeys((*owing, *self.waiting)))[::-1]

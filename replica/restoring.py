@@ -80,7 +80,9 @@ def restore(
         try:
             making = begin_restoring(directory)
             size = max(MAP_BYTES_MIN, 4 * source.store.usage().file_bytes)
-            with closing(open_disk(making, pair=head.pair, member=member, map_bytes=size, ballast_bytes=0)) as store:
+            # Without a log: the one file is all that gets its place.
+            made = open_disk(making, pair=head.pair, member=member, map_bytes=size, ballast_bytes=0, commit_log=False)
+            with closing(made) as store:
                 records = _fill(store, source, member, on_progress)
             end_restoring(directory, "data.mdb")
         finally:

@@ -46,7 +46,7 @@ def _told(path: str, method: Any) -> Method:
 
 
 def _telling(path: str, handle: Handle) -> Handle:
-    assert inspect.iscoroutinefunction(handle), f"{path} is answered by no coroutine"
+    assert handle.__code__.co_flags & inspect.CO_COROUTINE, f"{path} is answered by no coroutine"
 
     async def handled(request: Any, context: Any) -> Any:
         try:

@@ -29,6 +29,7 @@ from replica.journal import (
     read_page,
 )
 from replica.journal_rows import Rows, Wanted
+from replica.machine import Refused
 from replica.service_calls import parse
 from replica.whereabouts import check_origin, is_remote, problem_of_remote
 from storage.errors import CorruptRecord
@@ -49,12 +50,22 @@ from tandemq.v1.journal_service_pb2 import (
 
 if TYPE_CHECKING:
     from replica.domain import Domain
+    from replica.machine import Reader
     from replica.members import Members
+    from replica.service_pair import Method
+    from replica.shared import Shared
 
 SERVICE = "tandemq.v1.JournalService"
 ROWS, ROWS_MAX = 4_096, 16_384
 QUEUES_MAX = 1_000
 SYNCING_RETRY_MS = 100
+_UNHEARD = (
+    Reason.REASON_QUEUE_NOT_FOUND,
+    Reason.REASON_READER_NOT_FOUND,
+    Reason.REASON_READER_LOST,
+    Reason.REASON_SYNCING,
+)
+"""A replica may not have heard of it yet, or that it has begun anew: the master has."""
 
 Context = Any
 Found = TypeVar("Found")
@@ -69,14 +80,15 @@ class JournalHandlers:
         self._reading = asyncio.Lock()
         """One page at a time: a reader in a hurry takes one thread of this member, and no more."""
 
-    def handler(self) -> grpc.GenericRpcHandler:
-        """For the server; requests and replies are bytes."""
+    def handler(self, others: dict[str, Method]) -> grpc.GenericRpcHandler:
+        """For the server, with the methods that others have of the service; requests and replies are bytes."""
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
                 "GetJournalHead": grpc.unary_unary_rpc_method_handler(self.head),
                 "ReadJournal": grpc.unary_stream_rpc_method_handler(self.read),
                 "ReadJournalPage": grpc.unary_unary_rpc_method_handler(self.page),
+                **others,
             },
         )
 
@@ -159,8 +171,8 @@ class JournalHandlers:
             result = await local(domain)
             if isinstance(result, bytes):
                 return result
-            if here or domain.replication.serving or result.reason != Reason.REASON_QUEUE_NOT_FOUND:
-                await abort(context, result)  # a replica may not have heard of a queue yet: the master has
+            if here or domain.replication.can_read or result.reason not in _UNHEARD:
+                await abort(context, result)
         elif here:
             text = f"{self.members.member} is not in step with the master of domain {domain.shared.name}; ask later"
             await abort(context, Failed(Reason.REASON_SYNCING, text, {}, SYNCING_RETRY_MS))
@@ -174,6 +186,9 @@ class JournalHandlers:
         if isinstance(numbers, Failed):
             return numbers
         begins = self._begins.setdefault(shared.domain, Begins())
+        if numbers and (lacking := _lacking(shared)) is not None:
+            return lacking
+        was = [_following(shared, number) or 0 for number in numbers]
 
         def look(bounds: Bounds) -> list[int]:
             return [begins.find(store, shared.domain, number, bounds) for number in numbers]
@@ -181,16 +196,18 @@ class JournalHandlers:
         found = await self._off_the_loop(domain, look) if numbers else []
         if isinstance(found, Failed):
             return found
+        if numbers and (lacking := _lacking(shared)) is not None:
+            return lacking
         bounds = bounds_of(shared)
         heads = []
-        for name, number, first in zip(request.queues, numbers, found, strict=True):
+        for name, number, first, before in zip(request.queues, numbers, found, was, strict=True):
             # Found meanwhile to be gone: its rows are still there, its name is not.
-            machine = shared.machine
-            if machine is None or not machine.has_queue(number):
+            following = _following(shared, number)
+            if following is None:
                 return _no_queue(name)
-            following = machine.queue(number).visible_index + 1
+            # Where none was kept, the first one that came while that was looked for is the first that is kept.
             heads.append(
-                JournalQueueHead(queue=name, queue_id=number, first_index=first or following, next_index=following)
+                JournalQueueHead(queue=name, queue_id=number, first_index=first or before, next_index=following)
             )
         first_epoch, last_epoch = epoch_before(shared, bounds.first), epoch_before(shared, bounds.end)
         return GetJournalHeadResponse(
@@ -207,10 +224,16 @@ class JournalHandlers:
         numbers = _numbers_of(self.members, domain, selection.queues)
         if isinstance(numbers, Failed):
             return numbers
+        reader = _reader_of(domain, selection.reader)
+        if isinstance(reader, Failed):
+            return reader
+        if reader is not None and selection.WhichOneof("from") is None:
+            at = reader.place
+            selection.position.CopyFrom(JournalPosition(log_index=at.log_index, epoch=at.epoch, row=at.row))
         place = await self._place_of(domain, selection, numbers)
         if isinstance(place, Failed):
             return place
-        problem = problem_of(shared, place, is_master=domain.replication.serving)
+        problem = problem_of(shared, place, is_master=domain.replication.can_read)
         if problem is not None:
             return problem
         wanted = Wanted(
@@ -262,20 +285,25 @@ class JournalHandlers:
         index = asked.index
         begins = self._begins.setdefault(shared.domain, Begins())
 
-        def look(bounds: Bounds) -> tuple[int, Any, Any]:
+        def look(bounds: Bounds) -> tuple[Bounds, int, Any, Any]:
             first = begins.find(store, shared.domain, number, bounds)
             at = find(store, shared.domain, number, index, bounds) if first and index >= first else None
             before = find(store, shared.domain, number, index - 1, bounds) if asked.epoch and index > 1 else None
-            return first, at, before
+            return bounds, first, at, before
 
-        found = await self._off_the_loop(domain, look)
-        if isinstance(found, Failed):
-            return found
-        first, at, before = found
-        machine = shared.machine
-        if machine is None or not machine.has_queue(number):
-            return _no_queue(name)
-        following = machine.queue(number).visible_index + 1
+        while True:
+            if (lacking := _lacking(shared)) is not None:
+                return lacking
+            following = _following(shared, number)
+            found = await self._off_the_loop(domain, look)
+            if isinstance(found, Failed):
+                return found
+            now = _following(shared, number)
+            if following is None or now is None:
+                return _no_queue(name)
+            if not following < index <= now:
+                break  # else it came while it was looked for, and the look tells nothing of it
+        bounds, first, at, before = found
         facts = {"queue": name, "first_index": str(first or following), "next_index": str(following)}
         if index < (first or following) or (asked.epoch and index > 1 and before is None and index <= following):
             text = (
@@ -285,7 +313,7 @@ class JournalHandlers:
             )
             return refusal(Reason.REASON_OUT_OF_RANGE, text, {**facts, "member": shared.member})
         if index > following:
-            if not domain.replication.serving:
+            if not domain.replication.can_read:
                 text = f"{shared.member} has not heard yet of message {index} of queue {name}; repeat the call"
                 return Failed(Reason.REASON_SYNCING, text, facts, SYNCING_RETRY_MS)
             text = f"queue {name} ends before index {following}; {index} was never ordered"
@@ -296,8 +324,8 @@ class JournalHandlers:
                 f"epoch {before.epoch}: the history that was read was given up; read anew"
             )
             return refusal(Reason.REASON_EPOCH_DIVERGED, text, {**facts, "epoch": str(before.epoch)})
-        if at is None:
-            return Place(shared.commit_index + 1, epoch_before(shared, shared.commit_index + 1) or 0)
+        if at is None:  # the next one: it comes behind what was looked at, whatever is committed since
+            return Place(bounds.end, epoch_before(shared, bounds.end) or 0)
         epoch = at.epoch if at.row else epoch_before(shared, at.log_index)
         return Place(at.log_index, epoch or 0, at.row)
 
@@ -310,7 +338,7 @@ class JournalHandlers:
             while True:
                 bounds = bounds_of(shared)
                 if place is not None:
-                    problem = problem_of(shared, place, is_master=domain.replication.serving)
+                    problem = problem_of(shared, place, is_master=domain.replication.can_read)
                     if problem is not None:
                         return problem
                 try:
@@ -338,6 +366,17 @@ def _problem_of(selection: JournalSelection) -> Failed | None:
     return None
 
 
+def _reader_of(domain: Domain, name: str) -> Reader | Failed | None:
+    """The named reader, if one is named, that may go on."""
+    machine = domain.shared.machine
+    if not name or machine is None:
+        return None
+    try:
+        return machine.reader(name)
+    except Refused as refused:
+        return Failed(refused.reason, refused.message, dict(refused.metadata))
+
+
 def _numbers_of(members: Members, domain: Domain, names: Any) -> list[int] | Failed:
     """The numbers of queues, all of that domain."""
     machine = domain.shared.machine
@@ -351,6 +390,24 @@ def _numbers_of(members: Members, domain: Domain, names: Any) -> list[int] | Fai
             return _no_queue(name)
         numbers.append(number)
     return numbers
+
+
+def _following(shared: Shared, number: int) -> int | None:
+    """Index of a queue's next message; None: there is no such queue."""
+    machine = shared.machine
+    if machine is None or not machine.has_queue(number):
+        return None
+    return machine.queue(number).visible_index + 1
+
+
+def _lacking(shared: Shared) -> Failed | None:
+    """Where the queues tell of messages that this disk does not have yet: a replica that is in step and not required
+    has heard of their commit (J1), and what it says of a queue would not fit what it gives of it.
+    """
+    if shared.durable_index >= shared.commit_index:
+        return None
+    text = f"{shared.member} has heard of commits in domain {shared.name} that its disk lacks yet; repeat the call"
+    return Failed(Reason.REASON_SYNCING, text, {}, SYNCING_RETRY_MS)
 
 
 def _has(domain: Domain, name: str) -> bool:

@@ -63,6 +63,8 @@ class Shared:
         """Of the stored snapshot of the queues: their state can be made anew from there on, and from nowhere before it
         once records are gone.
         """
+        self.trimming = 0
+        """Records up to here are gone, or about to go: a place there is promised to nobody."""
         self.wants_full = False
         """An operator wants everything anew, even where the logs could be compared."""
         self.generation = 0
@@ -116,6 +118,16 @@ class Shared:
     def mark(self, data: DataMark) -> None:
         """Change what this copy is worth (in memory; the caller persists)."""
         self.state.data = data
+
+    def follow(self, epoch: int) -> None:
+        """The peer's epoch, and with it the end of having been alone (in memory; one write, P10).
+
+        A mark SOLE of an epoch before would pass for one of this epoch: over an empty register both members would say
+        that they were alone in it, and a start alone would not ask whether the peer has gone on.
+        """
+        self.state.owner, self.state.epoch = self.peer, epoch
+        if self.state.data is DataMark.SOLE:
+            self.mark(DataMark.IN_SYNC)
 
     def apply_up_to(self, log_index: int, *, tell: bool = True) -> list[int]:
         """Apply pending records; returns the log indexes of records that hold no live message any more.

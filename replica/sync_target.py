@@ -71,8 +71,7 @@ class SyncTarget:
         self.stop()
         self.sync_id = begin.sync_id
         self.received = 0
-        shared.state.owner = shared.peer
-        shared.state.epoch = frame_epoch  # before anything is said: a refusal of a lower epoch is not heard (P13)
+        shared.follow(frame_epoch)  # before anything is said: a refusal of a lower epoch is not heard (P13)
         if not begin.full and (
             self._is_too_low(begin.base_index) or shared.log.digest_at(begin.base_index) != self._expected(begin)
         ):

@@ -185,7 +185,7 @@ class Receiver:
 
     def _check_queue(self, log_index: int, header: memoryview) -> None:
         parsed = RecordHeader.FromString(bytes(header))
-        owner = (parsed.reply if parsed.HasField("reply") else parsed.enqueue).queue_id
+        owner = parsed.enqueue.queue_id or parsed.reply.queue_id or parsed.stage.queue_id
         if not self.queue_id or owner != self.queue_id:
             raise CorruptRecord(f"record {log_index} of queue {owner} came in queue {self.queue_id}")
 

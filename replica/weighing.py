@@ -92,7 +92,7 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             size = 8 if kind == _FIXED64 else 4
         else:
             return
-        yield tag, at, at + size
+        yield tag, at, min(at + size, end)
         at += size
 
 

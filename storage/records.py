@@ -149,7 +149,9 @@ def verify_stored(record: bytes | memoryview, *, previous_digest: bytes | None =
     try:
         return verify(record, previous_digest=previous_digest)
     except NewerFormat as error:
-        raise CorruptRecord(f"{error.what}, in a directory of format 1 to {FORMAT_VERSION}", error.where) from error
+        raise CorruptRecord(
+            f"{error.what}, in a directory whose records have format 1 to {FORMAT_VERSION}", error.where
+        ) from error
 
 
 def read_stored_prefix(record: bytes | memoryview) -> Prefix:
@@ -157,7 +159,9 @@ def read_stored_prefix(record: bytes | memoryview) -> Prefix:
     try:
         return read_prefix(record)
     except NewerFormat as error:
-        raise CorruptRecord(f"{error.what}, in a directory of format 1 to {FORMAT_VERSION}", error.where) from error
+        raise CorruptRecord(
+            f"{error.what}, in a directory whose records have format 1 to {FORMAT_VERSION}", error.where
+        ) from error
 
 
 def _chain(previous_digest: bytes, covered: bytes, header: bytes) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from storage.store import WriteBatch
 
@@ -42,9 +43,13 @@ class Room:
             free -= self._ballast_bytes
         return max(free, 0)
 
-    def cannot_take(self, batch: WriteBatch) -> bool:
-        """Whether a write of this batch that failed can be explained by a full disk."""
-        return self._free_bytes() < _bytes_at_most(batch)
+    def affords(self, size: int) -> bool:
+        """Whether a file of this size beside the data is nothing to speak of."""
+        return self.available_bytes() >= _AFFORDABLE * size
+
+    def cannot_take(self, load: Load) -> bool:
+        """Whether a write of this load that failed can be explained by a full disk."""
+        return self._free_bytes() < load.bytes_at_most
 
     def give_way(self) -> bool:
         """Frees the ballast; False if there is none to free."""
@@ -74,8 +79,26 @@ class Room:
         return status.f_bavail * status.f_frsize
 
 
-def _bytes_at_most(batch: WriteBatch) -> int:
-    values = [len(entry.record) for entry in (*batch.inserts, *batch.appends, *batch.bodies)]
-    values += [len(value or b"") for value in batch.meta.values()]
-    changes = len(values) + len(batch.cut) + len(batch.wipe) + sum(map(len, batch.drops.values()))
-    return sum(values) + changes * (1 + _TREE_PAGES_MAX) * _PAGE_BYTES + _SLACK_BYTES
+class Load(NamedTuple):
+    """What is to be written in one transaction."""
+
+    size: int
+    """Bytes of records and values."""
+    changes: int
+
+    @property
+    def bytes_at_most(self) -> int:
+        """What the database may need for it."""
+        return self.size + self.changes * (1 + _TREE_PAGES_MAX) * _PAGE_BYTES + _SLACK_BYTES
+
+    def plus(self, other: Load) -> Load:
+        """Both."""
+        return Load(self.size + other.size, self.changes + other.changes)
+
+
+def load_of(batch: WriteBatch) -> Load:
+    """Of all that a batch does."""
+    size = sum([len(entry.record) for part in (batch.inserts, batch.appends, batch.bodies) for entry in part])
+    size += sum([len(value) for value in batch.meta.values() if value is not None])
+    count = len(batch.inserts) + len(batch.appends) + len(batch.bodies) + len(batch.meta)
+    return Load(size, count + len(batch.cut) + len(batch.wipe) + sum(map(len, batch.drops.values())))

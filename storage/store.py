@@ -13,11 +13,12 @@ from typing import NamedTuple, Protocol
 from storage.errors import CorruptRecord, StoreFailed
 from storage.records import Prefix, is_bare, is_body, read_stored_prefix
 
-STORE_FORMAT = (
-    1  # of the layout (databases, keys, identity), and raised with the records' own (`records.verify_stored`)
-)
+# Of the layout (databases, keys, identity, commit log), and raised with the records' own (`records.verify_stored`).
+# 2: a commit log may hold what the database does not.
+STORE_FORMAT = 2
 META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE = "format", "pair", "member", "instance"
-RESERVED_META = frozenset((META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE))  # written once, with the directory
+RESERVED_META = frozenset((META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE))  # written with the directory
+META_LOG = "commit log"  # a store's own, shown to nobody
 META_KEY_BYTES_MAX = 511  # LMDB 0.9
 LOG_INDEX_MAX = (1 << 64) - 1
 
@@ -122,7 +123,7 @@ class Store(Protocol):
 def check_batch(batch: WriteBatch) -> None:
     """What no batch may contain, for any store; whether the appends rise shows only against what is there."""
     for key in batch.meta:
-        assert key not in RESERVED_META, f"meta {key!r} belongs to the store"
+        assert key not in (*RESERVED_META, META_LOG), f"meta {key!r} belongs to the store"
         assert 0 < len(key.encode()) <= META_KEY_BYTES_MAX, f"meta key {key[:40]!r} is empty or too long"
 
 

@@ -35,6 +35,7 @@ CLASSIFIERS = ("witness", "etcd", "command", "alt-path", "peer-outdate", "combin
 MODES = ("enforce", "observe", "off")
 PROFILES = ("safe", "classic")  # what new queues get; classic: the defaults of the first design, Table 5
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+HOURS_MAX = 87_600
 NUMBER_MAX = (1 << 63) - 1  # of any number in a file: what a store or a clock can take
 
 
@@ -100,6 +101,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     map_bytes: int = 64 * GIB  # sparse file; sending is refused at 80 %
     journal_bytes: int = 1 * GIB  # beyond it, or beyond journal_hours, a peer needs a full transfer
     journal_hours: int = 24
+    reader_bytes: int = 4 * GIB  # of log that is kept for named readers of the journal alone
+    reader_hours: int = 72  # ... and how old it may be; who is further behind loses his place
     checkpoint_bytes: int = 64 * MIB  # of log between two checkpoints: what a restart replays at most
     volatile_bytes: int = 256 * MIB
     max_batch_bytes: int = 4 * MIB
@@ -344,6 +347,9 @@ def check(config: ManagerConfig, source: str = "configuration") -> None:
     for name in limits.__struct_fields__:
         if getattr(limits, name) <= 0:
             refuse(f"limits.{name}", getattr(limits, name), "must be positive")
+    for name in ("journal_hours", "reader_hours"):
+        if getattr(limits, name) > HOURS_MAX:
+            refuse(f"limits.{name}", getattr(limits, name), f"at most {HOURS_MAX} hours, which is ten years")
     if limits.map_bytes < 16 * MIB:
         refuse("limits.map_bytes", limits.map_bytes, "give the store at least 16 MiB")
 

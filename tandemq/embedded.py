@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tandemq.client.aio import Client as AioClient
     from tandemq.client.blocking import Client as BlockingClient
 
-SERVER_FOLDERS = ("replica", "storage", "failover", "chaos")
+SERVER_FOLDERS = ("replica", "storage", "failover", "chaos", "pipeline")
 
 
 def server_path() -> Path:

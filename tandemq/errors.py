@@ -178,6 +178,14 @@ RULES: Mapping[str, Rule] = {
     "REMOTE_NOT_ALLOWED": Rule("PERMISSION_DENIED", definite=True, retryable=False),
     "OUT_OF_RANGE": Rule("OUT_OF_RANGE", definite=True, retryable=False),
     "EPOCH_DIVERGED": _STATE,
+    "READER_NOT_FOUND": _MISSING,
+    "READER_LOST": Rule("OUT_OF_RANGE", definite=True, retryable=False),
+    "BATCH_GONE": _STATE,
+    "BATCH_GAP": _STATE,
+    "STAGE_NOT_FOUND": _MISSING,
+    "WRITER_TAKEN": _STATE,
+    "WEIGHTS_NOT_FOUND": _MISSING,
+    "BAD_WEIGHTS": _INVALID,
 }
 
 _FAMILIES: Mapping[str, type[TandemqError]] = {

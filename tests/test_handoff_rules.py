@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 import failover.handoff as table
-from chaos.sim.bugs.handoffs import ceded_is_no_promise, doubt_has_no_way_out
+from chaos.sim.bugs.handoffs import (
+    ack_before_the_write,
+    alone_by_a_handoff,
+    ceded_is_no_promise,
+    doubt_has_no_way_out,
+    unrecorded_is_never_recorded,
+)
 from chaos.sim.bugs.planting import Patch
-from chaos.sim.model.rules import ack_before_the_write, alone_by_a_handoff, unrecorded_is_never_recorded
 from failover.handoff import Action, Event, Row, State
 from replica import ceding
 from replica.handoff import Handoff

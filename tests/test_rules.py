@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +20,11 @@ import pytest
 import failover.promotion
 import replica.claims
 import replica.journal
+import replica.machine.batches
+import replica.machine.readers
+import replica.machine.staging
+import replica.publishing
+import replica.readers
 from chaos.sim.bugs.commits import (
     ack_without_own_fsync,
     ack_without_the_peer,
@@ -38,10 +45,20 @@ from chaos.sim.bugs.epochs import (
     set_is_no_condition,
     tail_is_acknowledged,
 )
+from chaos.sim.bugs.pipeline import nothing_is_hidden, numbers_are_forgotten, readers_hold_nothing
 from chaos.sim.bugs.planting import Patch, Removal
 from chaos.sim.bugs.queues import no_dedup
+from chaos.sim.bugs.weights import (
+    weights_are_forgotten_at_takeover,
+    weights_are_told_uncommitted,
+    weights_over_any_version,
+    weights_version_again,
+)
 from replica.journal import Bounds
+from replica.machine.plan_stage import PublishCall, PublishPlan
+from replica.machine.state import State
 from replica.replication import Replication
+from replica.shared import Shared
 from replica.sync_source import Phase
 from tests.support import journalling
 from tests.support.asking import told
@@ -55,6 +72,21 @@ class Rule(NamedTuple):
     """What it must say without the rule."""
     heed: bool = False
     """The script's own expectations are needed; else the checks that run at every step and at the end find it alone."""
+
+
+def only_who_decides_carries_out(patch: Patch) -> None:
+    turn = replica.publishing.Publishing._turn
+    first = lambda self: turn(self) if self.orders.shared.state.epoch == 1 else None  # noqa: E731 - it is one line
+    patch.setattr(replica.publishing.Publishing, "_turn", first)
+
+
+def batches_are_not_remembered(patch: Patch) -> None:
+    plan, number = replica.machine.staging.plan_publish, count(1_000)
+
+    def plan_publish(state: State, call: PublishCall) -> PublishPlan:
+        return plan(state, replace(call, batch=next(number)))
+
+    patch.setattr(replica.machine.staging, "plan_publish", plan_publish)
 
 
 def serves_before_the_commit(patch: Patch) -> None:
@@ -105,9 +137,24 @@ def an_older_hello_undoes_the_sync(patch: Patch) -> None:
     patch.setattr(Replication, "on_hello", on_hello)
 
 
+def the_mark_outlives_its_epoch(patch: Patch) -> None:
+    def follow(self: Shared, epoch: int) -> None:
+        self.state.owner, self.state.epoch = self.peer, epoch
+
+    patch.setattr(Shared, "follow", follow)
+
+
 def the_journal_goes_to_the_end(patch: Patch) -> None:
     def bounds_of(shared: Any) -> Bounds:
         return Bounds(max(1, shared.state.kept_from), shared.durable_index + 1, shared.generation)
+
+    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(journalling, "bounds_of", bounds_of)
+
+
+def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
+    def bounds_of(shared: Shared) -> Bounds:
+        return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
 
     patch.setattr(replica.journal, "bounds_of", bounds_of)
     patch.setattr(journalling, "bounds_of", bounds_of)
@@ -142,12 +189,22 @@ def trimmed_places_are_good(patch: Patch) -> None:
     patch.setattr(journalling, "bounds_of", bounds_of)
 
 
+def losses_are_silent(patch: Patch) -> None:
+    patch.setattr(replica.machine.readers, "named_reader", lambda state, name: state.readers[name])
+
+
 RULES = (
     Rule(
         "j1_the_journal_ends_at_the_commit",
         "protocol/journal_ends_at_the_commit",
         the_journal_goes_to_the_end,
         "has it of epoch",
+    ),
+    Rule(
+        "j1_the_journal_ends_at_the_disk",
+        "protocol/journal_ends_at_the_disk",
+        the_journal_goes_beyond_the_disk,
+        "a gap that nothing explains",
     ),
     Rule(
         "j2_the_epoch_of_the_last_record_is_asked",
@@ -164,10 +221,37 @@ RULES = (
     Rule("j4_a_trimmed_place_is_lost_loudly", "protocol/journal_is_trimmed", trimmed_places_are_good, "is not told"),
     Rule("j4_a_gap_is_judged_anew", "protocol/journal_is_trimmed_while_it_is_read", gaps_are_no_gaps, "is not told"),
     Rule(
+        "j5_what_a_reader_wants_is_kept", "protocol/journal_is_kept_for_a_reader", readers_hold_nothing, "is gone at b"
+    ),
+    Rule("j6_a_reader_loses_loudly", "protocol/journal_reader_loses_his_place", losses_are_silent, "does not tell"),
+    Rule("j7_a_number_is_one_batch", "protocol/numbered_batch", numbers_are_forgotten, "was .* and is"),
+    Rule(
         "r122_ruling1_ack_waits_for_the_peers_fsync", "protocol/peer_has_not_written", ack_without_the_peer, "copies=2"
     ),
     Rule("ruling1_ack_waits_for_the_own_fsync", "protocol/master_has_not_written", ack_without_own_fsync, "copies=2"),
     Rule("reliability4_p11_restart_takes_a_new_epoch", "stories/number_used_twice", resume_the_epoch, "second record"),
+    Rule(
+        "w1_who_serves_carries_out",
+        "protocol/publication_is_finished_by_the_next_master",
+        only_who_decides_carries_out,
+        "is decided, and at",
+    ),
+    Rule("w2_a_batch_is_seen_whole", "protocol/publication_is_seen_whole", nothing_is_hidden, "see a part of"),
+    Rule("w3_a_batch_enters_once", "protocol/publication_is_repeated", batches_are_not_remembered, "twice|a part of"),
+    Rule(
+        "t1_a_table_outlives_its_master",
+        "protocol/weights_outlive_their_master",
+        weights_are_forgotten_at_takeover,
+        "was told, and none is there",
+    ),
+    Rule("t2_a_version_is_compared", "protocol/weights_stale_publisher", weights_over_any_version, "unread"),
+    Rule("t2_a_version_is_given_once", "protocol/weights_stale_publisher", weights_version_again, "was of"),
+    Rule(
+        "t3_a_table_is_told_when_committed",
+        "protocol/weights_are_told_when_committed",
+        weights_are_told_uncommitted,
+        "taken back",
+    ),
     Rule("p5_only_a_good_mark_promotes", "protocol/empty_disk", mark_is_no_condition, "without the acknowledged"),
     Rule("p5_reliability2_only_the_set_promotes", "protocol/outside_the_set", set_is_no_condition, "without the ack"),
     Rule("p10_reliability6_tail_is_cut_first", "protocol/tail_is_cut_first", tail_is_acknowledged, "copies=2"),
@@ -199,6 +283,12 @@ RULES = (
     Rule("p12_a_sent_sync_stands", "stories/late_hello", an_older_hello_undoes_the_sync, "not a pair"),
     Rule(
         "p10_mark_before_a_transfer", "protocol/half_a_transfer", no_mark_before_a_transfer, "without the acknowledged"
+    ),
+    Rule(
+        "p10_the_mark_changes_with_the_epoch",
+        "protocol/alone_ends_where_one_follows",
+        the_mark_outlives_its_epoch,
+        "not a pair",
     ),
 )
 

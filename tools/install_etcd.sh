@@ -20,4 +20,4 @@ if [ ! -e "$policy" ]; then
 fi
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends etcd-server etcd-client >/dev/null
-etcd --version | head -n 1
+etcd --version | sed -n 1p # not head: it leaves early, and a writer that still writes would fail this script

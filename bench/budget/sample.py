@@ -7,6 +7,8 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+from bench.peers.place import KILLED_WITH_US
+
 RATE = 250
 """Samples a second. They stop nobody, so a few of them are of a stack that was changing."""
 LATE_S = 30
@@ -42,11 +44,27 @@ class Sampler:
         command = [str(PY_SPY), "record", "--nonblocking", "--threads", "--nolineno", "--format", "raw"]
         self._before = used_ns(pid)
         self._process = subprocess.Popen(
-            [*command, "--pid", str(pid), "--rate", str(RATE), "--duration", f"{seconds:.0f}", "--output", str(out)],
+            [
+                *KILLED_WITH_US,
+                *command,
+                "--pid",
+                str(pid),
+                "--rate",
+                str(RATE),
+                "--duration",
+                f"{seconds:.0f}",
+                "--output",
+                str(out),
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def stop(self) -> None:
+        """Whether it is done or not."""
+        self._process.kill()
+        self._process.wait()
 
     def weights(self) -> dict[Stack, float]:
         """Share of the process's time in each stack; its first name is the thread. Waits for the end.
@@ -57,8 +75,7 @@ class Sampler:
         try:
             said, _ = self._process.communicate(timeout=self._seconds + LATE_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.stop()
             raise SampleError("py-spy did not end in time") from None
         after = used_ns(self._pid)
         if self._process.returncode or not self._out.exists():

@@ -14,9 +14,13 @@ Rules = tuple[tuple[str, tuple[str, ...]], ...]
 """Stage, and how its functions, as `name (file)`, begin, or where they are. The first stage that fits counts."""
 
 _STORE: Rules = (
-    ("LMDB commit (its thread)", ("(storage/disk.py)", "(storage/room.py)", "_worker (concurrent")),
+    ("LMDB commit (its thread)", (
+        "(storage/disk.py)", "(storage/room.py)", "(storage/commit_log.py)", "(storage/log_format.py)",
+        "(storage/recent.py)", "(storage/reading.py)", "(storage/writing.py)", "(storage/folding.py)",
+        "_worker (concurrent",
+    )),
     ("group, to the writer and back", ("Group.", "Node._write", "Node._commit", "ThreadPoolExecutor.submit")),
-)
+)  # fmt: skip
 _TIME: Rules = (
     ("time, heartbeats, upkeep", (
         "Node._tick", "Node._pass_time", "Session._write_beats", "Session._read_beats", "(failover/",

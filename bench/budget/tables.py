@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from bench.budget.stages import ORDER
+from bench.peers.figures import NOISY_CORES
+from bench.peers.place import ROOT
 
+PAGE, KEPT = ROOT / "docs/PERFORMANCE.md", ROOT / "bench/results/budget.json"
 BEGIN, END = "<!-- budget: begin, written by make bench-budget -->", "<!-- budget: end -->"
 ROLES = ("client", "master", "replica")
-LOAD_QUIET_MAX = 4.0
-"""Above the three processes that are measured, and their samplers, others were at work."""
 BATCH = {"enqueue": 100, "enqueue + consume + ack": 100, "one in flight": 1}
+
+
+RUNS_MIN = 3
 
 
 class PageError(Exception):
@@ -26,6 +32,35 @@ def placed(page: str, document: dict[str, Any]) -> str:
     return f"{before}{BEGIN}\n{markdown(document)}\n{END}{after}"
 
 
+def take(path: Path, kept: Path = KEPT, page: Path = PAGE) -> None:
+    """Puts a document among the results and its tables on the page, or neither."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if reasons := unfit(document):
+            raise SystemExit("bench-budget: not to be shown: " + "; ".join(reasons))
+        text = placed(page.read_text(encoding="utf-8"), document)
+    except OSError as failure:
+        raise SystemExit(f"bench-budget: {failure.filename}: {failure.strerror}; `make bench-budget` first") from None
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as failure:
+        raise SystemExit(f"bench-budget: {path} is no document of bench-budget: {failure!r}") from None
+    except PageError as failure:
+        raise SystemExit(f"bench-budget: {failure}") from None
+    kept.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+
+
+def unfit(document: dict[str, Any]) -> list[str]:
+    """Why a document must not be shown to readers; empty when it may. A busy machine is told on the page."""
+    found = []
+    if document["commit"].endswith("-dirty"):
+        found.append("it was measured on changes that are in no commit")
+    if document["runs"] < RUNS_MIN:
+        found.append(f"{document['runs']} runs; {RUNS_MIN} show a spread")
+    if missing := [name for name in BATCH if set(document["workloads"].get(name, ())) != {"ours", "floor"}]:
+        found.append(f"without {', '.join(missing)}")
+    return found
+
+
 def markdown(document: dict[str, Any]) -> str:
     """One table a workload, under a line that says what was measured where."""
     machine = ", ".join(f"{name} {_range(values, 0)} us" for name, values in document["machine_us"].items())
@@ -35,10 +70,13 @@ def markdown(document: dict[str, Any]) -> str:
         f"Commit {document['commit']}, {versions}, {where}, {document['runs']} runs of each in turns; medians, "
         f"in brackets the least and the most. The machine: {machine}."
     )
-    if document["load_average"] > LOAD_QUIET_MAX:
+    cores = document.get("foreign_cores")
+    if cores is None:
+        head += " What others used of the machine was not counted."
+    elif cores > NOISY_CORES:
         head += (
-            f" **Noisy**: the load average was up to {document['load_average']}: processes waited for cores, commits "
-            "were late and small, few messages paid for what a batch costs. Only ours beside the floor says anything."
+            f" **Noisy**: strangers used up to {cores:.2f} cores: processes waited for cores, commits were late and "
+            "small, few messages paid for what a batch costs. Only ours beside the floor says anything."
         )
     return "\n\n".join([head, *(_table(name, sides) for name, sides in document["workloads"].items())])
 

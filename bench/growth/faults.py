@@ -38,7 +38,7 @@ def not_as_told(fault: str, before: str, after: str) -> list[str]:
 
 def whole_again(peer: Tandemq, fault: str, master: str) -> None:
     if fault == KILL:
-        peer.wait(peer.cluster.restart(master))
+        peer.restart(master)
     peer.wait(peer.cluster.wait_ready())
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.peers.figures import NOISY_CORES, refusals, remarks, shares, spread
+from bench.peers.figures import refusals, remarks, shares, spread
 
 ROLES = ("master", "replica", "client")
 FLAT_WITHIN = 0.2
@@ -59,6 +59,11 @@ def load_of(turns: Sequence[Turn]) -> dict[str, float]:
     }
 
 
+def set_aside(measured: Sequence[Mapping[str, Any]]) -> int:
+    """Attempts that were noisy and measured again."""
+    return sum(len(each.get("set_aside", ())) for each in measured)
+
+
 def foreign_cores(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float:
     """Of the machine, beyond everything of the benchmark's."""
     used = {role: time - before.get(role, 0.0) for role, time in after.items()}
@@ -93,6 +98,7 @@ def of_runs(
         "ratio": ratio,
         "cpu_us": {role: spread([run["cpu_us"][role] for run in good]) for role in good[0]["cpu_us"]} if good else {},
         "foreign_cores": max(run["foreign_cores"] for run in runs),
+        "set_aside": set_aside(runs),
         "load_share": {role: max(run["load_share"][role] for run in runs) for role in runs[0]["load_share"]},
         "account": {what: sum(run["account"][what] for run in runs) for what in runs[0]["account"]},
         "syncs": runs[0].get("syncs"),
@@ -114,7 +120,3 @@ def growths(points: Sequence[Result]) -> list[tuple[str, float]]:
             found.append((point["label"], round(value / cheapest, 3)))
         cheapest = min(cheapest, value)
     return found
-
-
-def is_noisy(line: Mapping[str, Any]) -> bool:
-    return bool(line.get("foreign_cores", 0.0) > NOISY_CORES)

@@ -88,6 +88,7 @@ class Running:
         return {**usage(self._place.folder), "harness": time.process_time() * 1e6}
 
     def turn(self, *, kept: bool = True) -> None:
+        # Never taken again: each point has had the same traffic, and a checkpoint belongs to the turn that caused it.
         before, began = self._usage(), time.perf_counter()
         found = self._ask("turn")
         found["foreign_cores"] = foreign_cores(before, self._usage(), time.perf_counter() - began)

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.growth.figures import FLAT_WITHIN, ROLES, growths, is_noisy
+from bench.growth.figures import FLAT_WITHIN, ROLES, growths
 from bench.growth.plan import curves as planned
+from bench.peers.calm import is_noisy
 from bench.peers.place import ROOT
 from bench.peers.plots import Curve, curves
+from bench.peers.report import grid
 
 RESULTS = ROOT / "bench/results/growth.json"
 PAGE = ROOT / "docs/PERFORMANCE.md"
@@ -17,11 +19,24 @@ BEGIN, END = "<!-- growth: written by make bench-report -->", "<!-- growth: end 
 TURNS_MIN, RUNS_MIN = 5, 3
 TIMES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "max"}
 
+ENDED = "end"
+
 Line = Mapping[str, Any]
 
 
+def ended(count: int) -> dict[str, Any]:
+    """The last line of a run that came to its end: how many stand before it."""
+    return {"kind": ENDED, "lines": count}
+
+
 def read(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines() if line]
+    """All lines but the last. Raises ValueError where some are missing: a file may be cut off at the end of a line."""
+    lines = [json.loads(line) for line in text.splitlines() if line]
+    if not lines or lines[-1].get("kind") != ENDED:
+        raise ValueError("its last line does not say how many there are: it is cut off, or its run was stopped")
+    if lines[-1] != ended(len(lines) - 1):
+        raise ValueError(f"{len(lines) - 1} lines, and {lines[-1].get('lines')} were written")
+    return lines[:-1]
 
 
 def by_curve(lines: Iterable[Line]) -> dict[str, list[Line]]:
@@ -104,12 +119,11 @@ def spread_of(figure: Mapping[str, Any]) -> str:
     return said if len(figure["runs"]) == 1 else f"{said} ({amount(figure['min'])} to {amount(figure['max'])})"
 
 
-def grid(rows: Sequence[Sequence[str]]) -> list[str]:
+def whole_grid(rows: Sequence[Sequence[str]]) -> list[str]:
     """As Markdown; a last column in which nothing stands is left out."""
     if not any(row[-1] for row in rows):
         rows = [row[:-1] for row in rows]
-    heads, *body = rows
-    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {' | '.join(row)} |" for row in body)]
+    return grid(rows)
 
 
 def flatness(lines: Sequence[Line]) -> str:
@@ -128,11 +142,11 @@ def markdown(lines: Sequence[Line]) -> str:
     out = [said, "", HOW_TO_READ]
     for name, points in by_curve(lines).items():
         out += ["", f"**{points[0]['title']}.**" + (f" {flatness(points)}" if points[0]["flat"] else ""), ""]
-        out += [*grid(point_rows(points)), "", f"![{points[0]['title']}](img/growth-{name}.svg)"]
+        out += [*whole_grid(point_rows(points)), "", f"![{points[0]['title']}](img/growth-{name}.svg)"]
     for kind, title, head in (("open", OPEN_TITLE, "rate"), ("fault", FAULT_TITLE, "in the middle")):
         if found := [line for line in lines if line["kind"] == kind]:
             rate = f" at {found[0]['settings']['rate']:,.0f} a second" if kind == "fault" else ""
-            out += ["", f"**{title}{rate}.** Medians (ranges) of runs.", "", *grid(time_rows(found, head))]
+            out += ["", f"**{title}{rate}.** Medians (ranges) of runs.", "", *whole_grid(time_rows(found, head))]
             if kind == "open":
                 out += ["", f"![{title}](img/growth-open.svg)"]
     return "\n".join(out)

@@ -2,7 +2,8 @@
 
 With depth, queues, producers, payload, and at the replica; then open loops at fixed rates, and with a kill or a handoff
 in the middle. Each point of a curve has a pair of its own and takes turns with the others. Prints a line a point;
-writes JSON lines with machine, versions, settings, runs, spread and commit. Exit code 1 when something was refused.
+writes JSON lines with machine, versions, settings, runs, spread and commit, and last how many. Exit code 1 when
+something was refused.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +22,11 @@ from bench.growth.faults import FAULTS, KILL, NONE, disturbed, not_as_told, whol
 from bench.growth.figures import PERCENTILES, of_runs
 from bench.growth.plan import FAULT_RATE, OPEN_RATES, Curve, curves, shrunk
 from bench.growth.points import Running
+from bench.growth.report import ended
 from bench.machine import facts
 from bench.peers.adapters.tandemq import Tandemq
-from bench.peers.place import KEPT, BenchError, Place
+from bench.peers.calm import calm
+from bench.peers.place import KEPT, BenchError, Place, stoppable
 from bench.peers.run import Measurement
 
 Line = dict[str, Any]
@@ -62,7 +64,7 @@ def open_lines(place: Place, options: argparse.Namespace, rates: list[float]) ->
             measurement = Measurement(place, peer, options, run)
             measurement.check()
             for rate in (*rates[run % len(rates) :], *rates[: run % len(rates)]):
-                found[rate].append(measurement.open_loop(rate))
+                found[rate] += calm(lambda measurement=measurement, rate=rate: [measurement.open_loop(rate)])
     for rate, runs in found.items():
         yield of_runs({"kind": "open", "label": f"{rate:,.0f}/s", "x": rate}, runs, found[rates[0]])
 
@@ -70,7 +72,7 @@ def open_lines(place: Place, options: argparse.Namespace, rates: list[float]) ->
 def fault_lines(place: Place, options: argparse.Namespace) -> Iterator[Line]:
     """The same open loop undisturbed, with its master killed in the middle, and with a handoff there."""
     found: dict[str, list[Line]] = {fault: [] for fault in FAULTS}
-    rate = min(FAULT_RATE, options.rate_max)
+    rate, middle_s = min(FAULT_RATE, options.rate_max), options.warm_s + options.seconds / 2
     peer = Tandemq(place)
     with ExitStack() as stack:
         stack.callback(peer.stop)
@@ -79,19 +81,26 @@ def fault_lines(place: Place, options: argparse.Namespace) -> Iterator[Line]:
             measurement = Measurement(place, peer, options, run)
             measurement.check()
             for fault in (*FAULTS[run % len(FAULTS) :], *FAULTS[: run % len(FAULTS)]):
-                before = peer.master()
-                target = {**peer.target(), "copies": 1 if fault == KILL else 2, "hurt": fault != NONE}
-                meanwhile = disturbed(peer, fault, before, options.warm_s + options.seconds / 2)
-                line = measurement.open_loop(rate, meanwhile, target=target)
-                line["refused"] += not_as_told(fault, before, peer.master())
-                if fault == KILL:  # what its processes used went with one of them
-                    line |= {"foreign_cores": 0.0, "cpu_us": {}}
-                    line["remarks"] = [what for what in line["remarks"] if not what.startswith("noisy")]
-                found[fault].append(line)
-                whole_again(peer, fault, before)
+                found[fault] += calm(
+                    lambda measurement=measurement, fault=fault: [hurt(peer, measurement, fault, rate, middle_s)]
+                )
     for fault, runs in found.items():
         label = "undisturbed" if fault == NONE else fault
         yield of_runs({"kind": "fault", "label": label, "x": FAULTS.index(fault)}, runs, found[NONE])
+
+
+def hurt(peer: Tandemq, measurement: Measurement, fault: str, rate: float, middle_s: float) -> Line:
+    """An open loop with a fault in its middle; the pair is whole again afterwards."""
+    before = peer.master()
+    target = {**peer.target(), "copies": 1 if fault == KILL else 2, "hurt": fault != NONE}
+    meanwhile = disturbed(peer, fault, before, middle_s)
+    line = measurement.open_loop(rate, meanwhile, target=target)
+    line["refused"] += not_as_told(fault, before, peer.master())
+    if fault == KILL:  # what its processes used went with one of them
+        line |= {"foreign_cores": 0.0, "cpu_us": {}}
+        line["remarks"] = [what for what in line["remarks"] if not what.startswith("noisy")]
+    whole_again(peer, fault, before)
+    return line
 
 
 def say(text: str) -> None:
@@ -164,22 +173,27 @@ def main() -> None:
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts(options))}")
     if min(options.turns, options.runs) < 1 or not 0 < options.share <= 1 or options.seconds <= 0:
         parser.error("--turns and --runs are at least 1, --seconds above 0, --share above 0 and at most 1")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is then stopped
     about = {"time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), "share": options.share, **facts()}
     refused: list[str] = []
+    written = 0
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    with options.out.open("w", encoding="utf-8") as file:
+    with stoppable("growth"), options.out.open("w", encoding="utf-8") as file:
 
         def write(line: Line) -> None:
+            nonlocal written
             refused.extend(line["refused"] or line.get("runs_refused", []))
             file.write(json.dumps({**line, **about}) + "\n")
             file.flush()
+            written += 1
 
         try:
             with Place(options.folder) as place:
+                if lacking := Tandemq(place).missing():
+                    raise BenchError(f"not installed, run `make bench-deps`: {', '.join(lacking)}")
                 whole = measure(place, options, write)
         except BenchError as failure:
             raise SystemExit(f"growth: {failure}") from None
+        file.write(json.dumps(ended(written)) + "\n")
     say(f"kept in {options.out}")
     if refused or not whole:
         raise SystemExit(1)

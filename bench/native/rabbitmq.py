@@ -4,7 +4,6 @@ once.
 
 from __future__ import annotations
 
-import json
 import math
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,10 +14,17 @@ from bench.native.outcome import Outcome
 from bench.native.tool import Tool
 from bench.peers.adapters.rabbitmq import Quorum
 from bench.peers.contract import Peer
-from bench.peers.place import HOST, KEPT, BenchError, Place
+from bench.peers.place import HOST, KEPT, VENV_PYTHON, BenchError, Place, said
 
 LIBRARY = KEPT / "perftest/lib"
 PERF_TEST = ("java", "-cp", f"{LIBRARY}/*", "com.rabbitmq.perf.PerfTest")
+# Over AMQP, which asks the queue's leader: what `list_queues` says of a quorum queue may be five seconds old.
+_HELD = """
+import sys
+import pika
+with pika.BlockingConnection(pika.ConnectionParameters(sys.argv[1], int(sys.argv[2]))) as connection:
+    print(connection.channel().queue_declare(sys.argv[3], passive=True).method.message_count)
+"""
 WARM_S = 2.0  # of its virtual machine; the lines of that time are not counted
 
 
@@ -59,8 +65,8 @@ class PerfTest(Tool):
         return readers.perf_test(outputs["tool"], counted, WARM_S)
 
     def held(self, queue: str) -> int:
-        listed = json.loads(self._server.tell("list_queues", "name", "messages", "--formatter", "json"))
-        return next((int(each["messages"]) for each in listed if each["name"] == queue), 0)
+        target = self._server.target()
+        return int(said(str(VENV_PYTHON), "-c", _HELD, target["host"], str(target["port"]), queue))
 
 
 class PerfTestSingle(PerfTest):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.peers.place import ROOT
-from bench.peers.report import OURS, RATES, cell, summary
+from bench.peers.report import OURS, RATES, aligned, cell, grid, most_load, summary
 
 RESULTS = ROOT / "bench/results/native.json"
 PAGE = ROOT / "docs/PERFORMANCE.md"
@@ -28,24 +28,19 @@ def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
     for name, about in document["peers"].items():
         entries = found.get(name, {})
         rates = [cell(entries.get(workload), ours=name == OURS) for workload in WORKLOADS]
-        load = max((entry["load"] for entry in entries.values() if "load" in entry), default=0.0)
         tool = f"{about['client']}; {about['lacks']}" if about.get("lacks") else about["client"]
-        out.append((about["title"], tool, about["promise"], *rates, f"at most {load:.0%}"))
+        out.append((about["title"], tool, about["promise"], *rates, most_load(entries)))
     return out
 
 
 def table(document: Mapping[str, Any]) -> str:
     """For a terminal."""
-    lines = rows(document)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    said = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join([*said, "Nx: ours divided by theirs, within a run"])
+    return f"{aligned(rows(document))}\nNx: ours divided by theirs, within a run"
 
 
 def markdown(document: Mapping[str, Any]) -> str:
     """The part of docs/PERFORMANCE.md."""
     about, options = document["about"], document["options"]
-    heads, *body = rows(document)
     left = [f"{name} (no {', '.join(programs)})" for name, programs in document.get("left_out", {}).items()]
     commands: dict[str, str] = {}
     for line in document["results"]:
@@ -61,9 +56,7 @@ def markdown(document: Mapping[str, Any]) -> str:
         [
             head,
             "",
-            f"| {' | '.join(heads)} |",
-            "|---" * len(heads) + "|",
-            *(f"| {' | '.join(row)} |" for row in body),
+            *grid(rows(document)),
             *(["", f"Left out: {'; '.join(left)}."] if left else []),
             "",
             *(f"- {which}: `{command}`" for which, command in commands.items()),

@@ -8,54 +8,69 @@ as one JSON document; a tool that failed, cannot be read or claims more than its
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import json
+import itertools
 import shlex
-import signal
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.machine import facts
 from bench.native.outcome import held_short
 from bench.native.report import table
 from bench.native.tool import Tool, run
 from bench.native.tools import TOOLS
 from bench.peers.adapters import PEERS
+from bench.peers.calm import calm
 from bench.peers.contract import Peer
 from bench.peers.figures import refusals, remarks
 from bench.peers.place import KEPT, ROOT, BenchError, Place
-from bench.peers.report import OURS, summary
-from bench.peers.run import Measurement, started, tell
+from bench.peers.report import OURS
+from bench.peers.run import Measurement
+from bench.peers.session import carry_out, check_options, in_turns
 
 WORKLOADS = ("enqueue", "flow")
 
 
-def ours(measurement: Measurement) -> Iterator[dict[str, Any]]:
-    """The lines of the same two workloads, verified as ever."""
-    for line in measurement.results():
-        if line["workload"] in WORKLOADS:
-            yield line
-        if line["workload"] == WORKLOADS[-1]:
-            return  # one message in flight is no matter of tools
+class Ours(Measurement):
+    """Tandemq by its SDK, verified as ever."""
+
+    def workloads(self) -> Iterator[dict[str, Any]]:
+        """One message in flight is no matter of tools."""
+        for line in super().workloads():
+            if line["workload"] in WORKLOADS:
+                yield line
+            if line["workload"] == WORKLOADS[-1]:
+                return
 
 
-def theirs(
-    tool: Tool, peer: Peer, measurement: Measurement, options: argparse.Namespace, number: int
-) -> Iterator[dict[str, Any]]:
-    """A line a workload; what fails is a refused one."""
-    found = measurement.check()
-    base = {"peer": peer.name, "run": number, "size": options.size, "verified": False, "tool": tool.name, **found}
-    for workload in WORKLOADS if tool.flow else WORKLOADS[:1]:
-        line: dict[str, Any] = {**base, "workload": workload, "value": 0.0}
+class Theirs:
+    """A peer by its vendor's tool, in one run."""
+
+    def __init__(self, place: Place, peer: Peer, options: argparse.Namespace, run: int) -> None:
+        self._peer, self._options, self._run = peer, options, run
+        self._tool = TOOLS[peer.name](place, peer)
+        self._measurement = Measurement(place, peer, options, run)
+        self.facts: dict[str, Any] = {}
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        """See Turn; what a tool fails in is a refused line."""
+        tool, peer = self._tool, self._peer
+        found = self._measurement.check()
+        self.facts = about(tool, self._measurement.facts)
+        size = self._options.size
+        base = {"peer": peer.name, "run": self._run, "size": size, "verified": False, "tool": tool.name, **found}
+        for workload in WORKLOADS if tool.flow else WORKLOADS[:1]:
+            queues = (f"native_{workload}_{attempt}" for attempt in itertools.count(1))
+            asked = {**base, "workload": workload}
+            yield from calm(lambda asked=asked, queues=queues: [self._loaded(asked, next(queues))])
+
+    def _loaded(self, base: dict[str, Any], queue: str) -> dict[str, Any]:
+        line: dict[str, Any] = {**base, "value": 0.0}
         try:
-            line |= loaded(tool, peer, workload, f"native_{workload}", options)
+            line |= loaded(self._tool, self._peer, base["workload"], queue, self._options)
             line["refused"] = [*line["short"], *refusals(line)]
         except BenchError as failure:
             line |= {"refused": [str(failure)]}
-        yield {**line, "remarks": remarks(line)}
+        return {**line, "remarks": remarks(line)}
 
 
 def loaded(tool: Tool, peer: Peer, workload: str, queue: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -91,37 +106,6 @@ def about(tool: Tool, measured: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def measure(place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "about": facts(),
-        "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "options": {"native": True, **{key: getattr(options, key) for key in ("runs", "seconds", "size")}},
-        "peers": {},
-        "results": [],
-        "failed": [],
-    }
-    for number in range(options.runs):
-        turn = number % len(options.peers)  # who is first changes
-        for name in (*options.peers[turn:], *options.peers[:turn]):
-            began = time.monotonic()
-            peer = PEERS[name](place)
-            measurement = Measurement(place, peer, options, number)
-            tool = TOOLS[name](place, peer) if name in TOOLS else None
-            try:
-                with started(peer):
-                    lines = theirs(tool, peer, measurement, options, number) if tool else ours(measurement)
-                    for line in lines:
-                        document["results"].append(line)
-                        tell(line)
-                    if name not in document["peers"]:
-                        document["peers"][name] = about(tool, measurement.facts) if tool else measurement.facts
-            except (BenchError, OSError) as failure:
-                document["failed"].append({"peer": name, "run": number, "why": str(failure)})
-                print(f"{name}: FAILED: {failure}", file=sys.stderr, flush=True)
-            print(f"{name}: run {number + 1} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    return document
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = (OURS, *TOOLS)
@@ -132,36 +116,18 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=KEPT / "run", help="where everything is while it runs")
     parser.add_argument("--out", type=Path, default=KEPT / "native.json", help="default: build/bench/native.json")
     options = parser.parse_args()
-    asked = bool(options.peers)
-    options.peers = tuple(options.peers.split(",")) if asked else names
-    if unknown := set(options.peers) - set(names):
-        parser.error(f"no load tool for {', '.join(sorted(unknown))}: choose of {', '.join(names)}")
-    if options.runs < 1 or options.seconds < 1 or options.size < 1:
-        parser.error("--runs, --seconds and --size are at least 1")
+    asked = options.peers is not None
+    options.peers = options.peers.split(",") if asked else names
     options.warm_s, options.rates = min(1.0, options.seconds / 4), []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is then stopped
-    try:
-        with Place(options.folder) as place:
-            lacking = {name: found for name in options.peers if (found := missing(place, name))}
-            if lacking and asked:
-                raise BenchError(f"not installed, run `make bench-deps`: {lacking}")
-            options.peers = tuple(name for name in options.peers if name not in lacking)
-            document = {**measure(place, options), "left_out": lacking}
-            document["summary"] = summary(document)
-    except BenchError as failure:
-        raise SystemExit(f"native: {failure}") from None
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(table(document))
-    for failure in document["failed"]:
-        print(
-            f"{failure['peer']} failed in run {failure['run'] + 1}: {failure['why'].splitlines()[0]}", file=sys.stderr
+    check_options(parser, options, names)
+
+    def measured(place: Place) -> dict[str, Any]:
+        told = {"native": True, **{key: getattr(options, key) for key in ("runs", "seconds", "size")}}
+        return in_turns(
+            place, options, told, lambda peer, run: (Theirs if peer.name in TOOLS else Ours)(place, peer, options, run)
         )
-    for name, programs in lacking.items():
-        print(f"{name} is left out: no {', '.join(programs)}; `make bench-deps`", file=sys.stderr)
-    print(f"kept in {options.out}", file=sys.stderr)
-    if document["failed"] or any(line["refused"] for line in document["results"]):
-        raise SystemExit(1)
+
+    carry_out("native", options, required=asked, missing=missing, measured=measured, table=table)
 
 
 def missing(place: Place, name: str) -> list[str]:

@@ -97,7 +97,7 @@ def run(tool: Tool, commands: Mapping[str, Sequence[str]]) -> Ran:
                 [*KILLED_WITH_US, *command], cwd=folder, stdin=into, stdout=out, stderr=subprocess.STDOUT
             )
     try:
-        used = reaped(tool.name, processes, files)
+        used = reaped(tool.place, tool.name, processes, files)
     finally:
         for role, process in processes.items():
             if process.returncode is None:  # one failed, or took too long
@@ -110,7 +110,7 @@ def run(tool: Tool, commands: Mapping[str, Sequence[str]]) -> Ran:
 
 
 def reaped(
-    name: str, processes: Mapping[str, subprocess.Popen[bytes]], outputs: Mapping[str, Path]
+    place: Place, name: str, processes: Mapping[str, subprocess.Popen[bytes]], outputs: Mapping[str, Path]
 ) -> dict[str, float]:
     """Waits for all of them; the processor time of each. Fails with the first that does: the others may wait for it."""
     used: dict[str, float] = {}
@@ -123,6 +123,8 @@ def reaped(
             used[role] = children_us() - children
             if code:
                 raise BenchError(f"{name}, {role}, failed ({code}): {last_lines(outputs[role])}")
+        if gone := place.gone():
+            raise BenchError(f"{gone} while {name} was at work")
         if time.monotonic() > until:
             raise BenchError(f"{name}: no end within {DEADLINE_S:.0f} s")
         time.sleep(POLL_S)

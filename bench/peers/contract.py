@@ -15,6 +15,17 @@ from typing import Any
 
 from bench.peers.place import VENV_PYTHON, BenchError, Place, processes_below, said
 
+MEASURED_WITH = ("strace", "setpriv")
+"""Programs that the benchmark needs, whoever is measured."""
+IN_FLIGHT_BYTES_MAX = 32 << 20
+"""Of payload, sent and not answered, or lying between a producer and its consumer: 5,000 messages of 1 MiB would
+measure memory. Payloads of up to 4 KiB are below it with every window that there is."""
+
+
+def in_flight(messages: int, size: int) -> int:
+    """So many messages, or as many as IN_FLIGHT_BYTES_MAX has room for: at least one."""
+    return max(1, min(messages, IN_FLIGHT_BYTES_MAX // size))
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -51,9 +62,14 @@ class Peer(ABC):
     def __init__(self, place: Place) -> None:
         self.place = place
 
+    def together(self, messages: int, size: int) -> int:
+        """A batch for payloads of a size: as many batches are in flight as with small ones."""
+        return max(1, messages * in_flight(self.window, size) // self.window)
+
     def missing(self) -> list[str]:
         """Of what `make bench-deps` obtains."""
-        return [program for program in (*self.programs, self.interpreter) if shutil.which(program) is None]
+        needed = (*MEASURED_WITH, *self.programs, self.interpreter)
+        return [program for program in needed if shutil.which(program) is None]
 
     @abstractmethod
     def start(self) -> None:

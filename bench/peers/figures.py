@@ -95,6 +95,9 @@ def remarks(result: Mapping[str, Any]) -> list[str]:
     found += [f"bound by the {role} ({share:.0%} of a core)" for role, share in load if share >= BOUND_BY_LOAD]
     if "rate" in result and result["value"] < KEPT_UP_SHARE * result["rate"]:
         found.append(f"does not keep up: {result['value']:,.0f} of {result['rate']:,.0f} a second")
+    if (unanswered := result.get("unanswered", 0)) < result.get("window", 0):
+        mib = unanswered * result["size"] / (1 << 20)
+        found.append(f"at most {unanswered:,} unanswered, not {result['window']:,}: {mib:.0f} MiB of payload")
     if (cores := result.get("foreign_cores", 0.0)) > NOISY_CORES:
         found.append(f"noisy: strangers used {cores:.2f} cores")
     if (account := result.get("account")) and account["again"]:

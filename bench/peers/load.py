@@ -28,10 +28,9 @@ from typing import Any
 from bench.peers.figures import percentile, shares
 from bench.peers.pacing import Pace, lateness
 from bench.peers.payloads import Ledger, Payloads
-from bench.peers.place import usage
+from bench.peers.place import LOAD_ROLES, usage
 
 NUMBER = struct.Struct("<Q")
-LOAD_ROLES = ("producer", "consumer")
 PATIENCE_S = 20.0  # a consumer to which nothing came for so long, although something is missing, calls it lost
 WAIT_S = 0.0005  # until a producer that waits for its consumer looks again
 
@@ -273,10 +272,11 @@ class Job:
 
     def received(self, payloads: Sequence[bytes]) -> None:
         if payloads:
-            self._came_at = time.monotonic()
-            self.ledger.take(payloads)
-            self._progress.received = self.ledger.received
-            self.measured.answered(len(payloads), [])
+            with self._guard:
+                self._came_at = time.monotonic()
+                self.ledger.take(payloads)
+                self._progress.received = self.ledger.received
+                self.measured.answered(len(payloads), [])
 
     def done(self) -> bool:
         total = self._progress.total

@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.peers.place import ROOT
 from bench.peers.plots import Curve, curves
-from bench.peers.report import amount, summary
+from bench.peers.report import amount, grid, summary
 
 RESULTS = ROOT / "bench/results/open.json"
 PAGE = ROOT / "docs/PERFORMANCE.md"
@@ -45,12 +45,10 @@ def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def markdown(document: Mapping[str, Any]) -> str:
     """The part of docs/PERFORMANCE.md."""
     about, options = document["about"], document["options"]
-    heads, *body = rows(document)
     where = f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything"
     how = f"{options['size']} B payloads, medians of {options['runs']} runs of {options['seconds']:g} s."
-    lines = [f"| {' | '.join(row)} |" for row in body]
     image = "![p99 of each system at fixed rates](img/open-p99.svg)"
-    return "\n".join([f"{where}; {how}", "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *lines, "", image])
+    return "\n".join([f"{where}; {how}", "", *grid(rows(document)), "", image])
 
 
 def drawn(document: Mapping[str, Any]) -> dict[str, str]:

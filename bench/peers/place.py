@@ -19,7 +19,8 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Self
+from types import FrameType
+from typing import IO, Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = ROOT / "build/bench"
@@ -33,8 +34,35 @@ STOP_S, POLL_S = 15.0, 0.05
 KILLED_WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
+LOAD_ROLES = ("producer", "consumer")
+
+
 class BenchError(RuntimeError):
     """The run cannot go on; the message says what to do."""
+
+
+@contextlib.contextmanager
+def stoppable(name: str) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and the end of its terminal end a command as an exception does, so that what it started ends too,
+    and with one line. Under nohup it outlives its terminal.
+    """
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _as_interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"{name}: stopped, and what it had started is ended", file=sys.stderr)
+        raise SystemExit(128 + signal.SIGINT) from None
+
+
+def _as_interrupt(_: int, frame: FrameType | None) -> None:
+    """As Ctrl-C is handled now: under asyncio that cancels the main task alone, which then closes what it has opened.
+
+    An exception out of the loop would cancel all tasks at once, and a client that closes waits for its own for ever.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    (handler if callable(handler) else signal.default_int_handler)(signal.SIGINT, frame)
 
 
 def processes_below(folder: Path) -> Iterator[tuple[int, Path]]:
@@ -88,10 +116,53 @@ def usage(folder: Path) -> dict[str, float]:
     for pid, where in processes_below(folder):
         role = where.parts[0] if where.parts else "harness"
         found[role] = found.get(role, 0.0) + cpu_us(pid)
+    found["machine"] = machine_us()
+    return found
+
+
+def machine_us() -> float:
+    """Microseconds of processor time that everybody has used."""
     fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
     idle_and_waiting = fields[3] + fields[4]
-    found["machine"] = (sum(fields[:8]) - idle_and_waiting) * 1e6 / TICKS
-    return found
+    return (sum(fields[:8]) - idle_and_waiting) * 1e6 / TICKS
+
+
+def tree_of(leader: int) -> list[int]:
+    """The process, those that it has started, those that they have."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    tree = [leader]
+    for pid in tree:
+        tree += children.get(pid, [])
+    return tree
+
+
+def tree_us(leader: int) -> float:
+    """Microseconds of processor time that a process has used and all that it has started, if it lives or was waited
+    for."""
+    return sum(map(cpu_us, tree_of(leader)))
+
+
+@contextlib.contextmanager
+def ending_all() -> Iterator[None]:
+    """What this process has started and still runs ends with the block, whatever started what: it is asked to, so that
+    it can tidy up, and killed when it does not.
+    """
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            left = tree_of(os.getpid())[1:]
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            until = time.monotonic() + STOP_S
+            while any(state_of(pid) != "Z" for pid in left) and time.monotonic() < until:
+                time.sleep(POLL_S)
 
 
 class Place:
@@ -101,6 +172,7 @@ class Place:
         self.folder = folder.resolve()
         self._lock: IO[str] | None = None
         self._next_port = PORTS_FROM
+        self._watched: list[tuple[str, subprocess.Popen[Any]]] = []
 
     def __enter__(self) -> Self:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +205,21 @@ class Place:
     def end(self, name: str) -> None:
         """Ends what works in a role's folder, whatever it is, and removes the folder."""
         sweep(self.folder / name)
+        for role, process in self._watched:
+            if role == name:
+                process.kill()
+                process.wait()
+        self._watched = [(role, process) for role, process in self._watched if role != name]
         shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def watch(self, role: str, process: subprocess.Popen[Any]) -> None:
+        """From here on until its role is ended, it must run."""
+        self._watched.append((role, process))
+
+    def gone(self) -> str:
+        """The role of a process that must run and does not, and how it ended; or ""."""
+        codes = ((role, process.poll()) for role, process in self._watched)
+        return next((f"{role} ended ({code})" for role, code in codes if code is not None), "")
 
     def port(self) -> int:
         """A free one, given once in this run."""
@@ -154,7 +240,7 @@ class Place:
         """
         folder = self.role(role)
         with (folder / log).open("ab") as out:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [*KILLED_WITH_US, *command],
                 cwd=folder,
                 env={**os.environ, **(environment or {})},
@@ -162,6 +248,8 @@ class Place:
                 stdout=out,
                 stderr=subprocess.STDOUT,
             )
+        self.watch(role, process)
+        return process
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 60.0) -> None:

@@ -6,10 +6,11 @@ A refused result is in no figure, and the table says that it was refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.peers.figures import NOISY_CORES, ratios, spread
+from bench.peers.calm import is_noisy
+from bench.peers.figures import ratios, spread
 from bench.peers.place import ROOT
 from bench.peers.plots import Series, bars, percentiles
 
@@ -60,11 +61,12 @@ def unfit(document: Mapping[str, Any]) -> list[str]:
     found = []
     if document["about"]["commit"].endswith("-dirty"):
         found.append("it was measured on changes that are in no commit")
+    if (began := document["about"]["commit"]) != (ended := document["about"].get("commit_afterwards", began)):
+        found.append(f"the sources changed while it was measured, from {began} to {ended}")
     if document["options"]["runs"] < RUNS_MIN:
         found.append(f"{document['options']['runs']} runs; {RUNS_MIN} show a spread")
     found += [f"{failure['peer']} failed in run {failure['run'] + 1}" for failure in document["failed"]]
-    noisy = [line for line in document["results"] if line.get("foreign_cores", 0.0) > NOISY_CORES]
-    if noisy:
+    if noisy := [line for line in document["results"] if is_noisy(line)]:
         found.append(f"{len(noisy)} of {len(document['results'])} results while others used the machine")
     if not any(line["peer"] == OURS for line in document["results"]):
         found.append("without ours there is nothing to compare with")
@@ -108,24 +110,38 @@ def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
         single = entries.get("single")
         rates = [cell(entries.get(workload), ours=name == OURS) for workload in RATES]
         p99 = amount(single["p99_ms"] * 1e3) if single and "p99_ms" in single else ""
-        load = max((entry["load"] for entry in entries.values() if "load" in entry), default=0.0)
-        said = (cell(single, ours=name == OURS), p99, f"at most {load:.0%}")
+        said = (cell(single, ours=name == OURS), p99, most_load(entries))
         out.append((about["title"], str(about["copies"]), *rates, *said))
     return out
 
 
 def table(document: Mapping[str, Any]) -> str:
     """For a terminal."""
-    lines = rows(document)
+    how = "Nx: ours divided by theirs, within a run; of one in flight less than 1 is faster"
+    return f"{aligned(rows(document))}\n{how}"
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Columns for a terminal."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     said = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join([*said, "Nx: ours divided by theirs, within a run; of one in flight less than 1 is faster"])
+    return "\n".join(said)
+
+
+def grid(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Heads and rows as Markdown."""
+    heads, *body = lines
+    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {' | '.join(row)} |" for row in body)]
+
+
+def most_load(entries: Mapping[str, Mapping[str, Any]]) -> str:
+    """Of a core, by a producer or a consumer of one peer."""
+    return f"at most {max((entry['load'] for entry in entries.values() if 'load' in entry), default=0.0):.0%}"
 
 
 def markdown(document: Mapping[str, Any]) -> str:
     """The README's part."""
     about, options = document["about"], document["options"]
-    heads, *body = rows(document)
     versions = "; ".join(
         f"{entry['title']}: {entry['versions']['server']}"
         for entry in document["peers"].values()
@@ -140,9 +156,7 @@ def markdown(document: Mapping[str, Any]) -> str:
         [
             head,
             "",
-            f"| {' | '.join(heads)} |",
-            "|---" * len(heads) + "|",
-            *(f"| {' | '.join(row)} |" for row in body),
+            *grid(rows(document)),
             "",
             f"Versions: {versions}. What each promises, its settings and client: [bench/README.md](bench/README.md).",
             "",

@@ -8,42 +8,42 @@ what its label says, is refused. Prints a line a result, writes all of them as o
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import os
-import signal
+import select
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.machine import facts
 from bench.peers.adapters import PEERS
 from bench.peers.adapters.floor import Floor
-from bench.peers.contract import Peer
+from bench.peers.calm import calm
+from bench.peers.contract import Peer, in_flight
 from bench.peers.figures import refusals, remarks, syncs_short
 from bench.peers.place import KEPT, KILLED_WITH_US, ROOT, BenchError, Place
-from bench.peers.report import summary, table
+from bench.peers.report import table
+from bench.peers.session import carry_out, check_options, in_turns
 from bench.peers.syncs import counted, opened_for_sync
 
 QUICK = ("tandemq", "floor", "redis", "rabbitmq-quorum")
 OPEN_RATES = "1000,5000,20000"
 WORKLOADS = ("enqueue", "drain", "flow", "single")
+UNANSWERED = ("enqueue", "drain", "flow")
 PROBED = 100  # messages under strace
 FLOOR_PROBE_S = 0.5  # its client is asked for a time, not for a count
 BACKLOG = 8000  # most messages between a producer and its consumer when both run
 LATE_S = 2.0  # a producer goes on for longer than its consumer is measured
 DEADLINE_S = 240.0  # of one load process
+LOOK_S = 0.5  # between two looks whether all that it needs still runs
 
 
 class Load:
     """One process of load; what it prints last is its result."""
 
     def __init__(self, place: Place, role: str, peer: Peer, spec: dict[str, Any]) -> None:
-        self._role = role
+        self._place, self._role = place, role
         folder = place.role(role)
         self._log = folder / "log"
         with self._log.open("ab") as log:
@@ -59,21 +59,40 @@ class Load:
     def ready(self) -> None:
         """Until the queue is there."""
         assert self._process.stdout
+        until = time.monotonic() + DEADLINE_S
+        while not select.select([self._process.stdout], [], [], LOOK_S)[0]:
+            if self._place.gone() or time.monotonic() > until:
+                self.result()
         if self._process.stdout.readline() != b"ready\n":
             self.result()
 
     def result(self) -> dict[str, Any]:
-        try:
-            out, _ = self._process.communicate(timeout=DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise BenchError(f"the {self._role} did not end within {DEADLINE_S:.0f} s") from None
+        out = self._output()
+        if gone := self._place.gone():
+            raise BenchError(f"{gone} while the {self._role} was at work")
         if self._process.returncode or not out:
             tail = self._log.read_text(errors="replace").splitlines()[-12:]
-            raise BenchError("\n".join([f"the {self._role} failed ({self._process.returncode}):", *tail]))
+            what = f"the {self._role} failed ({self._process.returncode}): {tail[-1] if tail else 'it told nothing'}"
+            raise BenchError("\n".join([what, *tail[:-1]]))
         found: dict[str, Any] = json.loads(out.splitlines()[-1])
         return found
+
+    def _output(self) -> bytes:
+        """All that it prints. Nobody waits for it when a server is gone: some clients would for minutes."""
+        until = time.monotonic() + DEADLINE_S
+        while not self._place.gone():
+            try:
+                return self._process.communicate(timeout=LOOK_S)[0]
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > until:
+                    self._end()
+                    raise BenchError(f"the {self._role} did not end within {DEADLINE_S:.0f} s") from None
+        self._end()
+        return b""
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 class Measurement:
@@ -97,34 +116,58 @@ class Measurement:
             "progress": str(progress),
             "seed": self._run,
             "size": self._options.size,
-            "window": self._peer.window,
-            "batch": self._peer.batch,
+            **self._bounds(self._peer.batch),
             "warm_s": max(self._options.warm_s, self._peer.warm_s),
             "seconds": self._options.seconds,
             **more,
         }
 
+    def _bounds(self, batch: int) -> dict[str, int]:
+        size = self._options.size
+        return {"window": in_flight(self._peer.window, size), "batch": self._peer.together(batch, size)}
+
+    def _new(self, queue: str) -> str:
+        """Its name, another one when the workload is measured again: what a noisy attempt left is not met."""
+        return f"{queue}_{self._run}_{self._number}"
+
     def _load(self, role: str, spec: dict[str, Any]) -> Load:
         return Load(self._place, role, self._peer, spec)
 
     def results(self) -> Iterator[dict[str, Any]]:
-        """A line for each workload; the first ones are told while the next are still to come."""
+        """See Turn."""
         self.check()
+        yield from self.workloads()
+        # A node that went is no matter to who has a majority, but then it was another system that was measured.
+        if wrong := [setting.wrong for setting in self._peer.settings() if setting.wrong]:
+            raise BenchError(f"afterwards it was not as it was before: {'; '.join(wrong)}")
+
+    def workloads(self) -> Iterator[dict[str, Any]]:
+        """A line for each; the peer is checked before and after."""
         if self._options.rates:
             for rate in self._options.rates:
-                yield self.open_loop(rate)
+                yield from calm(lambda rate=rate: [self.open_loop(rate)])
             return
         if isinstance(self._peer, Floor):
-            spec = {key: self._spec("floor")[key] for key in ("size", "warm_s", "seconds")}
+            floor, spec = self._peer, {key: self._spec("floor")[key] for key in ("size", "warm_s", "seconds")}
             for workload in ("enqueue", "flow", "single"):
-                yield self._line(workload, self._peer.load(workload, spec))
+                yield from calm(lambda workload=workload: [self._line(workload, floor.load(workload, spec))])
             return
+        for measured in (self._pipelined, self._flowing, self._one_by_one):
+            yield from calm(measured)
+
+    def _pipelined(self) -> list[dict[str, Any]]:
         enqueued, drained = self._filled_and_drained("enqueue")
-        yield self._line("enqueue", {**enqueued, "account": drained["account"]})
-        yield self._line("drain", drained)
-        yield self._line("flow", self._flow())
+        return [
+            self._line("enqueue", {**enqueued, "account": drained["account"]}),
+            self._line("drain", drained),
+        ]
+
+    def _flowing(self) -> list[dict[str, Any]]:
+        return [self._line("flow", self._flow())]
+
+    def _one_by_one(self) -> list[dict[str, Any]]:
         single, rest = self._filled_and_drained("single", window=1, batch=1)
-        yield self._line("single", {**single, "account": rest["account"]})
+        return [self._line("single", {**single, "account": rest["account"]})]
 
     def check(self) -> dict[str, Any]:
         """Settings as the running processes tell them, and syncs as the kernel sees them: what every result carries."""
@@ -168,16 +211,16 @@ class Measurement:
         return int(self._load("producer", spec).result()["sent"])
 
     def _filled_and_drained(self, queue: str, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        spec = self._spec(queue, **more)
+        spec = self._spec(self._new(queue), **more)
         filled = self._load("producer", spec).result()
-        whole = {"window": self._peer.window, "batch": self._peer.frames or self._peer.batch, "warm_s": 0, "seconds": 0}
+        whole = {**self._bounds(self._peer.frames or self._peer.batch), "warm_s": 0, "seconds": 0}
         return filled, self._load("consumer", {**spec, **whole}).result()
 
     def _flow(self) -> dict[str, Any]:
-        spec = self._spec("flow", backlog=BACKLOG)
+        spec = self._spec(self._new("flow"), backlog=in_flight(BACKLOG, self._options.size))
         producer = self._load("producer", {**spec, "seconds": spec["seconds"] + LATE_S})
         producer.ready()
-        consumer = self._load("consumer", {**spec, "batch": self._peer.frames or self._peer.batch})
+        consumer = self._load("consumer", {**spec, **self._bounds(self._peer.frames or self._peer.batch)})
         producer.result()
         return consumer.result()
 
@@ -188,7 +231,7 @@ class Measurement:
         producer = self._load("producer", spec)
         producer.ready()
         without = {key: value for key, value in spec.items() if key != "rate"}
-        whole = {"batch": self._peer.frames or self._peer.batch, "warm_s": 0, "seconds": 0}
+        whole = {**self._bounds(self._peer.frames or self._peer.batch), "warm_s": 0, "seconds": 0}
         consumer = self._load("consumer", {**without, **whole})
         if meanwhile:
             meanwhile()
@@ -205,61 +248,9 @@ class Measurement:
             **result,
             **self._found,
         }
+        if workload in UNANSWERED:  # the others have one in flight, or whatever is due
+            line |= {"unanswered": in_flight(self._peer.window, line["size"]), "window": self._peer.window}
         return {**line, "refused": refusals(line), "remarks": remarks(line)}
-
-
-@contextmanager
-def started(peer: Peer) -> Iterator[None]:
-    try:
-        peer.start()
-        yield
-    finally:
-        peer.stop()
-
-
-def measure(place: Place, options: argparse.Namespace) -> dict[str, Any]:
-    names = options.peers
-    asked = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
-    document: dict[str, Any] = {
-        "about": facts(),
-        "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "options": asked,
-        "peers": {},
-        "results": [],
-        "failed": [],
-    }
-    for run in range(options.runs):
-        turn = run % len(names)  # who is first changes
-        for name in (*names[turn:], *names[:turn]):
-            began = time.monotonic()
-            peer = PEERS[name](place)
-            measurement = Measurement(place, peer, options, run)
-            try:
-                with started(peer):
-                    for line in measurement.results():
-                        document["results"].append(line)
-                        tell(line)
-            except (BenchError, OSError) as failure:
-                document["failed"].append({"peer": name, "run": run, "why": str(failure)})
-                print(f"{name}: FAILED: {failure}", file=sys.stderr, flush=True)
-            if measurement.facts:
-                document["peers"].setdefault(name, measurement.facts)
-            print(f"{name}: run {run + 1} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    return document
-
-
-def tell(line: dict[str, Any]) -> None:
-    rate = f"{line['value']:>12,.0f}" if line["workload"] != "single" else f"{line['p50_ms'] * 1e3:>9,.0f} us"
-    if "rate" in line:
-        times = (f"{name} {line[f'{name}_ms']:,.2f}" for name in ("p50", "p99", "p999", "max", "late_p50", "late_p99"))
-        rate += f"  {', '.join(times)} ms"
-    load = ", ".join(f"{role} {share:.0%}" for role, share in line.get("load_share", {}).items() if share)
-    said = (
-        f"  {load} of a core"
-        + "".join(f"; REFUSED: {why}" for why in line["refused"])
-        + "".join(f"; {what}" for what in line["remarks"])
-    )
-    print(f"{line['peer']:<18} {line['workload']:<8} {rate}{said}", file=sys.stderr, flush=True)
 
 
 def rates_of(text: str, parser: argparse.ArgumentParser) -> list[float]:
@@ -291,47 +282,34 @@ def main() -> None:
         "--out", type=Path, help="default: build/bench/peers.json, with --quick quick.json, with --open open.json"
     )
     options = parser.parse_args()
-    asked = bool(options.peers)
-    chosen = options.peers.split(",") if options.peers else QUICK if options.quick else tuple(PEERS)
+    asked = options.peers is not None
+    chosen = options.peers.split(",") if asked else QUICK if options.quick else tuple(PEERS)
     options.rates = rates_of(options.rates, parser) if options.rates else []
     if options.rates:
         if not asked:
             chosen = [name for name in QUICK if PEERS[name].open_loop]
         elif closed := [name for name in chosen if name in PEERS and not PEERS[name].open_loop]:
             parser.error(f"no open loop for {', '.join(closed)}: its client waits for answers before it sends")
-    if unknown := set(chosen) - PEERS.keys():
-        parser.error(f"no such peer: {', '.join(sorted(unknown))}")
     options.peers = tuple(chosen)
-    options.runs = options.runs or (1 if options.quick else 3)
-    options.seconds = options.seconds or (3.0 if options.quick else 5.0)
+    options.runs = (1 if options.quick else 3) if options.runs is None else options.runs
+    options.seconds = (3.0 if options.quick else 5.0) if options.seconds is None else options.seconds
     options.warm_s = min(1.0, options.seconds / 4)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was started is then stopped
     kept = "open.json" if options.rates else "quick.json" if options.quick else "peers.json"
-    out = options.out or KEPT / kept
-    try:
-        with Place(options.folder) as place:
-            missing = {name: PEERS[name](place).missing() for name in options.peers}
-            lacking = {name: programs for name, programs in missing.items() if programs}
-            if lacking and (options.quick or asked):
-                raise BenchError(f"not installed, run `make bench-deps`: {lacking}")
-            options.peers = tuple(name for name in options.peers if name not in lacking)
-            document = {**measure(place, options), "left_out": lacking}
-            document["summary"] = summary(document)
-    except BenchError as failure:
-        raise SystemExit(f"peers: {failure}") from None
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if not options.rates:
-        print(table(document))
-    for failure in document["failed"]:
-        print(
-            f"{failure['peer']} failed in run {failure['run'] + 1}: {failure['why'].splitlines()[0]}", file=sys.stderr
-        )
-    for name, programs in lacking.items():
-        print(f"{name} is left out: no {', '.join(programs)}; `make bench-deps`", file=sys.stderr)
-    print(f"kept in {out}", file=sys.stderr)
-    if document["failed"] or any(line["refused"] for line in document["results"]):
-        raise SystemExit(1)
+    options.out = options.out or KEPT / kept
+    check_options(parser, options, tuple(PEERS))
+
+    def measured(place: Place) -> dict[str, Any]:
+        told = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
+        return in_turns(place, options, told, lambda peer, run: Measurement(place, peer, options, run))
+
+    carry_out(
+        "peers",
+        options,
+        required=options.quick or asked,
+        missing=lambda place, name: PEERS[name](place).missing(),
+        measured=measured,
+        table=None if options.rates else table,
+    )
 
 
 if __name__ == "__main__":

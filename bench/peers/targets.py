@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from bench.peers import report
 from bench.peers.place import ROOT
 from bench.peers.report import summary
 
@@ -31,6 +32,8 @@ class Target(NamedTuple):
         return ratio <= self.bound if self.is_time else ratio >= self.bound
 
 
+SIZE = 1024
+"""Bytes of a payload for which the targets hold."""
 PIPELINED, FLOW, SINGLE = "pipelined enqueue", "enqueue + consume + ack", "one in flight, p50"
 TARGETS = (
     Target(PIPELINED, "enqueue", "rabbitmq-quorum", 10.0),
@@ -64,13 +67,21 @@ def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return out
 
 
+def unfit(document: Mapping[str, Any]) -> list[str]:
+    """Why a document must not be shown beside the targets; empty when it may."""
+    found = report.unfit(document)
+    if (size := document["options"]["size"]) != SIZE:
+        found.append(f"payloads of {size} B; the targets are for {SIZE}")
+    if missing := sorted({target.peer for target in TARGETS} - document["peers"].keys()):
+        found.append(f"without {', '.join(missing)}, which targets compare with")
+    return found
+
+
 def markdown(document: Mapping[str, Any]) -> str:
     """The part of docs/PERFORMANCE.md."""
     about = document["about"]
-    heads, *body = rows(document)
     head = (
         f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything: ours divided by theirs, "
         "run by run; median (range)."
     )
-    lines = [f"| {' | '.join(row)} |" for row in body]
-    return "\n".join([head, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *lines])
+    return "\n".join([head, "", *report.grid(rows(document))])

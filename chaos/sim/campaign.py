@@ -23,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import TracebackType
@@ -95,24 +95,36 @@ class Result:
     """By whoever started it: after how much."""
 
 
-def run_chunk(works: Works, campaign: Campaign, numbers: range) -> tuple[Tally, Cost]:
-    """One share of the runs, one after the other, in this process."""
+@contextmanager
+def _set_aside() -> Iterator[None]:
+    """What is there already is not looked through again after each run: all that was imported, and all that a process
+    holds that runs something else as well. May be nested; the outermost decides.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
     enabled = gc.isenabled()
     gc.collect()
-    gc.freeze()  # what was imported is not looked through again after each run
+    gc.freeze()
     gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def run_chunk(works: Works, campaign: Campaign, numbers: range) -> tuple[Tally, Cost]:
+    """One share of the runs, one after the other, in this process."""
     cpu = time.process_time()
     tally = Tally()
-    try:
+    with _set_aside():
         for number in numbers:
             plan = campaign.plan(works, number)
             with _Named(plan):
                 tally.add(number + 1, works.run(plan))
             gc.collect()
-    finally:
-        gc.unfreeze()
-        if enabled:
-            gc.enable()
     unit = 1 if sys.platform == "darwin" else 1024
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return tally, Cost(time.process_time() - cpu, memory)
@@ -135,8 +147,9 @@ def results(works: Works, campaign: Campaign, jobs: int) -> Iterator[Result]:
 
 def run_here(works: Works, campaign: Campaign) -> Iterator[tuple[Tally, Cost]]:
     """In this process: for a debugger, and for tests."""
-    for numbers in campaign.chunks():
-        yield run_chunk(works, campaign, numbers)
+    with _set_aside():
+        for numbers in campaign.chunks():
+            yield run_chunk(works, campaign, numbers)
 
 
 def _shared_out(works: Works, campaign: Campaign, jobs: int) -> Iterator[tuple[Tally, Cost]]:

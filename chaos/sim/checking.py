@@ -7,10 +7,14 @@ from random import Random
 
 from chaos.sim import (
     client_admins,
+    client_batches,
+    client_journal,
     client_letters,
     client_requests,
     client_senders,
+    client_stages,
     client_takers,
+    client_weights,
     clients,
     stops,
 )
@@ -19,7 +23,10 @@ from chaos.sim.kinds import TARGETS
 from chaos.sim.member import JUDGES
 from chaos.sim.plan import Fault, Plan
 
-_ROLES_OF = (client_admins, client_letters, client_requests, client_senders, client_takers)
+_ROLES_OF = (
+    *(client_admins, client_batches, client_journal, client_letters),
+    *(client_requests, client_senders, client_stages, client_takers, client_weights),
+)
 """Imported, they have entered their roles."""
 
 

@@ -19,9 +19,11 @@ from chaos.sim.telling import class_of
 from chaos.sim.wire import Packet
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from google.protobuf.message import Message
 
-    from chaos.sim.net import Connection, Pipe
+    from chaos.sim.net import Pipe
     from chaos.sim.world import World
     from failover.marks import Role
 
@@ -101,8 +103,6 @@ class Coverage:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._paths: dict[tuple[Connection, int], str] = {}
-        """Of every call: a packet names only its number."""
 
     def on_event(self, kind: str, text: str) -> None:
         """A member told its operator something."""
@@ -112,30 +112,22 @@ class Coverage:
 
     def on_arrived(self, pipe: Pipe, item: object) -> None:
         """A packet has arrived."""
-        if not isinstance(item, Packet):
-            return
-        if item.kind == "open":
-            self._paths[pipe.connection, item.call] = item.path
-        if item.kind != "message":
+        if not isinstance(item, Packet) or item.kind != "message":
             return
         member = self._world.members.get(pipe.direction.target)
         if member is None:
             return
-        path = self._paths.get((pipe.connection, item.call))
-        if path is None:
-            return
-        domain = member.domain
+        domain, path = member.domain, item.path
         is_request = pipe is pipe.connection.pipes[0]
-        made, kind = _class_with_kinds(path, is_request), ""
-        if made is not None:
-            message = made()
+        parse, kind = _parser_with_kinds(path, is_request), ""
+        if parse is not None:
             try:
-                message.ParseFromString(item.data)
-                kind = message.WhichOneof("frame") or "greeting"
+                kind = parse(item.data).WhichOneof("frame") or "greeting"
             except DecodeError:
-                pass
+                kind = ""
+        met = self._world.outcome.coverage
         for point in _points(domain.shared.role if domain is not None else None, path, is_request, kind):
-            self._world.sometimes(point)
+            met[point] = met.get(point, 0) + 1
 
 
 @cache
@@ -148,7 +140,7 @@ def _points(role: Role | None, path: str, is_request: bool, kind: str) -> tuple[
 
 
 @cache
-def _class_with_kinds(path: str, is_request: bool) -> type[Message] | None:
-    """What has to be parsed; None where the method alone says what kind of message it is."""
+def _parser_with_kinds(path: str, is_request: bool) -> Callable[[bytes], Message] | None:
+    """Of what has to be parsed; None where the method alone says what kind of message it is."""
     made = class_of(path, is_request=is_request)
-    return made if made is not None and "frame" in made.DESCRIPTOR.oneofs_by_name else None
+    return made.FromString if made is not None and "frame" in made.DESCRIPTOR.oneofs_by_name else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos import checker
 from chaos.history import History, Message
-from chaos.sim import letters, story, whereabouts
+from chaos.sim import letters, publications, story, weights, whereabouts
 from chaos.sim.books import FATED, REQUESTS
 from chaos.sim.invariants import NUMBER, Name, name_of_lease
 
@@ -66,6 +66,10 @@ def check(world: World) -> None:
     for problem in letters.broken(world):
         world.violation(letters.NAME, problem)
     for rule, problem in whereabouts.broken(world):
+        world.violation(rule, problem)
+    for problem in weights.broken(world):
+        world.violation(weights.NAME, problem)
+    for rule, problem in publications.broken(world):
         world.violation(rule, problem)
     strange = next(log_of(world), None)
     if strange is not None:

@@ -1,4 +1,5 @@
-"""Holds every kind of fault by its name, and whom it can strike; `faults`, `moments` and `stops` have the kinds."""
+"""Holds every kind of fault by its name, and whom it can strike; `faults`, `disk_faults`, `moments` and `stops` have
+the kinds."""
 
 from __future__ import annotations
 

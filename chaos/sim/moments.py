@@ -7,8 +7,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from chaos.sim.disk_faults import KINDS
 from chaos.sim.faults import _after, _member, _spread
-from chaos.sim.kinds import DIRECTIONS, KINDS, MEMBERS, Drawn, kind
+from chaos.sim.kinds import DIRECTIONS, MEMBERS, Drawn, kind
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
@@ -195,7 +196,7 @@ class Newborn:
 
 def _epoch_served(member: SimMember) -> int:
     domain = member.domain
-    return domain.shared.state.epoch if domain is not None and member.is_serving else 0
+    return domain.shared.state.epoch if domain is not None and domain.replication.serving else 0
 
 
 def _unheard(world: World, master: str, *, cut: bool) -> None:

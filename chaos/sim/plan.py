@@ -18,7 +18,7 @@ Value: TypeAlias = int | float | str | bool
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong at `at_ms` of virtual time. `kind` names a class of `chaos.sim.faults`."""
+    """One thing that goes wrong at `at_ms` of virtual time. `kind` names one of `chaos.sim.kinds`."""
 
     at_ms: int
     kind: str

@@ -3,7 +3,9 @@
 Each seed draws its own mix of faults (swarm testing): a fault that is always there hides what happens without it. The
 biased profiles draw more of what met a bug only rarely: late frames at a fence, restarts while the peer is cut off, two
 in which crashes and cuts never end, and one in which directories are put back.
-In "letters" and "requests" the clients use what moves, delays, drops and answers messages.
+In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
+tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
+"late_readers" they read the journal while it is trimmed.
 In "steps" two or three faults fall into each promotion and handoff.
 """
 
@@ -14,7 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chaos.sim.client_features import draw_letters, draw_requests
+from chaos.sim.client_pipeline import draw_publications, draw_readers
 from chaos.sim.client_plans import draw_clients, with_changes, with_groups
+from chaos.sim.client_weights import draw_weights
 from chaos.sim.plan import ClientPlan, Fault, Plan, Value
 from chaos.sim.stops import KINDS
 
@@ -70,6 +74,9 @@ FEATURE_BESIDE = ("verdict", "cut", "client_cut")
 """What every run of them has: else two profiles without it would thin it out among all."""
 FEATURE_SETTINGS: dict[str, Value] = {"checkpoint_bytes": 3_000, "move_max": 2}
 """So that queues are read back from snapshots, and moves take several records."""
+PIPELINE_FAULTS = {kind: weight for kind, weight in FEATURE_FAULTS.items() if kind != "clock"}
+TRIMMED: dict[str, Value] = {"checkpoint_bytes": 500, "journal_bytes": 500}
+"""So that the log is trimmed at each turn of its upkeep, as far as readers let it."""
 
 
 PROFILES: dict[str, Profile] = {
@@ -78,6 +85,7 @@ PROFILES: dict[str, Profile] = {
         {"pause": 4, "cut": 7, "crash": 1, "verdict": 8, "register_away": 2, "slow_link": 2, "reset": 2},
         faults=(10, 18),
         is_whole=True,
+        beside=("verdict",),
     ),
     "restart": Profile({"crash": 6, "cut": 3, "register_away": 1, "late_set": 1, "fsync": 1}),
     "register": Profile(
@@ -96,6 +104,7 @@ PROFILES: dict[str, Profile] = {
         {"classifier": 5, "verdict": 3, "crash": 3, "cut": 6, "pause": 2, "register_away": 1, "late_set": 1},
         faults=(5, 14),
         settings={"judge": "classifier"},
+        beside=("classifier", "verdict"),
     ),
     "alone": Profile(
         {"classifier": 5, "verdict": 2, "crash": 3, "cut": 3, "pause": 2, "reset": 2, "slow_disk": 1},
@@ -159,12 +168,16 @@ PROFILES: dict[str, Profile] = {
         faults=(0, 1),
         handoffs=3,
         triggers=3,
+        beside=("verdict",),
     ),
     "storm": Profile(
         {"client_cut": 5, "crash": 8, "cut": 11, "pause": 1, "register_away": 1}, faults=(24, 36), is_whole=True
     ),
     "short": Profile(
-        {"client_cut": 5, "crash": 8, "cut": 11, "reset": 1, "slow_link": 1}, faults=(24, 36), is_whole=True
+        {"client_cut": 5, "crash": 8, "cut": 11, "reset": 1, "slow_link": 1},
+        faults=(24, 36),
+        is_whole=True,
+        beside=("verdict",),
     ),
     "letters": Profile(
         FEATURE_FAULTS,
@@ -178,6 +191,34 @@ PROFILES: dict[str, Profile] = {
         faults=(1, 8),
         settings=FEATURE_SETTINGS,
         clients=draw_requests,
+        beside=FEATURE_BESIDE,
+    ),
+    "weights": Profile(
+        FEATURE_FAULTS,
+        faults=(2, 9),
+        settings={"checkpoint_bytes": 3_000},
+        clients=draw_weights,
+        beside=FEATURE_BESIDE,
+    ),
+    "publications": Profile(
+        PIPELINE_FAULTS,
+        faults=(2, 9),
+        settings={"checkpoint_bytes": 3_000},
+        clients=draw_publications,
+        beside=FEATURE_BESIDE,
+    ),
+    "readers": Profile(
+        {kind: weight for kind, weight in PIPELINE_FAULTS.items() if kind != "lost_disk"},
+        faults=(1, 6),
+        settings=TRIMMED,
+        clients=draw_readers,
+        beside=FEATURE_BESIDE,
+    ),
+    "late_readers": Profile(
+        PIPELINE_FAULTS,
+        faults=(1, 6),
+        settings=TRIMMED | {"reader_bytes": 2_000},
+        clients=draw_readers,
         beside=FEATURE_BESIDE,
     ),
 }

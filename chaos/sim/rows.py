@@ -66,6 +66,16 @@ NAMED = {
     "a dead letter moved back": "to the queue that it came from",
     "a request answered after a takeover": "by another master than the one that had ordered it",
     "an oldest message dropped": "to make room for others",
+    "a stale publisher of weights refused": "another one had been faster",
+    "weights read after a takeover": "from another master than the one that had ordered them",
+    "a batch published again, and told so": "by a writer that had died, and staged it anew",
+    "a batch carried on by the next master": "its first parts, or its decision, were another one's",
+    "a stage dropped because its time was over": "nobody had published it",
+    "a numbered batch read again": "and it was the same rows",
+    "a numbered batch read again at the next master": "and it was the same rows",
+    "a numbered batch that was gone": "its lease had ended",
+    "a reader read on after a takeover": "of the journal, under its name",
+    "a reader that lost its place was told": "it was too far behind",
 }
 """Points that every campaign must meet, beside those of `chaos.sim.coverage`; clients tell of some themselves."""
 RARE = {

@@ -39,7 +39,7 @@ class Call:
         metadata: Metadata,
         timeout: float | None,
     ) -> None:
-        self._channel = channel
+        self._channel, self._path = channel, path
         self._serialize, self._parse = serializer, deserializer
         self._inbox = Inbox()
         self._window = Window()
@@ -109,12 +109,12 @@ class Call:
             raise
         if self.done():
             self._raise_for_status()
-        self._channel.send(self, Packet("message", self.number, data))
+        self._channel.send(self, Packet("message", self.number, data, self._path))
 
     def send_only(self, request: Any) -> None:
         """The one request of a unary call; it waits for no room."""
         data = self._serialize(request) if self._serialize is not None else request
-        self._channel.send(self, Packet("message", self.number, data))
+        self._channel.send(self, Packet("message", self.number, data, self._path))
         self._half_closed = True
         self._channel.send(self, Packet("half_close", self.number))
 

@@ -28,7 +28,7 @@ class Context:
 
     def __init__(self, served: ServedConnection, packet: Packet) -> None:
         self._served = served
-        self._number = packet.call
+        self._number, self._path = packet.call, packet.path
         self._metadata = packet.metadata
         self._deadline_s = packet.deadline_s
         self._details = ""
@@ -54,7 +54,7 @@ class Context:
             raise asyncio.InvalidStateError("RPC already finished.")
         data = self.serialize(message) if self.serialize is not None else message
         await self._window.take(len(data))
-        self._served.send(Packet("message", self._number, data))
+        self._served.send(Packet("message", self._number, data, self._path))
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()) -> None:
         self.end(Ending(code, details, tuple(trailing_metadata)))

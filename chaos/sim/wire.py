@@ -22,6 +22,7 @@ class Packet(NamedTuple):
     call: int
     data: Any = b""
     path: str = ""
+    """Of what opens a call, and of its messages."""
     metadata: Metadata = ()
     deadline_s: float | None = None
 

@@ -7,7 +7,8 @@ drained and every check is made. A check that fails ends nothing: the outcome li
 Settings of a plan: `link_ms` (mean delay of a packet, 0.2), `wait_ms` (how long the pair may take to be whole, 90,000),
 `judge` (who says which member lives: "register", "classifier" with a register, "alone" without one), `epoch` (the last
 one that was claimed before the pair was formed, by nobody who lived to commit it), `checkpoint_bytes` (of log between
-two checkpoints, 64 MiB: none in a run), `move_max` (messages that one record moves).
+two checkpoints, 64 MiB: none in a run), `move_max` (messages that one record moves), `journal_bytes` and `reader_bytes`
+(of log that is kept for nobody, and for named readers alone; as the product has them, which no run reaches).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from chaos.sim.loop import Process, make_loop
 from chaos.sim.member import REGISTER, SimMember
 from chaos.sim.net import Network
 from chaos.sim.outside import Machine, SimAmbient
+from chaos.sim.places import Places
 from chaos.sim.plan import Outcome, Plan, TraceEvent
+from chaos.sim.publications import Publications
 from chaos.sim.register import Route, SimRegister
 from chaos.sim.rows import Steps, watching
 from chaos.sim.telling import Teller, told_register
@@ -39,7 +42,9 @@ from tandemq import ambient
 from tandemq.config import Limits
 
 if TYPE_CHECKING:
+    from chaos.sim.weights import Told
     from failover.register import Register
+    from storage.store import WriteBatch
 
 MEMBERS = ("a", "b")
 SETUP = "setup"
@@ -49,7 +54,6 @@ START_S = 0.3
 LINK_MS = 0.2
 WAIT_MS = 90_000
 TURN_S = 0.05
-CHECKPOINT_BYTES = Limits().checkpoint_bytes
 
 
 class World:
@@ -73,15 +77,20 @@ class World:
         self.books = Books()
         self.browsed: dict[str, dict[int, Message]] = {}
         """By queue and index, over all browsers."""
+        self.weights: list[Told] = []
+        """What publishers and readers of routing weights asked and heard, in the order of their asking."""
         self.registers = SimRegister(plan.stream("register"))
         self.registers.on_change = self._on_register
         if "epoch" in plan.settings:
             self.registers.begin_at(MAIN, int(plan.settings["epoch"]), MEMBERS[0])
         self.judge = str(plan.settings.get("judge", REGISTER))
-        self.limits = Limits(checkpoint_bytes=int(plan.settings.get("checkpoint_bytes", CHECKPOINT_BYTES)))
+        sizes = ("checkpoint_bytes", "journal_bytes", "reader_bytes")
+        self.limits = Limits(**{name: int(plan.settings[name]) for name in sizes if name in plan.settings})
         self.oracle = Oracle(self._is_alive)
         self.members = {name: self._member(name) for name in MEMBERS}
         self.invariants, self.steps = Invariants(self), Steps(self.sometimes)
+        self.places = Places(self, may_be_lost="reader_bytes" in plan.settings)
+        self.publications = Publications()
         for member in self.members.values():
             self._watch(member)
         self.clients = [clients.make(self, each) for each in client_admins.with_setup(plan.clients)]
@@ -99,8 +108,14 @@ class World:
         return SimMember(self, machine, route, judging, next(other for other in MEMBERS if other != name))
 
     def _watch(self, member: SimMember) -> None:
-        machine, invariants = member.machine, self.invariants
-        machine.disk.on_commit = lambda batch: invariants.on_commit(machine.name, batch)
+        machine, invariants, places = member.machine, self.invariants, self.places
+
+        def on_commit(batch: WriteBatch) -> None:
+            invariants.on_commit(machine.name, batch)
+            if batch.drops or batch.wipe:
+                places.on_commit(machine.name, batch)
+
+        machine.disk.on_commit = on_commit
 
         def on_open() -> None:
             assert member.domain is not None

@@ -3,6 +3,7 @@
 Start at `machine.Machine`; `state` holds, `plan_*` decide, `apply*` change, `views` and `snapshot` read.
 """
 
+from replica.machine.batches import Batch, BatchCall
 from replica.machine.columns import Columns, columns_of
 from replica.machine.config import milliseconds
 from replica.machine.dedup import DuplicateRun
@@ -17,21 +18,29 @@ from replica.machine.plan_move import MoveCall, RemoveCall, ranges_of
 from replica.machine.plan_names import AliasCall, DefaultsCall
 from replica.machine.plan_save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan_settle import SettlePlan
+from replica.machine.plan_stage import PublishCall, StageCall
 from replica.machine.queue import Lease, QueueState, Totals
+from replica.machine.readers import AdvanceCall, Reader, ReaderPlace, RegisterCall
 from replica.machine.requests import RequestAnswer, lease_id_of
 from replica.machine.room import Fit
+from replica.machine.stages import Placed
 from replica.machine.state import Applied
 from replica.machine.statistics import Sums
 from replica.machine.views import SegmentSlice
+from replica.machine.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights, Window
 
 __all__ = [
     "HANDLE_BYTES",
+    "AdvanceCall",
     "AliasCall",
     "Applied",
+    "Batch",
+    "BatchCall",
     "Bodies",
     "Columns",
     "CopyCall",
     "DefaultsCall",
+    "DeleteWeightsCall",
     "DuplicateRun",
     "EnqueuePlan",
     "Fit",
@@ -40,9 +49,15 @@ __all__ = [
     "Limits",
     "Machine",
     "MoveCall",
+    "Placed",
     "Progress",
+    "PublishCall",
+    "PublishWeightsCall",
     "QueueState",
+    "Reader",
+    "ReaderPlace",
     "Refused",
+    "RegisterCall",
     "RemoveCall",
     "Repeated",
     "RequestAnswer",
@@ -50,8 +65,11 @@ __all__ = [
     "SavePlan",
     "SegmentSlice",
     "SettlePlan",
+    "StageCall",
     "Sums",
+    "ToldWeights",
     "Totals",
+    "Window",
     "columns_of",
     "disabled",
     "handle_of",

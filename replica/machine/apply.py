@@ -12,16 +12,20 @@ from replica.machine.apply_completion import apply_reply, begin_messages, take_o
 from replica.machine.apply_moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply_queue import apply_queue
 from replica.machine.apply_save import apply_save
+from replica.machine.apply_stage import apply_staging, end_staged, take_staged
 from replica.machine.apply_time import apply_expire, end_lease, place, return_messages
+from replica.machine.batches import note_acked, note_batch
 from replica.machine.dedup import DuplicateRun
 from replica.machine.dedup_ids import DedupIds
 from replica.machine.lives import apply_alias, apply_defaults
 from replica.machine.plan_settle import ACK, EXTEND, REJECT, RELEASE, settled_key
 from replica.machine.queue import Lease, QueueState
 from replica.machine.ranges import RangeSet, Run
+from replica.machine.readers import apply_reader
 from replica.machine.requests import lease_id_of
 from replica.machine.segments import PRIORITY_DEFAULT, extra_of
 from replica.machine.state import Applied, State
+from replica.machine.weights import apply_weights
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED, FINAL_STATE_DROPPED, FINAL_STATE_REJECTED
@@ -68,9 +72,11 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
             apply_defaults(state, header.defaults)
             applied = Applied((), [])
         case _:
-            assert kind == "role", f"no record is of kind {kind}"
-            applied = _role(state, header.time_ms)
+            applied = _beside_queues(state, log_index, header)
     state.applied_index = log_index
+    state.touch(applied.queue_ids)
+    if state.changes is not None:
+        state.changes.note(applied)
     if state.idle.used:
         _note_idle(state, applied.queue_ids)
     if header.request_id:
@@ -78,6 +84,23 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
         version = state.defaults_version if kind == "defaults" else touched.version if touched else 0
         state.requests.add(log_index, epoch, header, name, version)
     return applied
+
+
+def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader) -> Applied:
+    """What is no operation on a queue."""
+    kind = header.WhichOneof("op")
+    match kind:
+        case "stage" | "publish" | "unstage" | "release":
+            return apply_staging(state, log_index, header)
+        case "reader":
+            apply_reader(state, log_index, header.time_ms, header.reader)
+            return Applied((), [])
+        case "weights":
+            apply_weights(state, header.time_ms, header.weights)
+            return Applied((), [])
+        case _:
+            assert kind == "role", f"no record is of kind {kind}"
+            return _role(state, header.time_ms)
 
 
 def _note_idle(state: State, queue_ids: Sequence[int]) -> None:
@@ -149,11 +172,19 @@ def _enqueue(state: State, log_index: int, epoch: int, header: record_pb2.Record
     queue.bytes += op.payload_bytes
     queue.totals.enqueued += count
     queue.totals.highest_length = max(queue.totals.highest_length, queue.length)
-    if log_index <= state.commit_index:
-        queue.visible_index = end - 1
-    else:
-        state.pending.append((log_index, op.queue_id, end - 1))
+    _show(state, log_index, queue, op)
     return Applied((op.queue_id, source_id) if source_id else (op.queue_id,), freed)
+
+
+def _show(state: State, log_index: int, queue: QueueState, op: record_pb2.EnqueueOp) -> None:
+    """What entered is visible once it is committed."""
+    last_index = queue.next_index - 1
+    if log_index <= state.commit_index:
+        queue.visible_index = state.stages.seen(op.queue_id, last_index)
+    else:
+        state.pending.append((log_index, op.queue_id, last_index))
+    if op.staged:
+        end_staged(state, log_index)
 
 
 def _take_from_elsewhere(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> int:
@@ -162,6 +193,8 @@ def _take_from_elsewhere(state: State, op: record_pb2.EnqueueOp, freed: list[int
         take_owed(state, op)
     if op.moved_from.queue_id:
         take_moved(state, op, freed)
+    if op.staged:
+        take_staged(state, op, freed)
     return op.moved_from.queue_id
 
 
@@ -210,6 +243,8 @@ def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) ->
     queue.totals.delivered += lease.ranges.size
     queue.leases[lease_id] = state.leases[lease_id] = lease
     state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease_id)
+    if op.batch_number:
+        note_batch(state, op, lease_id, runs)
     return Applied((op.queue_id,), freed, lease_id)
 
 
@@ -247,6 +282,8 @@ def _settle(state: State, op: record_pb2.SettleOp) -> Applied:
                     queue.totals.note_processed(end - start, held_ms)
         if lease and not lease.ranges:
             end_lease(state, lease)
+    if op.batch_number:
+        note_acked(state, op)
     return Applied((op.queue_id,), freed)
 
 
@@ -264,5 +301,6 @@ def _role(state: State, time_ms: int) -> Applied:
     """Consumers had no master to settle at: every lease restarts in full."""
     for lease in state.leases.values():
         lease.expires_at_ms = time_ms + lease.duration_ms
+        state.touch((lease.queue_id,))
         state.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)
     return Applied((), [])

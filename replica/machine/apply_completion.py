@@ -45,6 +45,7 @@ def take_owed(state: State, op: record_pb2.EnqueueOp) -> None:
     for part in op.answers.ranges:
         for index in range(part.first, part.first + part.count):
             assert completions.settle_owed(index), "a copy of what was not owed"
+    state.touch((queue.queue_id,))
     if not completions.owed:
         state.owing.pop(queue.queue_id, None)
 

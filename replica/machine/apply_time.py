@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from replica.machine.apply_groups import line_up, place_in_groups
+from replica.machine.apply_stage import drop_stages
 from replica.machine.dead_letters import deliveries_max
 from replica.machine.delays import RetryDelay
 from replica.machine.lives import delete, enable
 from replica.machine.queue import Lease, QueueState
 from replica.machine.ranges import RangeSet
+from replica.machine.readers import forget_readers
 from replica.machine.state import Applied, State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -82,15 +84,18 @@ def apply_expire(state: State, time_ms: int, op: record_pb2.ExpireOp) -> Applied
         completions = state.queues[told.queue_id].completions
         assert completions is not None, "forgot what is not remembered"
         completions.forget(told.time_ms, freed)
+        state.touch((told.queue_id,))
         if not completions.owed:
             state.owing.pop(told.queue_id, None)
     for queue_id in op.enabled_queue_ids:
         touched[queue_id] = None
         enable(state.queues[queue_id], time_ms)
+    forget_readers(state, op.readers)
     for queue_id in op.idle_queue_ids:
         queue = state.queues[queue_id]
         assert not queue.length, "a queue that holds messages is not idle"
         delete(state, queue, freed)
+    freed += drop_stages(state, op.stage_ids, "expired")
     return Applied(tuple(touched), freed)
 
 

@@ -231,6 +231,13 @@ class Completions:
                 return logs[at] == log_index
         return False
 
+    def next_answer(self, above: int) -> int | None:
+        """The first kept answer above that record."""
+        for bucket in self.buckets:
+            if bucket.logs and bucket.logs[-1] > above:
+                return bucket.logs[bisect_right(bucket.logs, above)]
+        return None
+
     def log_indexes(self) -> list[int]:
         """Of the answers, rising."""
         return [log_index for bucket in self.buckets for log_index in bucket.logs]

@@ -77,7 +77,7 @@ def _bad(message: str) -> Refused:
     return Refused(common_pb2.REASON_BAD_ATTRIBUTE, message)
 
 
-def check_name(name: str, limits: Limits) -> None:
+def check_name(name: str, limits: Limits, *, what: str = "queue name") -> None:
     if len(name.encode()) > limits.name_bytes_max:
         problem = f"is longer than {limits.name_bytes_max} bytes"
     elif not _NAME.fullmatch(name):
@@ -88,7 +88,7 @@ def check_name(name: str, limits: Limits) -> None:
         problem = f"must not begin with {_RESERVED}, which is reserved"
     else:
         return
-    raise Refused(common_pb2.REASON_BAD_NAME, f"queue name {name[:300]!r} {problem}")
+    raise Refused(common_pb2.REASON_BAD_NAME, f"{what} {name[:300]!r} {problem}")
 
 
 def resolve(

@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from replica.machine.limits import Limits
@@ -99,7 +98,7 @@ class Chunk:
 class Producer:
     """One producer at one queue. Sequences are dense, so a row needs no count."""
 
-    __slots__ = ("chunks", "fingerprints", "last_sequence", "rows", "time_ms")
+    __slots__ = ("chunks", "fingerprints", "last_sequence", "row", "rows", "time_ms")
 
     def __init__(self) -> None:
         self.chunks: list[Chunk] = []
@@ -107,6 +106,7 @@ class Producer:
         self.last_sequence = 0
         self.rows = 0
         self.time_ms = 0
+        self.row = b""  # in the last snapshot; empty: touched since
 
     @property
     def first_kept(self) -> int:
@@ -150,9 +150,9 @@ class Producers:
     def get(self, queue_id: int, client_id: bytes) -> Producer | None:
         return self._producers.get((queue_id, client_id))
 
-    def __iter__(self) -> Iterator[tuple[int, bytes, Producer]]:
-        for (queue_id, client_id), producer in self._producers.items():
-            yield queue_id, client_id, producer
+    def dump(self) -> list[tuple[tuple[int, bytes], Producer]]:
+        """Queue and client id, and what is known; by last use."""
+        return list(self._producers.items())
 
     def put(self, queue_id: int, client_id: bytes, producer: Producer) -> None:
         self._producers[queue_id, client_id] = producer
@@ -175,6 +175,7 @@ class Producers:
         producer.last_sequence = run.first_sequence + run.count - 1
         producer.time_ms = time_ms
         producer.rows += 1
+        producer.row = b""
         self.rows += 1
         self._forget(producer, time_ms)
 

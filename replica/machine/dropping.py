@@ -28,11 +28,16 @@ def room_with_drops(queue: QueueState, columns: Columns) -> tuple[int, int]:
 
 def drops_for(queue: QueueState, count: int, payload_bytes: int) -> list[Run]:
     """What goes so that so much can enter; nothing when there is room."""
+    return drops_over(queue, count, payload_bytes) if count else []
+
+
+def drops_over(queue: QueueState, count: int = 0, payload_bytes: int = 0) -> list[Run]:
+    """What goes so that the queue, with so much more in it, is within its limits."""
     config = queue.config
     messages = queue.length + count - config.max_length
     size = queue.bytes + payload_bytes - config.max_bytes if config.max_bytes else 0
     runs: list[Run] = []
-    if count and (messages > 0 or size > 0):
+    if messages > 0 or size > 0:
         for start, end, _ in _heads(queue, messages, size):
             if runs and runs[-1][1] == start:
                 runs[-1] = runs[-1][0], end

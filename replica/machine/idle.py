@@ -46,6 +46,10 @@ class IdleQueues:
         """It is due and must not go: look again after as much time."""
         self._put(now_ms + queue.idle_ms, queue.queue_id)
 
+    def may_be_due(self, now_ms: int) -> bool:
+        """False: none is due. True may be said of a stale entry."""
+        return bool(self._heap) and self._heap[0][0] <= now_ms
+
     def next_ms(self) -> int | None:
         """When the first of them is due."""
         while self._heap:

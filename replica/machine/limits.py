@@ -56,6 +56,10 @@ class Limits:
     label_key_bytes_max: int = 63
     label_value_bytes_max: int = 255
     dedup_ids_max: int = 1_000_000  # what dedup_max of a queue may be
+    readers_max: int = 100  # named readers of the journal
+    batch_consumers_max: int = 100  # who takes numbered batches (replicated)
+    weight_tables_max: int = 100  # tables of routing weights
+    weights_max: int = 1_000  # queues in one of them
 
     # Identity of retries (replicated): kept for this many sequences or this long, whichever is more...
     dedup_sequences: int = 65_536
@@ -65,6 +69,14 @@ class Limits:
     dedup_rows_max: int = 4_000_000
     # Unary calls that are remembered: as many, or as long.
     requests_kept: int = 65_536
+    # Rows that are staged in a domain, in no queue yet.
+    stages_max: int = 10_000
+    stage_rows_max: int = 10_000_000
+    stage_bytes_max: int = 1 << 30
+    stage_parts_max: int = 200_000  # one record and 350 bytes of memory each; a publication looks at all of its at once
+    stage_ms: int = 3_600_000
+    stage_ms_max: int = 24 * 3_600_000
+    writers_max: int = 1_000
     # Leases of a queue whose acks are remembered (replicated).
     settled_leases_kept: int = 10_000
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from replica.machine.apply_stage import forget_queue
+from replica.machine.batches import forget_batches
 from replica.machine.queue import QueueState
 from replica.machine.state import State, enabled_at_ms
 from tandemq.peer.v1 import record_pb2
@@ -20,7 +22,9 @@ def delete(state: State, queue: QueueState, freed: list[int]) -> None:
     state.saving.pop(queue.queue_id, None)
     state.owing.pop(queue.queue_id, None)
     state.producers.forget_queue(queue.queue_id)
+    forget_batches(state, queue.queue_id)
     state.gone.add(queue.totals)
+    forget_queue(state, queue.queue_id, freed)
 
 
 def enable(queue: QueueState, time_ms: int) -> None:

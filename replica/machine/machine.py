@@ -8,33 +8,39 @@ copy deliverable. A caller asks `find_request` before it plans a unary call.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import merge
 
 from replica.machine import snapshot as snapshots
 from replica.machine import views
 from replica.machine.apply import apply
+from replica.machine.batches import Batches
+from replica.machine.changes import Changes, next_record
 from replica.machine.columns import Columns
-from replica.machine.handles import Progress, handle_prefix, is_tracked, progress_of
+from replica.machine.ends import Ends
 from replica.machine.limits import Limits
 from replica.machine.moves import Moves
 from replica.machine.plan_enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
 from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
-from replica.machine.plan_names import AliasCall, DefaultsCall, defaults_of, plan_alias, plan_defaults
+from replica.machine.plan_names import Names
 from replica.machine.plan_queue import QueueCall, plan_queue
 from replica.machine.plan_reply import ReplyCall, plan_reply
 from replica.machine.plan_settle import SettleCall, SettlePlan, plan_settle
 from replica.machine.plan_time import next_due_ms, plan_expire, plan_volatile_lost
 from replica.machine.queue import QueueState
+from replica.machine.readers import Readers
 from replica.machine.requests import RequestAnswer
 from replica.machine.room import Fit, fit_of
+from replica.machine.staging import Staging
 from replica.machine.state import Applied, State
 from replica.machine.statistics import Statistics
 from replica.machine.views import SegmentSlice
+from replica.machine.weights import Weights
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-class Machine(Moves, Statistics):
+class Machine(Ends, Moves, Staging, Statistics, Names, Readers, Batches, Weights):
     def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
         self.member_names = tuple(member_names)
         self._state = State(domain, limits or Limits())
@@ -173,12 +179,6 @@ class Machine(Moves, Statistics):
         )
         return plan_queue(self._state, self.member_names, call)
 
-    def plan_alias(self, call: AliasCall) -> record_pb2.RecordHeader:
-        return plan_alias(self._state, call)
-
-    def plan_defaults(self, call: DefaultsCall) -> record_pb2.RecordHeader:
-        return plan_defaults(self._state, call)
-
     def plan_volatile_lost(self, now_ms: int, has_body: Callable[[int], bool]) -> record_pb2.RecordHeader | None:
         return plan_volatile_lost(self._state, now_ms, has_body)
 
@@ -210,6 +210,9 @@ class Machine(Moves, Statistics):
             _, queue_id, last_index = pending.popleft()
             queue = state.queues.get(queue_id)
             if queue is not None:
+                if state.stages.hidden:
+                    stages = state.stages
+                    last_index = stages.seen(queue_id, last_index) if last_index else stages.show(queue_id)
                 queue.visible_index = last_index
                 shown[queue_id] = queue
         return [queue_id for queue_id, queue in shown.items() if queue.has_ready()]
@@ -223,16 +226,13 @@ class Machine(Moves, Statistics):
     def has_queue(self, queue_id: int) -> bool:
         return queue_id in self._state.queues
 
-    def defaults(self) -> tuple[admin_pb2.QueueConfig, int]:
-        """What new queues get, every attribute with a value, and its version."""
-        return defaults_of(self._state), self._state.defaults_version
-
     def queue(self, queue_id: int) -> QueueState:
         """To read only. Refused (QUEUE_NOT_FOUND) when it was deleted."""
         return self._state.numbered(queue_id)
 
     def queue_info(self, name: str, member: str) -> admin_pb2.QueueInfo:
-        return views.queue_info(self._state.named(name), member)
+        queue = self._state.named(name)
+        return views.queue_info(queue, member, self._state.stages.coming.get(queue.queue_id, (0, 0))[0])
 
     def fit_of(self, queue_id: int, columns: Columns) -> Fit:
         """Whether a batch finds room. Refused (QUEUE_NOT_FOUND) when the queue was deleted."""
@@ -292,46 +292,46 @@ class Machine(Moves, Statistics):
             if lease.queue_id == queue_id and lease.client_id == client_id and lease.lease_id > lease_id
         ]
 
-    def handle_prefix(self, queue_id: int) -> bytes:
-        """First half of the handles of a queue whose type completes later than STORED; empty for the others."""
-        queue = self._state.queues.get(queue_id)
-        return handle_prefix(self._state.domain, queue_id) if queue is not None and is_tracked(queue) else b""
-
-    def progress(self, queue_id: int, handles: Iterable[bytes]) -> list[Progress]:
-        """How far messages have come, as applied here: to be told once it is committed."""
-        queue = self._state.numbered(queue_id)
-        return [progress_of(self._state, queue, handle) for handle in handles]
-
-    def listen(self, queue_id: int, *, wanted: bool) -> None:
-        """Whether somebody here waits for ends in that queue: they are kept until `heard` takes them."""
-        queue = self._state.queues.get(queue_id)
-        if queue is not None and queue.completions is not None:
-            queue.completions.listening = wanted
-            queue.completions.heard.clear()
-
-    def heard(self, queue_id: int) -> list[tuple[int, int]] | None:
-        """Runs of what ended since the last time; None: the queue is gone."""
-        queue = self._state.queues.get(queue_id)
-        if queue is None or queue.completions is None:
-            return None
-        heard, queue.completions.heard = queue.completions.heard, []
-        return heard
-
     def browse(self, queue_id: int, from_index: int, limit: int) -> list[common_pb2.IndexRange]:
         return views.browse(self._state.numbered(queue_id), from_index, limit)
 
     def live(self, log_index: int, queue_id: int | None = None) -> bool:
-        """A message of the record is left, or it is a kept answer. Cheap with the queue of the record's header."""
+        """A message of the record is left, it is a kept answer, or staged. Cheap with the queue of its header."""
+        if log_index in self._state.stages.records:
+            return True
         if queue_id is not None:
             queue = self._state.queues.get(queue_id)
             return queue is not None and queue.is_live(log_index)
         return any(queue.is_live(log_index) for queue in self._state.queues.values())
 
     def live_log_indexes(self) -> Iterator[tuple[int, int]]:
-        """Queue and log index of every record that holds messages or an answer, rising within each queue."""
+        """Queue and log index of every record that holds messages, rows or an answer, rising within each queue."""
+        staged = self._state.stages.by_queue()
         for queue_id, queue in sorted(self._state.queues.items()):
-            for log_index in queue.log_indexes():
+            known = queue.log_indexes()
+            for log_index in merge(known, staged[queue_id]) if queue_id in staged else known:
                 yield queue_id, log_index
+
+    def next_record(self, queue_id: int, above: int) -> int | None:
+        """Log index of the first record above that one that holds messages or an answer of a queue."""
+        queue = self._state.queues.get(queue_id)
+        return next_record(queue, above) if queue is not None else None
+
+    def staged_of(self, log_indexes: Iterable[int]) -> dict[int, int]:
+        """Queue by log index, of those of some records whose rows are in no queue yet."""
+        records = self._state.stages.records
+        return {each: records[each] for each in log_indexes if each in records} if records else {}
+
+    @property
+    def changes(self) -> Changes | None:
+        return self._state.changes
+
+    def watch(self, seen_to: int) -> Changes:
+        """Whoever asks has looked at the records up to there, and hears of what follows; only the last one does. Every
+        queue counts as one that something has happened to.
+        """
+        self._state.changes = Changes(self._state.queues, seen_to)
+        return self._state.changes
 
     # Copy.
 

@@ -8,7 +8,7 @@ from array import array
 from replica.machine.ranges import RangeSet
 
 
-def bytes_of(column: array[int]) -> bytes:
+def bytes_of(column: array[int] | array[float]) -> bytes:
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()

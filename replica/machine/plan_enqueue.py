@@ -9,7 +9,7 @@ from replica.machine.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOLATILE
 from replica.machine.config import milliseconds
 from replica.machine.dedup import DuplicateRun
 from replica.machine.delays import TIME_MS_MAX, delivery_times
-from replica.machine.dropping import drops_for, room_with_drops
+from replica.machine.dropping import drops_for, drops_over, room_with_drops
 from replica.machine.errors import Refused, disabled
 from replica.machine.groups import hashes_of
 from replica.machine.put_back import put_back
@@ -53,6 +53,7 @@ class EnqueueCall:
     full: bool = False  # others wait for room: there is none for this one
     left_out: Collection[int] | None = None
     """Not None: put back by the manager, whole and also into a closed queue, but for these ordinals, which are here."""
+    promised: bool = False  # rows of a publication: the queue counts them already
 
 
 def plan_enqueue(state: State, call: EnqueueCall) -> EnqueuePlan:
@@ -134,8 +135,11 @@ def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> Duplicate
 def header_of(state: State, queue: QueueState, call: EnqueueCall) -> record_pb2.RecordHeader:
     columns = call.columns
     time_ms = state.at(call.now_ms)
+    refusals: list[record_pb2.Refusal] = []
     doubles: list[queue_service_pb2.EntryDuplicate] = []
-    if call.left_out is None:
+    if call.promised:
+        payload_bytes = columns.payload_bytes
+    elif call.left_out is None:
         refusals, doubles, payload_bytes = _sift(queue, columns, time_ms, full=call.full)
     else:
         refusals, payload_bytes = put_back(queue, columns, call.left_out)
@@ -150,10 +154,12 @@ def header_of(state: State, queue: QueueState, call: EnqueueCall) -> record_pb2.
         duplicates=doubles,
         dedup_ids=columns.dedup_ids,
         payload_bytes=payload_bytes,
-        internal=call.left_out is not None,
+        internal=call.left_out is not None or call.promised,
     )
     if queue.config.overflow == admin_pb2.OVERFLOW_DROP_HEAD and call.left_out is None:
-        for start, end in drops_for(queue, columns.count - left_out, payload_bytes):
+        for start, end in (
+            drops_over(queue) if call.promised else drops_for(queue, columns.count - left_out, payload_bytes)
+        ):
             op.dropped.add(first=start, count=end - start)
     if columns.priorities:
         op.priorities.extend(columns.priorities)

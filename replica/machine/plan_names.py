@@ -83,3 +83,19 @@ def plan_defaults(state: State, call: DefaultsCall) -> record_pb2.RecordHeader:
         request_hash=call.request_hash,
         defaults=record_pb2.DefaultsOp(config=config),
     )
+
+
+class Names:
+    """What callers ask of them; part of `Machine`."""
+
+    _state: State
+
+    def plan_alias(self, call: AliasCall) -> record_pb2.RecordHeader:
+        return plan_alias(self._state, call)
+
+    def plan_defaults(self, call: DefaultsCall) -> record_pb2.RecordHeader:
+        return plan_defaults(self._state, call)
+
+    def defaults(self) -> tuple[admin_pb2.QueueConfig, int]:
+        """What new queues get, every attribute with a value, and its version."""
+        return defaults_of(self._state), self._state.defaults_version

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from replica.machine.completions import BUCKET_MS
 from replica.machine.config import dead_letter_name
 from replica.machine.ranges import RangeSet
+from replica.machine.readers import expired_readers, next_expiry_ms
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -18,17 +19,29 @@ early.
 
 
 def next_due_ms(state: State) -> int | None:
-    early = [state.lease_ends.next_ms(), state.delay_ends.next_ms()]
-    others = (state.message_ends, state.reply_ends, state.completion_ends, state.enabling, state.idle)
-    whole = [schedule.next_ms() for schedule in others]
+    early = [schedule.next_ms() for schedule in state.early_ends]
+    whole = [*(schedule.next_ms() for schedule in state.other_ends), next_expiry_ms(state)]
     ends = [end + GRACE_MS for end in early if end is not None] + [end for end in whole if end is not None]
     return min(ends, default=None)
 
 
+def _may_be_due(state: State, time_ms: int) -> bool:
+    """False: nothing is due. Without a look at which entries are live: their heads are enough to say no."""
+    for schedule in state.early_ends:
+        if schedule.may_be_due(time_ms):
+            return True
+    for other in state.other_ends:
+        if other.may_be_due(time_ms):
+            return True
+    return bool(state.readers)
+
+
 def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
     """At most `expire_max` of them: a storm of expiries shares the log with everything else."""
-    due_ms = next_due_ms(state)
     time_ms = state.at(now_ms)
+    if not _may_be_due(state, time_ms):
+        return None  # as at nearly every tick
+    due_ms = next_due_ms(state)
     if due_ms is None or due_ms > time_ms:
         return None
     room = state.limits.expire_max
@@ -61,6 +74,8 @@ def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
     op.forgotten.extend(_forgotten(state, time_ms))
     op.enabled_queue_ids.extend(sorted({due.queue_id for due in state.enabling.due(time_ms)}))
     op.idle_queue_ids.extend(_idle(state, time_ms))
+    op.readers.extend(expired_readers(state, time_ms))
+    op.stage_ids.extend(sorted({state.stages.numbers[due.ident] for due in state.stage_ends.due(time_ms)}))
     if not op.ByteSize():
         return None  # all that was due is spared
     return record_pb2.RecordHeader(time_ms=time_ms, expire=op)
@@ -106,10 +121,13 @@ def _idle(state: State, time_ms: int) -> list[int]:
     """Queues to delete. One that a living queue sends its dead letters to stays: it is empty as long as all is well."""
     due = state.idle.due(time_ms, state.limits.idle_max)
     wanted = {dead_letter_name(queue.name, queue.config) for queue in state.queues.values()} if due else set()
+    staged_for = set(state.stages.records.values()) if due else set()
     gone = []
     for queue in due:
         asked_for = queue.completions is not None and queue.completions.buckets  # ends and answers in their retention
-        if wanted.isdisjoint((queue.name, *queue.aliases)) and not asked_for:
+        if queue.queue_id in staged_for:
+            state.idle.spare(queue, time_ms)
+        elif wanted.isdisjoint((queue.name, *queue.aliases)) and not asked_for:
             gone.append(queue.queue_id)
         else:
             state.idle.spare(queue, time_ms)

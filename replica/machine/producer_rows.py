@@ -30,7 +30,8 @@ class ProducerRow(msgspec.Struct, array_like=True):
     fingerprints: bytes
 
 
-def producer_row(queue_id: int, client_id: bytes, producer: Producer) -> ProducerRow:
+def producer_row(key: tuple[int, bytes], producer: Producer) -> ProducerRow:
+    queue_id, client_id = key
     chunks = [_chunk_row(chunk) for chunk in producer.chunks]
     marks = bytes_of(producer.fingerprints)
     return ProducerRow(queue_id, client_id, producer.last_sequence, producer.time_ms, chunks, marks)

@@ -1,8 +1,7 @@
 """Holds one queue: what it has, what is ready, what is leased; never decides whether a change is allowed.
 
 Every message that it holds is either ready at one priority, blocked behind another of its group, delayed, dying, or in
-one lease. Its methods are called by
-`apply` alone.
+one lease. Its methods are called by `apply` alone.
 """
 
 from __future__ import annotations
@@ -114,6 +113,7 @@ class QueueState:
         "queue_id",
         "ready",
         "reasons",
+        "row",
         "segments",
         "settled",
         "settled_order",
@@ -164,6 +164,7 @@ class QueueState:
         self.settled_order: deque[int] = deque()
         self.dedup_ids: DedupIds | None = None  # None: nobody has used one yet
         self.totals = Totals()
+        self.row = b""  # in the last snapshot; empty: touched since
         self.completions: Completions | None = None  # of the types whose senders may ask for more than STORED
 
     @property

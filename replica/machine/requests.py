@@ -19,14 +19,14 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 REQUEST_ID_BYTES = 16
 _ROW = struct.Struct(">QBQQQ")  # request hash, kind, log index, epoch, version of the queue after it
-_KINDS = ("enqueue", "lease", "settle", "queue", "reply", "remove", "alias", "defaults")
+_KINDS = ("enqueue", "lease", "settle", "queue", "reply", "remove", "alias", "defaults", "reader", "weights")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
     """The first answer. Which fields count follows from the kind."""
 
-    kind: str  # enqueue, lease, settle, queue, reply, remove, alias, defaults
+    kind: str  # enqueue, lease, settle, queue, reply, remove, alias, defaults, reader, weights
     log_index: int
     epoch: int
     queue_id: int = 0
@@ -45,7 +45,9 @@ class RequestAnswer:
     action: record_pb2.QueueAction = record_pb2.QUEUE_ACTION_UNSPECIFIED
     name: str = ""
     removed: int = 0  # remove too
-    version: int = 0
+    version: int = 0  # weights too
+    # weights
+    valid_until_ms: int = 0
     # remove
     left: int = 0
     leased: int = 0
@@ -150,8 +152,12 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "alias":
             told = record_pb2.QueueOp(queue_id=header.alias.queue_id, name=name)
             return record_pb2.RecordHeader(queue=told)
-        case "defaults":
+        case "defaults" | "reader":
             return record_pb2.RecordHeader()
+        case "weights":
+            table = header.weights
+            weights = record_pb2.WeightsOp(version=table.version, valid_until_ms=table.valid_until_ms)
+            return record_pb2.RecordHeader(weights=weights)
         case "remove":
             gone = header.remove
             remove = record_pb2.RemoveOp(
@@ -189,6 +195,9 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
             return RequestAnswer(kind, log_index, epoch, settle.queue_id, results=settle.results)
         case "reply":
             return RequestAnswer(kind, log_index, epoch, answer.reply.queue_id)
+        case "weights":
+            table = answer.weights
+            return RequestAnswer(kind, log_index, epoch, version=table.version, valid_until_ms=table.valid_until_ms)
         case "remove":
             gone = answer.remove
             return RequestAnswer(

@@ -82,6 +82,11 @@ class Schedule:
         self._heap.clear()
         self._returned.clear()
 
+    def may_be_due(self, now_ms: int) -> bool:
+        """False: nothing is due. True may be said of a stale entry: `next_ms` and `due` know."""
+        heap = self._heap
+        return bool(heap) and heap[0] >> 96 <= now_ms
+
     def next_ms(self) -> int | None:
         """Forgetting stale entries on the way changes nothing that can be seen."""
         while self._heap:

@@ -234,6 +234,15 @@ class Segments:
             return None
         return block.firsts[row] + at
 
+    def next_record(self, above: int) -> int | None:
+        """Log index of the first live row above that one."""
+        for at in range(bisect_right(self._blocks, above, key=lambda block: block.logs[-1]), len(self._blocks)):
+            block = self._blocks[at]
+            for row in range(bisect_right(block.logs, above), len(block.logs)):
+                if block.lives[row]:
+                    return block.logs[row]
+        return None
+
     def log_indexes(self) -> Iterator[int]:
         for block in self._blocks:
             yield from (log for log, live in zip(block.logs, block.lives, strict=True) if live)

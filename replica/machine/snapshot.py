@@ -3,6 +3,7 @@
 Format 1: magic, format, commit index, then sections (length, msgpack): the domain, its queues by id, the producers by
 last use, the requests by age. To change the format: add a field at the end of a struct with a default; for anything
 else raise FORMAT and keep reading the old one. The commit index is no part of the state and stands outside the digest.
+A row is written anew only if something has touched its queue or producer since the last snapshot.
 """
 
 from __future__ import annotations
@@ -11,22 +12,26 @@ import hashlib
 import struct
 from array import array
 from collections import deque
-from collections.abc import Iterator
 
 import msgspec
 
 from replica.machine.apply_groups import keep_lines, read_lines
+from replica.machine.batches import BatchRow, batch_rows, batches_of
 from replica.machine.completion_rows import CompletionRow, completion_row, completions_of
 from replica.machine.dedup_ids import DedupIds, Row
 from replica.machine.errors import Refused
+from replica.machine.kept_rows import rows_of
 from replica.machine.limits import Limits
 from replica.machine.packing import bytes_of, column_of, range_set
 from replica.machine.pages import PagedSet
 from replica.machine.producer_rows import ProducerRow, producer_of, producer_row
 from replica.machine.queue import Lease, QueueState, Totals, Unsaved
+from replica.machine.readers import ReaderRow, reader_of, reader_row
 from replica.machine.segments import COLUMNS, Extra, Segments, extra_of
 from replica.machine.spans import Spans
+from replica.machine.stage_rows import StagesRow, stages_of, stages_row
 from replica.machine.state import State
+from replica.machine.weights import WeightRow, weight_rows, weights_of
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
@@ -46,6 +51,13 @@ class _DomainRow(msgspec.Struct, array_like=True):
     defaults: bytes = b""
     defaults_version: int = 1
     gone: list[int] = msgspec.field(default_factory=list)
+    readers: list[ReaderRow] = msgspec.field(default_factory=list)
+    readers_lost: int = 0
+    reader_records: tuple[int, int] = (0, 0)
+    stages: StagesRow | None = None
+    batches: list[BatchRow] = msgspec.field(default_factory=list)
+    weights: list[WeightRow] = msgspec.field(default_factory=list)
+    weights_version: int = 0
 
 
 class _LeaseRow(msgspec.Struct, array_like=True):
@@ -109,28 +121,40 @@ class _RequestRows(msgspec.Struct, array_like=True):
     seen: int
 
 
-def sections(state: State) -> Iterator[bytes]:
-    """Equal for equal states."""
+def sections(state: State, *, anew: bool) -> list[bytes]:
+    """Each behind its length; equal for equal states. Not anew: what was not touched is as it was written before."""
     encode = msgspec.msgpack.Encoder().encode
-    producers = list(state.producers)
-    yield encode(
-        _DomainRow(
-            state.domain,
-            state.applied_index,
-            state.time_ms,
-            state.next_queue_id,
-            len(state.queues),
-            len(producers),
-            state.defaults.SerializeToString(deterministic=True) if state.defaults is not None else b"",
-            state.defaults_version,
-            state.gone.row(),
-        )
+
+    def framed(row: msgspec.Struct) -> bytes:
+        section = encode(row)
+        return _LENGTH.pack(len(section)) + section
+
+    queues = [queue for _, queue in sorted(state.queues.items())]
+    producers = state.producers.dump()
+    domain = _DomainRow(
+        state.domain,
+        state.applied_index,
+        state.time_ms,
+        state.next_queue_id,
+        len(queues),
+        len(producers),
+        state.defaults.SerializeToString(deterministic=True) if state.defaults is not None else b"",
+        state.defaults_version,
+        state.gone.row(),
+        [reader_row(reader) for _, reader in sorted(state.readers.items())],
+        state.readers_lost,
+        state.reader_records,
+        stages_row(state.stages),
+        batch_rows(state),
+        weight_rows(state),
+        state.weights_version,
     )
-    for _, queue in sorted(state.queues.items()):
-        yield encode(_queue_row(queue))
-    for queue_id, client_id, producer in producers:
-        yield encode(producer_row(queue_id, client_id, producer))
-    yield encode(_RequestRows(*state.requests.dump()))
+    return [
+        framed(domain),
+        *rows_of(queues, lambda place: framed(_queue_row(queues[place])), anew=anew),
+        *rows_of([each for _, each in producers], lambda place: framed(producer_row(*producers[place])), anew=anew),
+        framed(_RequestRows(*state.requests.dump())),
+    ]
 
 
 def _queue_row(queue: QueueState) -> _QueueRow:
@@ -161,7 +185,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
             )
             for place, extra in sorted(extras.items())
         ],
-        ready=[bytes_of(level.edges()) for level in queue.ready],
+        ready=[bytes_of(level.edges()) if level.size else b"" for level in queue.ready],
         volatile=bytes_of(queue.volatile.edges()),
         leases=[
             _LeaseRow(
@@ -188,18 +212,11 @@ def _queue_row(queue: QueueState) -> _QueueRow:
 
 
 def snapshot(state: State) -> bytes:
-    parts = [_HEAD.pack(_MAGIC, FORMAT, state.commit_index)]
-    for section in sections(state):
-        parts += (_LENGTH.pack(len(section)), section)
-    return b"".join(parts)
+    return b"".join((_HEAD.pack(_MAGIC, FORMAT, state.commit_index), *sections(state, anew=False)))
 
 
 def digest(state: State) -> bytes:
-    found = hashlib.blake2b(digest_size=16)
-    for section in sections(state):
-        found.update(_LENGTH.pack(len(section)))
-        found.update(section)
-    return found.digest()
+    return hashlib.blake2b(b"".join(sections(state, anew=True)), digest_size=16).digest()
 
 
 class _Reader:
@@ -233,6 +250,12 @@ def restore(data: bytes, limits: Limits) -> State:
     state.defaults = admin_pb2.QueueConfig.FromString(head.defaults) if head.defaults else None
     state.defaults_version = head.defaults_version
     state.gone = Totals(*head.gone)
+    state.readers = {reader.name: reader for reader in map(reader_of, head.readers)}
+    state.batches = batches_of(head.batches)
+    state.weights, state.weights_version = weights_of(head.weights), head.weights_version
+    state.readers_lost, state.reader_records = head.readers_lost, head.reader_records
+    if head.stages is not None:
+        state.stages = stages_of(head.stages)
     queue_decoder = msgspec.msgpack.Decoder(_QueueRow)
     for _ in range(head.queues):
         row = queue_decoder.decode(reader.section())
@@ -263,7 +286,8 @@ def _derive(state: State) -> None:
         if queue.unsaved is not None:
             state.saving[queue.queue_id] = None
         beyond = queue.segments.after(state.commit_index)
-        queue.visible_index = (beyond[0][1] if beyond else queue.next_index) - 1
+        committed = (beyond[0][1] if beyond else queue.next_index) - 1
+        queue.visible_index = state.stages.seen(queue.queue_id, committed)
         pending += [(log_index, queue.queue_id, first + count - 1) for log_index, first, count in beyond]
     state.pending.extend(sorted(pending))
     state.rebuild_schedules()

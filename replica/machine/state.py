@@ -7,7 +7,8 @@ it and from what is known to be committed.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica.machine.completions import BUCKET_MS
 from replica.machine.config import milliseconds
@@ -18,8 +19,15 @@ from replica.machine.limits import Limits
 from replica.machine.queue import Lease, QueueState, Totals
 from replica.machine.requests import Requests
 from replica.machine.schedule import Due, Schedule
+from replica.machine.stages import Stages
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+if TYPE_CHECKING:
+    from replica.machine.batches import BatchConsumer
+    from replica.machine.changes import Changes
+    from replica.machine.readers import Reader
+    from replica.machine.weights import WeightTable
 
 
 class Applied(NamedTuple):
@@ -47,11 +55,20 @@ class State:
         self.defaults_version = 1
         self.gone = Totals()  # of queues that were deleted, summed: the domain's never fall
         self.leases: dict[int, Lease] = {}  # of all queues; an EXPIRE record names only the lease
+        self.readers: dict[str, Reader] = {}  # of the journal, by name
+        self.readers_lost = 0  # how often one has lost its place, ever
+        self.reader_records = (0, 0)  # first and last log index of the latest run of records about readers alone
+        self.batches: dict[tuple[int, str], BatchConsumer] = {}  # by queue and consumer
+        self.weights: dict[str, WeightTable] = {}  # for routing, by name
+        self.weights_version = 0  # of the last publication; versions are never used again
         self.producers = Producers(limits)
         self.requests = Requests(limits)
+        self.stages = Stages()
 
+        self.changes: Changes | None = None  # since somebody looked who wants to know; no part of the state
         self.commit_index = 0
-        # Log index, queue and last index of what was enqueued beyond the commit index, by rising log index.
+        # Log index, queue and last index of what was enqueued beyond the commit index, by rising log index. Last index
+        # 0: the first publication that is hidden in that queue is to be seen then.
         self.pending: deque[tuple[int, int, int]] = deque()
         self.lease_ends = Schedule(self._lease_ends)
         self.message_ends = Schedule(self._message_ends)
@@ -60,6 +77,17 @@ class State:
         self.delay_ends = Schedule(self._delay_ends)
         self.idle = IdleQueues(self.queues)
         self.enabling = Schedule(self._enabling)  # 0: sending, 1: receiving
+        self.stage_ends = Schedule(self._stage_ends)  # by the stage's number
+        # What ends by itself: of the early ones the end is not before the next millisecond (plan_time.GRACE_MS).
+        self.early_ends = (self.lease_ends, self.delay_ends)
+        self.other_ends = (
+            self.message_ends,
+            self.reply_ends,
+            self.completion_ends,
+            self.enabling,
+            self.idle,
+            self.stage_ends,
+        )
 
     def named(self, name: str) -> QueueState:
         queue_id = self.ids.get(name)
@@ -72,6 +100,13 @@ class State:
         if queue is None:
             raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, "the queue was deleted")
         return queue
+
+    def touch(self, queue_ids: Iterable[int]) -> None:
+        """They are no more as the last snapshot has them. Who changes a queue that `Applied` does not name says so."""
+        for queue_id in queue_ids:
+            queue = self.queues.get(queue_id)
+            if queue is not None:
+                queue.row = b""
 
     def at(self, now_ms: int) -> int:
         """A domain's time never goes back, whatever the clock of the new master says."""
@@ -107,6 +142,17 @@ class State:
     def _enabling(self, due: Due) -> bool:
         queue = self.queues.get(due.queue_id)
         return queue is not None and due.when_ms == enabled_at_ms(queue.config, receiving=bool(due.ident))
+
+    def _stage_ends(self, due: Due) -> bool:
+        stage_id = self.stages.numbers.get(due.ident)
+        return stage_id is not None and self.stages.by_id[stage_id].expires_at_ms == due.when_ms
+
+    def show_later(self, log_index: int, queue_id: int) -> None:
+        """What a publication has hidden in a queue is to be seen once that record is committed."""
+        if log_index > self.commit_index:
+            self.pending.append((log_index, queue_id, 0))
+        else:
+            self.queues[queue_id].visible_index = self.stages.show(queue_id)
 
     def schedule_queue(self, queue: QueueState) -> None:
         """What its attributes wait for: when it is new, changed, or read back."""
@@ -192,6 +238,9 @@ class State:
         self.delay_ends.clear()
         self.idle.clear()
         self.enabling.clear()
+        self.stage_ends.clear()
+        for stage in self.stages.by_id.values():
+            self.stage_ends.push(stage.expires_at_ms, 0, stage.number)
         for lease in self.leases.values():
             self.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)
         for queue in self.queues.values():

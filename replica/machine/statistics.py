@@ -30,16 +30,18 @@ class Sums:
     delayed: int = 0
     dying: int = 0
     bytes: int = 0
+    coming: int = 0  # of the length: promised by publications that are under way
 
     @property
     def leased(self) -> int:
-        return self.length - self.ready - self.blocked - self.delayed - self.dying
+        return self.length - self.ready - self.blocked - self.delayed - self.dying - self.coming
 
     def add(self, state: State) -> None:
         """Costs a microsecond for an idle queue."""
         queues = list(state.queues.values())  # in one step, see above
         self.totals.add(state.gone, *(queue.totals for queue in queues))
         self.queues += len(queues)
+        self.coming += sum(rows for rows, _ in list(state.stages.coming.values()))
         self.types.update(queue.config.queue_type for queue in queues)
         for queue in queues:
             self.open += self.member in queue.open_members

@@ -101,7 +101,8 @@ def browse(queue: QueueState, from_index: int, limit: int) -> list[common_pb2.In
     return merged
 
 
-def queue_info(queue: QueueState, member: str) -> admin_pb2.QueueInfo:
+def queue_info(queue: QueueState, member: str, coming: int = 0) -> admin_pb2.QueueInfo:
+    """`coming`: messages of its length that a publication has promised it and that are not in it yet."""
     if queue.configuring:
         state = admin_pb2.QUEUE_STATE_CONFIGURING
     elif member in queue.open_members:
@@ -118,7 +119,7 @@ def queue_info(queue: QueueState, member: str) -> admin_pb2.QueueInfo:
         state=state,
         length=queue.length,
         ready=ready,
-        leased=queue.length - ready - delayed - dying - blocked,
+        leased=queue.length - ready - delayed - dying - blocked - coming,
         delayed=delayed,
         dying=dying,
         blocked=blocked,

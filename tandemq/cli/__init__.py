@@ -17,7 +17,12 @@ COMMANDS = {
     "queue": ("tandemq.cli.queue:queue", "Create, list, change and remove queues."),
     "manager": ("tandemq.cli.statistics:manager", "See what a queue manager is and how it does."),
     "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
+    "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
     "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
+    "pipeline": (
+        "tandemq.cli.pipeline:pipeline",
+        "Keep what happened on the queues as data, with Spark, and audit it.",
+    ),
     "backup": ("tandemq.cli.backup:backup", "Take, check and restore backups of a member."),
     "classifier": ("tandemq.cli.classifier:classifier", "Check, try and replay what decides who lives."),
     "config": ("tandemq.cli.config:config", "Check a manager's configuration, and see which manager clients find."),

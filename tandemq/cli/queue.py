@@ -16,10 +16,13 @@ from tandemq.cli.params import (
     yes_option,
 )
 from tandemq.cli.queue_attributes import attribute_options, config_of, facts_of
+from tandemq.cli.queue_batch import batch
 from tandemq.cli.queue_journal import journal
 from tandemq.cli.queue_lives import alias, close, configure, defaults, open_
 from tandemq.cli.queue_moves import delete_messages, move, redrive
+from tandemq.cli.queue_reader import reader
 from tandemq.cli.queue_restore import restore
+from tandemq.cli.queue_writer import writer
 from tandemq.cli.session import run
 from tandemq.cli.statistics import stats
 
@@ -146,7 +149,7 @@ def purge(name: str, yes: bool, target: str | None, timeout_ms: int, output: str
     print_facts({"queue": name, "removed": removed}, output)
 
 
-for _command in (move, redrive, delete_messages, restore, journal):
+for _command in (move, redrive, delete_messages, restore, journal, reader, writer, batch):
     queue.add_command(_command)
 
 

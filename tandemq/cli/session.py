@@ -43,7 +43,7 @@ GENERAL_STEPS = {  # for a command that has no better word
     "CONFIG_MISMATCH": "see who has it now: `tandemq queue find NAME`; withdraw it there first, or use another name",
     "CONFIG_ERROR": "change the option or the file that it names",
     "CROSS_DOMAIN": "name a queue of the same domain, or receive the messages and send them there",
-    "VERSION_MISMATCH": "look again with `tandemq queue info NAME`, and repeat it with that version",
+    "VERSION_MISMATCH": "look again with `tandemq queue info NAME` or `weights show NAME`; repeat it with that version",
     "MESSAGE_TOO_LARGE": "send less at once, or raise it with `tandemq queue update NAME --max-message-bytes N`",
     "BAD_NAME": "a name is segments of A-Z a-z 0-9 . _ - joined by /",
     "BAD_ATTRIBUTE": "correct that option; `tandemq queue create --help` lists them",
@@ -57,6 +57,9 @@ GENERAL_STEPS = {  # for a command that has no better word
     "NOT_TWO_WAY": "acknowledge it instead: `tandemq msg receive QUEUE --ack`",
     "BAD_SELECTOR": "correct it; one that works: \"colour = 'red' AND weight > 2\"",
     "OUT_OF_RANGE": "see where it begins and ends: `tandemq queue journal NAME --head`",
+    "READER_NOT_FOUND": "see `tandemq queue reader list`",
+    "READER_LOST": "see `tandemq queue reader list`; then begin anew: `tandemq queue reader register NAME --restart`",
+    "WEIGHTS_NOT_FOUND": "see `tandemq weights show`",
     "EPOCH_DIVERGED": "see what happened with `tandemq pair history`, and read from the beginning",
     "CORRUPT_STORE": "keep it as it is, and take everything from the peer or a backup",
 }

@@ -18,6 +18,7 @@ from typing import Self
 
 from tandemq import retry
 from tandemq.client.admin import Admin, MemberAnswer
+from tandemq.client.batches import Batches, LeasedBatch, TakenBatches
 from tandemq.client.calls import QUEUE_SERVICE, Attempts
 from tandemq.client.completion import Completion, Completions, Final, Handle, Reached
 from tandemq.client.consumer import Consumer, Mode, to_mode
@@ -29,7 +30,6 @@ from tandemq.client.journal import (
     JournalHead,
     JournalKind,
     JournalPage,
-    JournalPosition,
     JournalRow,
     Journals,
     JournalStart,
@@ -38,7 +38,9 @@ from tandemq.client.links import Links
 from tandemq.client.members import OpenChannel
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
 from tandemq.client.parts import RowsPart
+from tandemq.client.places import JournalPosition
 from tandemq.client.producer import Producer
+from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import (
     Level,
     PartlyRefused,
@@ -51,8 +53,10 @@ from tandemq.client.receipts import (
     warning_of,
 )
 from tandemq.client.settling import Act, Lost, Range, to_settlement
+from tandemq.client.staging import Published, PublishedRows, Staged, Staging, WriterState, new_stage_id
 from tandemq.client.target import NoTarget, Target, resolve_target
 from tandemq.client.waits import Wait, to_wait
+from tandemq.client.weights import PublishedWeights, Weighing, WeightTable
 from tandemq.errors import TandemqError, to_error
 from tandemq.finding.resolver import Resolver
 from tandemq.v1 import queue_service_pb2
@@ -71,8 +75,10 @@ __all__ = [
     "JournalKind",
     "JournalPage",
     "JournalPosition",
+    "JournalReader",
     "JournalRow",
     "JournalStart",
+    "LeasedBatch",
     "Level",
     "Lost",
     "MemberAnswer",
@@ -80,15 +86,23 @@ __all__ = [
     "Outgoing",
     "PartlyRefused",
     "Producer",
+    "Published",
+    "PublishedRows",
+    "PublishedWeights",
     "Reached",
     "Receipt",
     "Receipts",
     "ReceivedBatch",
     "ReceivedMessage",
+    "Staged",
+    "TakenBatches",
     "TandemqError",
     "Target",
     "Warned",
+    "WeightTable",
+    "WriterState",
     "connect",
+    "new_stage_id",
 ]
 
 TIMEOUT_S = 30.0
@@ -151,7 +165,7 @@ class ReceivedBatch(MessageBatch):
             raise loss.error
 
 
-class Client(Admin, Exporting, Completions, Journals):
+class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing):
     """Talks to one pair. Belongs to the event loop in which it is first used."""
 
     def __init__(

@@ -18,9 +18,12 @@ from weakref import WeakSet
 from tandemq.client import aio
 from tandemq.client.admin import RESTORE_TIMEOUT_S, Handoff, MemberAnswer
 from tandemq.client.blocking_ahead import Ahead, ReceivedBatch
+from tandemq.client.blocking_batches import Batches
 from tandemq.client.blocking_journal import Journals
 from tandemq.client.blocking_moves import Moves
+from tandemq.client.blocking_staging import Staging
 from tandemq.client.blocking_streams import Consumer, Producer
+from tandemq.client.blocking_weights import Weighing
 from tandemq.client.completion import Completion
 from tandemq.client.consumer import Mode
 from tandemq.client.delivery import ReceivedMessage
@@ -102,7 +105,7 @@ async def _ended(source: AsyncIterator[Completion]) -> None:
         await close()
 
 
-class Client(Ahead, Moves, Journals):
+class Client(Ahead, Moves, Journals, Staging, Batches, Weighing):
     """Talks to one pair from any thread. Calls raise what those of aio.Client raise, and repeat as those do."""
 
     def __init__(self, inner: aio.Client, thread: LoopThread | None = None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -18,16 +18,21 @@ from tenacity.asyncio import AsyncRetrying as _AsyncRetrying
 from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
-from tandemq import ambient, retry
+from tandemq import ambient, retry, seen
 from tandemq.client.members import Members
 from tandemq.errors import TandemqError, TimedOut, Unavailable, error_of, from_rpc_error
 
 Reply = TypeVar("Reply", bound=Message)
+Told: TypeAlias = tuple[tuple[str, str], ...]
+"""Metadata of a call."""
 QUEUE_SERVICE = "/tandemq.v1.QueueService/"
 ADMIN_SERVICE = "/tandemq.v1.QueueAdminService/"
 MANAGER_SERVICE = "/tandemq.v1.ManagerAdminService/"
 PAIR_SERVICE = "/tandemq.v1.PairService/"
+BATCH_SERVICE = "/tandemq.v1.BatchService/"
 JOURNAL_SERVICE = "/tandemq.v1.JournalService/"
+STAGE_SERVICE = "/tandemq.v1.StageService/"
+WEIGHTS_SERVICE = "/tandemq.v1.WeightsService/"
 
 
 class Moved(Unavailable):
@@ -191,7 +196,10 @@ class Caller:
     async def _attempt(self, attempts: Attempts, path: str, request: Message, reply: type[Reply]) -> Reply:
         endpoint = attempts.endpoint if self.members.whereabouts is None else await attempts.located()
         timeout_s = min(attempts.policy.attempt_s, attempts.remaining_s)
-        return await self.once(endpoint, path, request, reply, timeout_s)
+        told: Told = ()
+        if "epoch" not in request.DESCRIPTOR.fields_by_name:
+            told = seen.told(attempts.domain, self.members.masters.epoch(attempts.domain))
+        return await self.once(endpoint, path, request, reply, timeout_s, told)
 
     async def _go_on(
         self, attempts: Attempts, failure: TandemqError, path: str, request: Message, reply: type[Reply]
@@ -215,13 +223,15 @@ class Caller:
         assert answer is not None
         return answer
 
-    async def once(self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float) -> Reply:
-        """One attempt at one endpoint."""
+    async def once(
+        self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float, told: Told = ()
+    ) -> Reply:
+        """One attempt at one endpoint. `told` goes beside the request."""
         method: Any = self.members.channel(endpoint).unary_unary(
             path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString
         )
         try:
-            answer: Reply = await method(request, timeout=timeout_s)
+            answer: Reply = await method(request, timeout=timeout_s, metadata=told)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from error
         return answer

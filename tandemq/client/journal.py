@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from array import array
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import NamedTuple
@@ -17,11 +17,15 @@ from google.protobuf.message import Message
 from tandemq import retry
 from tandemq.client.calls import JOURNAL_SERVICE, Attempts, Reply
 from tandemq.client.links import Link, Links
+from tandemq.client.places import JournalPosition, message_of, position_of
+from tandemq.client.readers import Readers
 from tandemq.errors import TandemqError
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.message_pb2 import Message as Sent
 
 ID_BYTES = 16
+FORWARDED_S = 0.05
+"""A replica hears of a queue with the next record, or the next heartbeat."""
 PAGE_ROWS = 4_096
 
 
@@ -51,15 +55,9 @@ class JournalKind(IntEnum):
     QUEUE_DELETED = pb.JOURNAL_KIND_QUEUE_DELETED
     CONFIGURED = pb.JOURNAL_KIND_CONFIGURED
     EPOCH_BEGAN = pb.JOURNAL_KIND_EPOCH_BEGAN
-
-
-class JournalPosition(NamedTuple):
-    """Between two rows of a domain's journal. Keep it, and go on from it at either member."""
-
-    log_index: int
-    epoch: int = 0
-    """Names the history that was read; 0: not checked."""
-    row: int = 0
+    STAGED = pb.JOURNAL_KIND_STAGED
+    PUBLISHED = pb.JOURNAL_KIND_PUBLISHED
+    UNSTAGED = pb.JOURNAL_KIND_UNSTAGED
 
 
 class JournalStart(NamedTuple):
@@ -123,7 +121,7 @@ class JournalPage:
         """As the contract has them: packed, little-endian. Their buffers serve Arrow or NumPy as they are."""
         self.member = reply.header.member
         self.domain = reply.header.domain
-        self.next = _position(reply.next)
+        self.next = position_of(reply.next)
         """From where the page after this one is read."""
         self.at_end = reply.at_end
         """Nothing follows now."""
@@ -170,11 +168,7 @@ def _column(code: str, data: bytes) -> array[int]:
     return values
 
 
-def _position(found: pb.JournalPosition) -> JournalPosition:
-    return JournalPosition(found.log_index, found.epoch, found.row)
-
-
-class Journals:
+class Journals(Readers):
     """The calls of a client about the journal; every one raises TandemqError."""
 
     _links: Links
@@ -203,13 +197,16 @@ class Journals:
         payloads: bool = True,
         attributes: bool = False,
         this_member: bool = False,
+        reader: str = "",
     ) -> AsyncIterator[JournalPage]:
         """The committed operations from `start` on, up to the commit index at the first page; then it ends.
 
         start: None is the first that any member keeps; a `JournalStart` is in one queue, so name exactly that one. Go
         on later from the last page's `next`. A page may be empty though more follow.
+        reader: read on behalf of this named one, and without `start` from its place, which renews it.
         Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
-        and EPOCH_DIVERGED when the history that was read was given up.
+        and EPOCH_DIVERGED when the history that was read was given up; READER_LOST when the named reader has lost its
+        place.
         """
         link, names = self._at(queues)
         asking = _Asking(link, self._policy, domain or _domain_of(link, names), here=this_member)
@@ -221,12 +218,15 @@ class Journals:
             without_payloads=not payloads,
             with_attributes=attributes,
             this_member=this_member,
+            reader=reader,
         )
         if isinstance(start, JournalStart):
             selection.index.CopyFrom(pb.JournalIndex(index=start.at, epoch=start.epoch))
+        elif start is None and reader:  # the master knows it best: a replica is up to a heartbeat behind
+            home = domain or _domain_of(link, names)
+            selection.position.CopyFrom(message_of((await self.advance_reader(reader, domain=home)).position))
         else:
-            place = start or await asking.earliest(domain, names)
-            selection.position.CopyFrom(pb.JournalPosition(log_index=place.log_index, epoch=place.epoch, row=place.row))
+            selection.position.CopyFrom(message_of(start or await asking.earliest(domain, names)))
         left = max_rows
         while True:
             request = pb.ReadJournalPageRequest(selection=selection, max_rows=min(left, PAGE_ROWS))
@@ -306,9 +306,15 @@ class _Asking:
                     trimmed[endpoint] = error
                     self._begins[endpoint] = int(error.metadata.get("first_log_index", 0))
                     rest = [each for each in endpoints if each not in trimmed]
-                    if not rest:
+                    if rest:
+                        attempts.endpoint = rest[0]
+                        continue
+                    if not _one_for_another(trimmed.values()) or attempts.remaining_s < FORWARDED_S:
                         raise
-                    attempts.endpoint = rest[0]
+                    trimmed.clear()
+                    self._begins.clear()
+                    attempts.endpoint = endpoints[0]
+                    await asyncio.sleep(FORWARDED_S)
                     continue
                 if retry.failure_of(error) is None:
                     raise
@@ -325,6 +331,14 @@ class _Asking:
                 return answer
 
 
+def _one_for_another(refusals: Iterable[TandemqError]) -> bool:
+    """Whether one member answered twice: the other one has not heard of a queue yet, and sent the call on. What its own
+    journal keeps nobody has said then.
+    """
+    members = [error.metadata.get("member", "") for error in refusals]
+    return all(members) and len(set(members)) < len(members)
+
+
 def _domain_of(link: Link, names: Sequence[str]) -> str:
     return link.members.masters.domain_of(names[0]) if names else ""
 
@@ -333,5 +347,5 @@ def _head(reply: pb.GetJournalHeadResponse) -> JournalHead:
     heads = (QueueHead(each.queue, each.queue_id, each.first_index, each.next_index) for each in reply.queues)
     header = reply.header
     return JournalHead(
-        header.member, header.domain, header.epoch, _position(reply.first), _position(reply.next), tuple(heads)
+        header.member, header.domain, header.epoch, position_of(reply.first), position_of(reply.next), tuple(heads)
     )

@@ -15,13 +15,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tandemq.spark.finishing import finish
     from tandemq.spark.java import check_java
     from tandemq.spark.session import local_session, register
     from tandemq.spark.source import TandemqSource
 
-__all__ = ["TandemqSource", "check_java", "local_session", "register"]
+__all__ = ["TandemqSource", "check_java", "finish", "local_session", "register"]
 
-_HOMES = {"TandemqSource": "source", "check_java": "java", "local_session": "session", "register": "session"}
+_HOMES = {
+    "TandemqSource": "source",
+    "check_java": "java",
+    "finish": "finishing",
+    "local_session": "session",
+    "register": "session",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,9 @@ QUEUES_MAX = 1_000
 FROM = ("earliest", "latest")
 
 BATCH_ONLY = ("startLogIndex", "endLogIndex", "startIndex", "endIndex")
-STREAM_ONLY = ("startingPosition", "maxRowsPerTrigger")
-NAMES = ("target", "queues", "domain", "kinds", "payloads", "partitions", "timeoutSeconds", *BATCH_ONLY, *STREAM_ONLY)
+STREAM_ONLY = ("startingPosition", "maxRowsPerTrigger", "reader")
+ALWAYS = ("target", "queues", "domain", "kinds", "payloads", "partitions", "timeoutSeconds", "thisMember")
+NAMES = (*ALWAYS, *BATCH_ONLY, *STREAM_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,16 @@ class Options:
     """At most so many; none is smaller than a record."""
     starting_position: str = "earliest"
     """Of a new streaming query: a word of FROM, or a log index."""
+    starting_epoch: int = 0
+    """Of the record before that log index; another one there is refused. 0: not given."""
     max_rows: int = 0
     """Of a micro-batch, rounded up to the end of a record; 0: all that there is."""
     timeout_s: int = 60
     """How long one call may wait, over a takeover for example."""
+    reader: str = ""
+    """Name under which the pair keeps what a streaming query has not committed; empty: it keeps nothing for it."""
+    this_member: bool = False
+    """The copy of the first endpoint alone, whatever its role: what an audit compares."""
 
 
 def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
@@ -67,20 +74,24 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
     queues = _words(values.get("queues", ""))
     if len(queues) > QUEUES_MAX:
         raise bad_option("queues", f"{queues[0]},...", f"{len(queues)} queues; at most {QUEUES_MAX} can be named")
+    position, epoch = _position(values.get("startingPosition", "earliest"))
     options = Options(
         target=values.get("target"),
         queues=queues,
         domain=values.get("domain", ""),
         kinds=tuple(_kind(word, values["kinds"]) for word in _words(values.get("kinds", ""))),
         payloads=_truth("payloads", values.get("payloads", "true")),
-        start_log_index=_number(values, "startLogIndex", 0, 1, MAX_INDEX),
-        end_log_index=_number(values, "endLogIndex", 0, 1, MAX_INDEX),
-        start_index=_number(values, "startIndex", 0, 1, MAX_INDEX),
-        end_index=_number(values, "endIndex", 0, 1, MAX_INDEX),
-        partitions=_number(values, "partitions", PARTITIONS, 1, PARTITIONS_MAX),
-        starting_position=_position(values.get("startingPosition", "earliest")),
-        max_rows=_number(values, "maxRowsPerTrigger", 0, 1, MAX_INDEX),
-        timeout_s=_number(values, "timeoutSeconds", 60, 1, TIMEOUT_S_MAX),
+        start_log_index=number_of(values, "startLogIndex", 0, 1, MAX_INDEX),
+        end_log_index=number_of(values, "endLogIndex", 0, 1, MAX_INDEX),
+        start_index=number_of(values, "startIndex", 0, 1, MAX_INDEX),
+        end_index=number_of(values, "endIndex", 0, 1, MAX_INDEX),
+        partitions=number_of(values, "partitions", PARTITIONS, 1, PARTITIONS_MAX),
+        starting_position=position,
+        starting_epoch=epoch,
+        max_rows=number_of(values, "maxRowsPerTrigger", 0, 1, MAX_INDEX),
+        timeout_s=number_of(values, "timeoutSeconds", 60, 1, TIMEOUT_S_MAX),
+        reader=_name(values),
+        this_member=_truth("thisMember", values.get("thisMember", "false")),
     )
     _check_range(values, options)
     return options
@@ -125,7 +136,8 @@ def _truth(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def _number(values: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+def number_of(values: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
+    """A whole number among the options. Raises InvalidRequest with reason BAD_OPTION."""
     if name not in values:
         return default
     text = values[name]
@@ -134,9 +146,21 @@ def _number(values: Mapping[str, str], name: str, default: int, low: int, high: 
     return int(text)
 
 
-def _position(text: str) -> str:
+def _name(values: Mapping[str, str]) -> str:
+    name = values.get("reader", "").strip()
+    if "reader" in values and not name:
+        raise bad_option("reader", values["reader"], "give it a name, or leave it out")
+    return name
+
+
+def _position(text: str) -> tuple[str, int]:
+    """A word, or a log index with the epoch of the record before it, as the command line writes places."""
     if text.lower() in FROM:
-        return text.lower()
-    if not text.isdecimal():
-        raise bad_option("startingPosition", text, f"it is {', '.join(FROM)} or a log index")
-    return str(_number({"startingPosition": text}, "startingPosition", 0, 1, MAX_INDEX))
+        return text.lower(), 0
+    log_index, colon, epoch = text.partition(":")
+    if not log_index.isdecimal() or (colon and not epoch.isdecimal()):
+        told = f"it is {', '.join(FROM)} or a log index, alone or with the epoch before it: 120:3"
+        raise bad_option("startingPosition", text, told)
+    name = "startingPosition"
+    numbers = [number_of({name: part}, name, 0, 1, MAX_INDEX) for part in (log_index, epoch) if part]
+    return str(numbers[0]), numbers[1] if colon else 0

@@ -7,13 +7,15 @@ one history.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql.datasource import InputPartition
 
 import tandemq
-from tandemq.client.journal import JournalHead, JournalPosition, JournalStart
-from tandemq.errors import Refused
+from tandemq.client.journal import JournalHead, JournalStart
+from tandemq.client.places import JournalPosition
+from tandemq.errors import NotFound, Refused
 from tandemq.spark.options import Options
 
 NOTHING = 1
@@ -31,27 +33,56 @@ class Span(InputPartition):  # type: ignore[misc]  # pyspark is not looked into:
     """Of the record before it; the reader compares. 0: the member that was asked did not know."""
     before_index: int = 0
     """Of the last record's messages only those before this index; 0: all."""
+    queue_ids: tuple[tuple[str, int], ...] = ()
+    """Which queues were meant by the names in the options; the reader compares."""
 
 
 def connect(options: Options) -> tandemq.Client:
     """A client of the target that the options name, or that tandemq.connect finds."""
-    return tandemq.connect(options.target, timeout=options.timeout_s)
+    return tandemq.connect(options.target, timeout=options.timeout_s, follow_master=not options.this_member)
 
 
 def settled(
-    client: tandemq.Client, domain: str, start: JournalPosition | JournalStart | None, queue: str = ""
+    client: tandemq.Client,
+    options: Options,
+    domain: str,
+    start: JournalPosition | JournalStart | None,
+    queue: str = "",
 ) -> JournalPosition:
     """The same place with its epoch; None is the first that any member keeps. It reads no record.
 
     Raises Refused with reason OUT_OF_RANGE or EPOCH_DIVERGED as Client.read_journal does.
     """
-    pages = client.read_journal([queue] if queue else (), start, domain=domain, until_log_index=NOTHING)
+    queues = [queue] if queue else ()
+    pages = client.read_journal(queues, start, domain=domain, until_log_index=NOTHING, this_member=options.this_member)
     return next(iter(pages)).next
 
 
 def head_of(client: tandemq.Client, options: Options) -> JournalHead:
     """Where the journal and the queues stand. Raises NotFound with reason QUEUE_NOT_FOUND."""
-    return client.journal_head(options.queues, domain=options.domain)
+    return client.journal_head(options.queues, domain=options.domain, this_member=options.this_member)
+
+
+def queue_ids_of(head: JournalHead) -> dict[str, int]:
+    """Which queues the names in the options mean now."""
+    return {each.queue: each.queue_id for each in head.queues}
+
+
+def check_queues(head: JournalHead, queue_ids: Mapping[str, int]) -> None:
+    """Rows are chosen by name: those of a queue that was deleted are not given for a new one of its name, and would be
+    left out in silence.
+
+    Raises NotFound with reason QUEUE_NOT_FOUND.
+    """
+    for queue, now in queue_ids_of(head).items():
+        meant = queue_ids.get(queue, now)
+        if meant != now:
+            text = (
+                f"queue {queue!r} was deleted, and another one of its name created (it was {meant}, now it is {now}): "
+                "what was not read of the first one cannot be asked for by its name; read the new one from a new "
+                "checkpoint, the old one without `queues` by its queue_id"
+            )
+            raise NotFound("QUEUE_NOT_FOUND", text, {"queue": queue, "queue_id": str(meant)}, definite=True)
 
 
 def plan(client: tandemq.Client, options: Options) -> list[Span]:
@@ -60,21 +91,23 @@ def plan(client: tandemq.Client, options: Options) -> list[Span]:
     _check_within(options, head)
     domain, queue = head.domain, options.queues[0] if options.queues else ""
     if options.start_index:
-        start = settled(client, domain, JournalStart(options.start_index), queue)
+        start = settled(client, options, domain, JournalStart(options.start_index), queue)
     else:
-        start = settled(client, domain, JournalPosition(options.start_log_index) if options.start_log_index else None)
+        start = settled(
+            client, options, domain, JournalPosition(options.start_log_index) if options.start_log_index else None
+        )
     if options.end_index:
-        end = settled(client, domain, JournalStart(options.end_index), queue)
+        end = settled(client, options, domain, JournalStart(options.end_index), queue)
     elif options.end_log_index:
-        end = settled(client, domain, JournalPosition(options.end_log_index))
+        end = settled(client, options, domain, JournalPosition(options.end_log_index))
     else:
         end = head.next
     nothing = Span(start, start.log_index, 0)
-    return spans(client, domain, start, end, options) or [nothing]  # of no parts Spark makes one that we do not know
+    return spans(client, head, start, end, options) or [nothing]  # of no parts Spark makes one that we do not know
 
 
 def spans(
-    client: tandemq.Client, domain: str, start: JournalPosition, end: JournalPosition, options: Options
+    client: tandemq.Client, head: JournalHead, start: JournalPosition, end: JournalPosition, options: Options
 ) -> list[Span]:
     """The records between two places, in at most as many parts as the options say."""
     until = end.log_index + 1 if end.row else end.log_index
@@ -83,11 +116,13 @@ def spans(
         return []
     step = (until - start.log_index) / count
     cuts = [JournalPosition(start.log_index + round(step * at)) for at in range(1, count)]
-    inner = [settled(client, domain, cut) for cut in cuts]
+    inner = [settled(client, options, head.domain, cut) for cut in cuts]
     firsts, lasts = [start, *inner], [*inner, JournalPosition(until, end.epoch)]
     before = [0] * (count - 1) + [options.end_index if end.row else 0]
+    queue_ids = tuple(queue_ids_of(head).items())
     return [
-        Span(first, last.log_index, last.epoch, cut) for first, last, cut in zip(firsts, lasts, before, strict=True)
+        Span(first, last.log_index, last.epoch, cut, queue_ids)
+        for first, last, cut in zip(firsts, lasts, before, strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from tandemq.client.journal import JournalPage
 from tandemq.errors import Refused, Unavailable
 from tandemq.spark.columns import batch_of, before_message
 from tandemq.spark.options import Options
-from tandemq.spark.places import Span, connect
+from tandemq.spark.places import Span, check_queues, connect, head_of
 
 LAG_POLL_S = 0.05
 """A member that has not heard of a commit hears of it with the next heartbeat, 0.2 s by default."""
@@ -22,7 +22,8 @@ def batches(options: Options, span: Span) -> Iterator[pa.RecordBatch]:
     """All rows of the span that the options want, in the order of the log.
 
     Raises Refused with reason OUT_OF_RANGE when it was trimmed at every member, and EPOCH_DIVERGED when the history
-    that was planned was given up since; Unavailable with reason NO_PROGRESS when no member that answers has got so far.
+    that was planned was given up since; NotFound with reason QUEUE_NOT_FOUND when a queue of the options is another one
+    than was planned; Unavailable with reason NO_PROGRESS when no member that answers has got so far.
     """
     last_record = span.until - 1
     with connect(options) as client:
@@ -34,6 +35,8 @@ def batches(options: Options, span: Span) -> Iterator[pa.RecordBatch]:
                 batch = before_message(batch, last_record, span.before_index)
             if batch.num_rows:
                 yield batch
+        if span.queue_ids:  # at the end: a queue that is there now was there all the while
+            check_queues(head_of(client, options), dict(span.queue_ids))
 
 
 def _pages(client: tandemq.Client, options: Options, span: Span) -> Iterator[JournalPage]:
@@ -48,6 +51,7 @@ def _pages(client: tandemq.Client, options: Options, span: Span) -> Iterator[Jou
             kinds=options.kinds,
             until_log_index=span.until,
             payloads=options.payloads,
+            this_member=options.this_member,
         ):
             place = page.next
             yield page

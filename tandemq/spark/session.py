@@ -24,10 +24,14 @@ LOCAL = {
 
 
 def register(spark: SparkSession) -> None:
-    """Make format("tandemq") known to this session. Executors import it: install tandemq[spark] there too."""
+    """Make format("tandemq") and format("tandemq-consume") known to this session. Executors import them: install
+    tandemq[spark] there too.
+    """
+    from tandemq.spark.consume import ConsumeSource
     from tandemq.spark.source import TandemqSource
 
     spark.dataSource.register(TandemqSource)
+    spark.dataSource.register(ConsumeSource)
 
 
 def local_session(master: str = "local[2]", conf: Mapping[str, str] | None = None) -> SparkSession:

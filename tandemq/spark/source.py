@@ -1,4 +1,6 @@
-"""The data source of format("tandemq"). It filters nothing for Spark: what is wanted is said in options.
+"""The data source of format("tandemq"), to read the journal and to write to queues.
+
+It filters nothing for Spark: what is wanted is said in options.
 
 Spark 4.3 remembers filters that a source took over from one query to the next and then gives wrong answers
 (tests/spark/test_pushdown.py), so there is no pushFilters here.
@@ -16,11 +18,14 @@ from pyspark.sql.types import StructType
 
 from tandemq.client.target import NoTarget, resolve_target
 from tandemq.errors import InvalidRequest
+from tandemq.spark import write_options
 from tandemq.spark.columns import SCHEMA
 from tandemq.spark.options import Options, bad_option, parse
 from tandemq.spark.places import Span, connect, plan
 from tandemq.spark.reading import batches
 from tandemq.spark.stream import JournalStream
+from tandemq.spark.write_options import WriteOptions
+from tandemq.spark.writer import BatchWriter, StreamWriter
 
 
 class TandemqSource(DataSource):  # type: ignore[misc]  # pyspark is not looked into: it may not be installed
@@ -51,14 +56,26 @@ class TandemqSource(DataSource):  # type: ignore[misc]  # pyspark is not looked 
         _check_schema(schema)
         return JournalStream(self._options(streaming=True))
 
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Called once a save(), beside the driver."""
+        return BatchWriter(self._write_options(schema, overwrite=overwrite, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's
+        """Called for each micro-batch, beside the driver."""
+        return StreamWriter(self._write_options(schema, overwrite=overwrite, streaming=True))
+
     def _options(self, *, streaming: bool) -> Options:
         """Read, with the target as executors will need it: they have neither our environment nor our context."""
         options = parse(self._given, streaming=streaming)
-        try:
-            target = resolve_target(options.target)
-        except NoTarget as error:
-            raise bad_option("target", options.target or "", str(error)) from error
-        return replace(options, target=",".join(target.endpoints)) if target.endpoints else options
+        return replace(options, target=endpoints_of(options.target))
+
+    def _write_options(self, schema: StructType, *, overwrite: bool, streaming: bool) -> WriteOptions:
+        if overwrite:
+            text = "a queue is not overwritten: use mode('append'), and outputMode('append') or 'update' of a stream"
+            raise InvalidRequest("BAD_OPTION", text, {"option": "mode"}, definite=True)
+        options = write_options.parse(self._given, streaming=streaming)
+        write_options.check_columns([(each.name, each.dataType.simpleString()) for each in schema.fields], options)
+        return replace(options, target=endpoints_of(options.target))
 
 
 class JournalReader(DataSourceReader):  # type: ignore[misc]  # as above
@@ -76,6 +93,15 @@ class JournalReader(DataSourceReader):  # type: ignore[misc]  # as above
         """Called in a task, and again when the task is repeated: the same rows, or a refusal."""
         assert isinstance(partition, Span)
         return batches(self._options, partition)
+
+
+def endpoints_of(named: str | None) -> str | None:
+    """Where executors find it: they have neither our environment nor our context."""
+    try:
+        target = resolve_target(named)
+    except NoTarget as error:
+        raise bad_option("target", named or "", str(error)) from error
+    return ",".join(target.endpoints) if target.endpoints else named
 
 
 def _schema() -> StructType:

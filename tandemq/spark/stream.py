@@ -1,8 +1,9 @@
 """Follows the journal for readStream: where a micro-batch ends, and what it is made of. The checkpoint is Spark's.
 
-An offset is a place of the domain's log, {domain: {log_index, epoch}}, always between two records. A micro-batch that
+An offset is a place of the domain's log, {domain: {log_index, epoch}}, always between two records; with `queues` it
+says which ones these names meant. A micro-batch that
 is planned again after a crash has the same end, and its rows are the same or it is refused, so a sink that knows the
-number of a batch gets each row once. Nothing is told to the pair when a batch is committed: reading takes nothing away.
+number of a batch gets each row once. Reading takes nothing away: only with a named reader is anything told to the pair.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 import tandemq
-from tandemq.client.journal import JournalPosition
+from tandemq.client.journal import JournalHead
+from tandemq.client.places import JournalPosition
 from tandemq.errors import InvalidRequest
+from tandemq.spark.naming import advance, begin, renew
 from tandemq.spark.options import Options, bad_option
-from tandemq.spark.places import Span, connect, head_of, settled, spans
+from tandemq.spark.places import Span, check_queues, connect, head_of, queue_ids_of, settled, spans
 from tandemq.spark.reading import batches
 
-Offset = dict[str, dict[str, int]]
+Offset = Mapping[str, Mapping[str, int | dict[str, int]]]
 
 
 class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # may not be installed
@@ -40,12 +43,14 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         with connect(self._options) as client:
             head = head_of(client, self._options)
             if wanted == "latest":
-                return _offset(head.domain, head.next)
-            start = None if wanted == "earliest" else JournalPosition(int(wanted))
+                return self._begin(client, head, head.next)
+            start = None if wanted == "earliest" else JournalPosition(int(wanted), self._options.starting_epoch)
             if start is not None and start.log_index > head.next.log_index:
                 text = f"the journal of domain {head.domain} at {head.member} ends before {head.next.log_index}"
                 raise bad_option("startingPosition", wanted, text)
-            return _offset(head.domain, settled(client, head.domain, start))
+            if start is None and self._options.reader:
+                return self._begin(client, head, None)
+            return self._begin(client, head, settled(client, self._options, head.domain, start))
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """Where the next micro-batch ends: at the commit index, or where it has the rows that it may have.
@@ -54,14 +59,17 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         follow it any more.
         """
         with connect(self._options) as client:
-            domain, place = self._place(client, start)
-            settled(client, domain, place)  # a trimmed or diverged checkpoint is refused here, before anything is read
-            end = self._last or head_of(client, self._options).next
+            head, place = self._place(client, start)
+            if self._options.reader:
+                renew(client, self._options, head.domain, place)
+            # A trimmed or diverged checkpoint is refused here, before anything is read.
+            settled(client, self._options, head.domain, place)
+            end = self._last or head.next
             if end.log_index <= place.log_index:
                 return start  # a member that lags, too: an offset never goes back
             if isinstance(limit, ReadMaxRows):
-                end = min(end, _after_rows(client, self._options, domain, place, end, limit.max_rows))
-            return start if end.row else _offset(domain, end)
+                end = min(end, _after_rows(client, self._options, head.domain, place, end, limit.max_rows))
+            return start if end.row else _offset(head, end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """As the option maxRowsPerTrigger says."""
@@ -71,7 +79,7 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         """For the query's progress: how far the journal goes now."""
         with connect(self._options) as client:
             head = head_of(client, self._options)
-            return _offset(head.domain, head.next)
+            return _offset(head, head.next)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Called before the first latestOffset: what is committed later is for the next run."""
@@ -81,9 +89,9 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
     def partitions(self, start: Offset, end: Offset) -> list[Span]:
         """Called once a micro-batch, and again with the same places after a crash."""
         with connect(self._options) as client:
-            domain, first = self._place(client, start)
+            head, first = self._place(client, start)
             _, last = self._place(client, end)
-            return spans(client, domain, first, last, self._options)
+            return spans(client, head, first, last, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Called in a task, and again when the task is repeated: the same rows, or a refusal."""
@@ -91,25 +99,51 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         return batches(self._options, partition)
 
     def commit(self, end: Offset) -> None:
-        """A batch is done. Nothing: the place is in Spark's checkpoint, and reading took nothing from the pair."""
+        """All batches up to there are done: the named reader, if there is one, moves on. Spark never calls it for the
+        last batch of a run (`finishing.finish`).
+        """
+        if self._options.reader:
+            with connect(self._options) as client:
+                head, place = self._place(client, end)
+                advance(client, self._options, head.domain, place)
 
     def stop(self) -> None:
         """The query is over. Nothing: every call opens and closes its own client."""
 
-    def _place(self, client: tandemq.Client, offset: Mapping[str, Mapping[str, int]]) -> tuple[str, JournalPosition]:
-        """Where an offset is. Raises InvalidRequest with reason BAD_CHECKPOINT when it is not of this query."""
-        domain = head_of(client, self._options).domain
+    def _begin(self, client: tandemq.Client, head: JournalHead, start: JournalPosition | None) -> Offset:
+        """The offset of that place, or of the one that the named reader has already."""
+        if not self._options.reader:
+            assert start is not None
+            return _offset(head, start)
+        place = begin(client, self._options, head.domain, start)
+        if place.row:  # somebody else has advanced it into a record: all of that one once more
+            place = settled(client, self._options, head.domain, JournalPosition(place.log_index))
+        return _offset(head, place)
+
+    def _place(self, client: tandemq.Client, offset: Offset) -> tuple[JournalHead, JournalPosition]:
+        """The journal now, and where an offset is in it. Raises InvalidRequest with reason BAD_CHECKPOINT when it is
+        not of this query, NotFound with reason QUEUE_NOT_FOUND when a queue is another one than it was.
+        """
+        head = head_of(client, self._options)
+        domain = head.domain
         found = offset.get(domain, {})
-        log_index, epoch = found.get("log_index"), found.get("epoch")
-        if list(offset) != [domain] or not isinstance(log_index, int) or not isinstance(epoch, int):
+        log_index, epoch, queue_ids = found.get("log_index"), found.get("epoch"), found.get("queue_ids", {})
+        if (
+            list(offset) != [domain]
+            or not isinstance(log_index, int)
+            or not isinstance(epoch, int)
+            or not isinstance(queue_ids, dict)
+        ):
             text = f"the checkpoint says {dict(offset)!r}, and this query reads domain {domain}: give it one of its own"
             raise InvalidRequest("BAD_CHECKPOINT", text, {"domain": domain}, definite=True)
-        return domain, JournalPosition(log_index, epoch)
+        check_queues(head, queue_ids)
+        return head, JournalPosition(log_index, epoch)
 
 
-def _offset(domain: str, place: JournalPosition) -> Offset:
+def _offset(head: JournalHead, place: JournalPosition) -> Offset:
     assert not place.row
-    return {domain: {"log_index": place.log_index, "epoch": place.epoch}}
+    meant = {"queue_ids": queue_ids_of(head)} if head.queues else {}
+    return {head.domain: {"log_index": place.log_index, "epoch": place.epoch, **meant}}
 
 
 def _after_rows(
@@ -129,6 +163,7 @@ def _after_rows(
             until_log_index=until,
             max_rows=rows,
             payloads=False,
+            this_member=options.this_member,
         ):
             place = page.next
         return place

@@ -113,6 +113,14 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_REMOTE_NOT_ALLOWED: _ClassVar[Reason]
     REASON_OUT_OF_RANGE: _ClassVar[Reason]
     REASON_EPOCH_DIVERGED: _ClassVar[Reason]
+    REASON_READER_NOT_FOUND: _ClassVar[Reason]
+    REASON_READER_LOST: _ClassVar[Reason]
+    REASON_BATCH_GONE: _ClassVar[Reason]
+    REASON_BATCH_GAP: _ClassVar[Reason]
+    REASON_STAGE_NOT_FOUND: _ClassVar[Reason]
+    REASON_WRITER_TAKEN: _ClassVar[Reason]
+    REASON_WEIGHTS_NOT_FOUND: _ClassVar[Reason]
+    REASON_BAD_WEIGHTS: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -204,6 +212,14 @@ REASON_MANAGER_UNREACHABLE: Reason
 REASON_REMOTE_NOT_ALLOWED: Reason
 REASON_OUT_OF_RANGE: Reason
 REASON_EPOCH_DIVERGED: Reason
+REASON_READER_NOT_FOUND: Reason
+REASON_READER_LOST: Reason
+REASON_BATCH_GONE: Reason
+REASON_BATCH_GAP: Reason
+REASON_STAGE_NOT_FOUND: Reason
+REASON_WRITER_TAKEN: Reason
+REASON_WEIGHTS_NOT_FOUND: Reason
+REASON_BAD_WEIGHTS: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

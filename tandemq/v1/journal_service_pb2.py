@@ -22,10 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n tandemq/v1/journal_service.proto\x12\ntandemq.v1\x1a\x17tandemq/v1/common.proto\"@\n\x0fJournalPosition\x12\x11\n\tlog_index\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0b\n\x03row\x18\x03 \x01(\r\",\n\x0cJournalIndex\x12\r\n\x05index\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\x9f\x02\n\x10JournalSelection\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x03(\t\x12/\n\x08position\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPositionH\x00\x12)\n\x05index\x18\x04 \x01(\x0b\x32\x18.tandemq.v1.JournalIndexH\x00\x12\x17\n\x0funtil_log_index\x18\x05 \x01(\x04\x12&\n\x05kinds\x18\x06 \x03(\x0e\x32\x17.tandemq.v1.JournalKind\x12\x18\n\x10without_payloads\x18\x07 \x01(\x08\x12\x17\n\x0fwith_attributes\x18\x08 \x01(\x08\x12\x13\n\x0bthis_member\x18\t \x01(\x08\x42\x06\n\x04\x66rom\".\n\x0cJournalQueue\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x91\x03\n\x0eJournalColumns\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x13\n\x0blog_indexes\x18\x02 \x01(\x0c\x12\x0e\n\x06\x65pochs\x18\x03 \x01(\x0c\x12\x10\n\x08times_ms\x18\x04 \x01(\x0c\x12\r\n\x05kinds\x18\x05 \x01(\x0c\x12\x11\n\tqueue_ids\x18\x06 \x01(\x0c\x12\x0f\n\x07indexes\x18\x07 \x01(\x0c\x12\x0e\n\x06\x63ounts\x18\x08 \x01(\x0c\x12\x0b\n\x03ids\x18\t \x01(\x0c\x12\x11\n\tlease_ids\x18\n \x01(\x0c\x12\x11\n\tproducers\x18\x0b \x01(\x0c\x12\x11\n\tsequences\x18\x0c \x01(\x0c\x12\x16\n\x0epayload_states\x18\r \x01(\x0c\x12\x17\n\x0fpayload_offsets\x18\x0e \x01(\x0c\x12\x10\n\x08payloads\x18\x0f \x01(\x0c\x12\x19\n\x11\x61ttribute_offsets\x18\x10 \x01(\x0c\x12\x12\n\nattributes\x18\x11 \x01(\x0c\x12(\n\x06queues\x18\x12 \x03(\x0b\x32\x18.tandemq.v1.JournalQueue\x12\x14\n\x0cproducer_ids\x18\x13 \x03(\x0c\"L\n\x15GetJournalHeadRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x03(\t\x12\x13\n\x0bthis_member\x18\x03 \x01(\x08\"\\\n\x10JournalQueueHead\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\x13\n\x0b\x66irst_index\x18\x03 \x01(\x04\x12\x12\n\nnext_index\x18\x04 \x01(\x04\"\xc9\x01\n\x16GetJournalHeadResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12*\n\x05\x66irst\x18\x02 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12)\n\x04next\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12,\n\x06queues\x18\x04 \x03(\x0b\x32\x1c.tandemq.v1.JournalQueueHead\"W\n\x12ReadJournalRequest\x12/\n\tselection\x18\x01 \x01(\x0b\x32\x1c.tandemq.v1.JournalSelection\x12\x10\n\x08max_rows\x18\x02 \x01(\x04\"\xa9\x01\n\x13ReadJournalResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12+\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x1a.tandemq.v1.JournalColumns\x12)\n\x04next\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12\x0e\n\x06\x61t_end\x18\x04 \x01(\x08\"[\n\x16ReadJournalPageRequest\x12/\n\tselection\x18\x01 \x01(\x0b\x32\x1c.tandemq.v1.JournalSelection\x12\x10\n\x08max_rows\x18\x02 \x01(\r\"\xad\x01\n\x17ReadJournalPageResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12+\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x1a.tandemq.v1.JournalColumns\x12)\n\x04next\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12\x0e\n\x06\x61t_end\x18\x04 \x01(\x08*\x9d\x05\n\x0bJournalKind\x12\x1c\n\x18JOURNAL_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15JOURNAL_KIND_ENQUEUED\x10\x01\x12\x17\n\x13JOURNAL_KIND_LEASED\x10\x02\x12\x16\n\x12JOURNAL_KIND_TAKEN\x10\x03\x12\x16\n\x12JOURNAL_KIND_ACKED\x10\x04\x12\x19\n\x15JOURNAL_KIND_RELEASED\x10\x05\x12\x19\n\x15JOURNAL_KIND_REJECTED\x10\x06\x12\x19\n\x15JOURNAL_KIND_EXTENDED\x10\x07\x12\x18\n\x14JOURNAL_KIND_REPLIED\x10\x08\x12\x18\n\x14JOURNAL_KIND_EXPIRED\x10\t\x12\x1c\n\x18JOURNAL_KIND_LEASE_ENDED\x10\n\x12\x15\n\x11JOURNAL_KIND_LOST\x10\x0b\x12\x18\n\x14JOURNAL_KIND_MATURED\x10\x0c\x12 \n\x1cJOURNAL_KIND_REPLY_TIMED_OUT\x10\r\x12\x16\n\x12JOURNAL_KIND_MOVED\x10\x0e\x12\x1e\n\x1aJOURNAL_KIND_DEAD_LETTERED\x10\x0f\x12\x18\n\x14JOURNAL_KIND_DROPPED\x10\x10\x12\x18\n\x14JOURNAL_KIND_REMOVED\x10\x11\x12\x17\n\x13JOURNAL_KIND_PURGED\x10\x12\x12\x16\n\x12JOURNAL_KIND_SAVED\x10\x13\x12\x1e\n\x1aJOURNAL_KIND_QUEUE_CREATED\x10\x14\x12\x1e\n\x1aJOURNAL_KIND_QUEUE_DELETED\x10\x15\x12\x1b\n\x17JOURNAL_KIND_CONFIGURED\x10\x16\x12\x1c\n\x18JOURNAL_KIND_EPOCH_BEGAN\x10\x17*\x8a\x01\n\x0eJournalPayload\x12\x1f\n\x1bJOURNAL_PAYLOAD_UNSPECIFIED\x10\x00\x12\x1b\n\x17JOURNAL_PAYLOAD_PRESENT\x10\x01\x12\x1c\n\x18JOURNAL_PAYLOAD_VOLATILE\x10\x02\x12\x1c\n\x18JOURNAL_PAYLOAD_LEFT_OUT\x10\x03\x32\x97\x02\n\x0eJournalService\x12W\n\x0eGetJournalHead\x12!.tandemq.v1.GetJournalHeadRequest\x1a\".tandemq.v1.GetJournalHeadResponse\x12P\n\x0bReadJournal\x12\x1e.tandemq.v1.ReadJournalRequest\x1a\x1f.tandemq.v1.ReadJournalResponse0\x01\x12Z\n\x0fReadJournalPage\x12\".tandemq.v1.ReadJournalPageRequest\x1a#.tandemq.v1.ReadJournalPageResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n tandemq/v1/journal_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\"@\n\x0fJournalPosition\x12\x11\n\tlog_index\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0b\n\x03row\x18\x03 \x01(\r\",\n\x0cJournalIndex\x12\r\n\x05index\x18\x01 \x01(\x04\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\xaf\x02\n\x10JournalSelection\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x03(\t\x12/\n\x08position\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPositionH\x00\x12)\n\x05index\x18\x04 \x01(\x0b\x32\x18.tandemq.v1.JournalIndexH\x00\x12\x17\n\x0funtil_log_index\x18\x05 \x01(\x04\x12&\n\x05kinds\x18\x06 \x03(\x0e\x32\x17.tandemq.v1.JournalKind\x12\x18\n\x10without_payloads\x18\x07 \x01(\x08\x12\x17\n\x0fwith_attributes\x18\x08 \x01(\x08\x12\x13\n\x0bthis_member\x18\t \x01(\x08\x12\x0e\n\x06reader\x18\n \x01(\tB\x06\n\x04\x66rom\".\n\x0cJournalQueue\x12\x10\n\x08queue_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\"\x91\x03\n\x0eJournalColumns\x12\r\n\x05\x63ount\x18\x01 \x01(\r\x12\x13\n\x0blog_indexes\x18\x02 \x01(\x0c\x12\x0e\n\x06\x65pochs\x18\x03 \x01(\x0c\x12\x10\n\x08times_ms\x18\x04 \x01(\x0c\x12\r\n\x05kinds\x18\x05 \x01(\x0c\x12\x11\n\tqueue_ids\x18\x06 \x01(\x0c\x12\x0f\n\x07indexes\x18\x07 \x01(\x0c\x12\x0e\n\x06\x63ounts\x18\x08 \x01(\x0c\x12\x0b\n\x03ids\x18\t \x01(\x0c\x12\x11\n\tlease_ids\x18\n \x01(\x0c\x12\x11\n\tproducers\x18\x0b \x01(\x0c\x12\x11\n\tsequences\x18\x0c \x01(\x0c\x12\x16\n\x0epayload_states\x18\r \x01(\x0c\x12\x17\n\x0fpayload_offsets\x18\x0e \x01(\x0c\x12\x10\n\x08payloads\x18\x0f \x01(\x0c\x12\x19\n\x11\x61ttribute_offsets\x18\x10 \x01(\x0c\x12\x12\n\nattributes\x18\x11 \x01(\x0c\x12(\n\x06queues\x18\x12 \x03(\x0b\x32\x18.tandemq.v1.JournalQueue\x12\x14\n\x0cproducer_ids\x18\x13 \x03(\x0c\"L\n\x15GetJournalHeadRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x03(\t\x12\x13\n\x0bthis_member\x18\x03 \x01(\x08\"\\\n\x10JournalQueueHead\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\r\x12\x13\n\x0b\x66irst_index\x18\x03 \x01(\x04\x12\x12\n\nnext_index\x18\x04 \x01(\x04\"\xc9\x01\n\x16GetJournalHeadResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12*\n\x05\x66irst\x18\x02 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12)\n\x04next\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12,\n\x06queues\x18\x04 \x03(\x0b\x32\x1c.tandemq.v1.JournalQueueHead\"W\n\x12ReadJournalRequest\x12/\n\tselection\x18\x01 \x01(\x0b\x32\x1c.tandemq.v1.JournalSelection\x12\x10\n\x08max_rows\x18\x02 \x01(\x04\"\xa9\x01\n\x13ReadJournalResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12+\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x1a.tandemq.v1.JournalColumns\x12)\n\x04next\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12\x0e\n\x06\x61t_end\x18\x04 \x01(\x08\"[\n\x16ReadJournalPageRequest\x12/\n\tselection\x18\x01 \x01(\x0b\x32\x1c.tandemq.v1.JournalSelection\x12\x10\n\x08max_rows\x18\x02 \x01(\r\"\xad\x01\n\x17ReadJournalPageResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12+\n\x07\x63olumns\x18\x02 \x01(\x0b\x32\x1a.tandemq.v1.JournalColumns\x12)\n\x04next\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12\x0e\n\x06\x61t_end\x18\x04 \x01(\x08\"\xa0\x02\n\rJournalReader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12-\n\x08position\x18\x02 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12&\n\x03ttl\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1c\n\x14lost_until_log_index\x18\x05 \x01(\x04\x12\x14\n\x0clost_because\x18\x06 \x01(\t\x12\x13\n\x0blag_records\x18\x07 \x01(\x04\x12\x31\n\rregistered_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xcd\x01\n\x15RegisterReaderRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12/\n\x08position\x18\x04 \x01(\x0b\x32\x1b.tandemq.v1.JournalPositionH\x00\x12\x10\n\x06\x61t_end\x18\x05 \x01(\x08H\x00\x12&\n\x03ttl\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07restart\x18\x07 \x01(\x08\x42\x06\n\x04\x66rom\"\x82\x01\n\x16RegisterReaderResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12)\n\x06reader\x18\x02 \x01(\x0b\x32\x19.tandemq.v1.JournalReader\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"w\n\x14\x41\x64vanceReaderRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12-\n\x08position\x18\x04 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"\x81\x01\n\x15\x41\x64vanceReaderResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12)\n\x06reader\x18\x02 \x01(\x0b\x32\x19.tandemq.v1.JournalReader\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"G\n\x13\x44\x65leteReaderRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"U\n\x14\x44\x65leteReaderResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x11\n\tduplicate\x18\x02 \x01(\x08\"$\n\x12ListReadersRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\"m\n\x13ListReadersResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12*\n\x07readers\x18\x02 \x03(\x0b\x32\x19.tandemq.v1.JournalReader*\xed\x05\n\x0bJournalKind\x12\x1c\n\x18JOURNAL_KIND_UNSPECIFIED\x10\x00\x12\x19\n\x15JOURNAL_KIND_ENQUEUED\x10\x01\x12\x17\n\x13JOURNAL_KIND_LEASED\x10\x02\x12\x16\n\x12JOURNAL_KIND_TAKEN\x10\x03\x12\x16\n\x12JOURNAL_KIND_ACKED\x10\x04\x12\x19\n\x15JOURNAL_KIND_RELEASED\x10\x05\x12\x19\n\x15JOURNAL_KIND_REJECTED\x10\x06\x12\x19\n\x15JOURNAL_KIND_EXTENDED\x10\x07\x12\x18\n\x14JOURNAL_KIND_REPLIED\x10\x08\x12\x18\n\x14JOURNAL_KIND_EXPIRED\x10\t\x12\x1c\n\x18JOURNAL_KIND_LEASE_ENDED\x10\n\x12\x15\n\x11JOURNAL_KIND_LOST\x10\x0b\x12\x18\n\x14JOURNAL_KIND_MATURED\x10\x0c\x12 \n\x1cJOURNAL_KIND_REPLY_TIMED_OUT\x10\r\x12\x16\n\x12JOURNAL_KIND_MOVED\x10\x0e\x12\x1e\n\x1aJOURNAL_KIND_DEAD_LETTERED\x10\x0f\x12\x18\n\x14JOURNAL_KIND_DROPPED\x10\x10\x12\x18\n\x14JOURNAL_KIND_REMOVED\x10\x11\x12\x17\n\x13JOURNAL_KIND_PURGED\x10\x12\x12\x16\n\x12JOURNAL_KIND_SAVED\x10\x13\x12\x1e\n\x1aJOURNAL_KIND_QUEUE_CREATED\x10\x14\x12\x1e\n\x1aJOURNAL_KIND_QUEUE_DELETED\x10\x15\x12\x1b\n\x17JOURNAL_KIND_CONFIGURED\x10\x16\x12\x1c\n\x18JOURNAL_KIND_EPOCH_BEGAN\x10\x17\x12\x17\n\x13JOURNAL_KIND_STAGED\x10\x1e\x12\x1a\n\x16JOURNAL_KIND_PUBLISHED\x10\x1f\x12\x19\n\x15JOURNAL_KIND_UNSTAGED\x10 *\x8a\x01\n\x0eJournalPayload\x12\x1f\n\x1bJOURNAL_PAYLOAD_UNSPECIFIED\x10\x00\x12\x1b\n\x17JOURNAL_PAYLOAD_PRESENT\x10\x01\x12\x1c\n\x18JOURNAL_PAYLOAD_VOLATILE\x10\x02\x12\x1c\n\x18JOURNAL_PAYLOAD_LEFT_OUT\x10\x03\x32\xe9\x04\n\x0eJournalService\x12W\n\x0eGetJournalHead\x12!.tandemq.v1.GetJournalHeadRequest\x1a\".tandemq.v1.GetJournalHeadResponse\x12P\n\x0bReadJournal\x12\x1e.tandemq.v1.ReadJournalRequest\x1a\x1f.tandemq.v1.ReadJournalResponse0\x01\x12Z\n\x0fReadJournalPage\x12\".tandemq.v1.ReadJournalPageRequest\x1a#.tandemq.v1.ReadJournalPageResponse\x12W\n\x0eRegisterReader\x12!.tandemq.v1.RegisterReaderRequest\x1a\".tandemq.v1.RegisterReaderResponse\x12T\n\rAdvanceReader\x12 .tandemq.v1.AdvanceReaderRequest\x1a!.tandemq.v1.AdvanceReaderResponse\x12Q\n\x0c\x44\x65leteReader\x12\x1f.tandemq.v1.DeleteReaderRequest\x1a .tandemq.v1.DeleteReaderResponse\x12N\n\x0bListReaders\x12\x1e.tandemq.v1.ListReadersRequest\x1a\x1f.tandemq.v1.ListReadersResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,34 +35,52 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.v1.journal_service_
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
-  _globals['_JOURNALKIND']._serialized_start=1834
-  _globals['_JOURNALKIND']._serialized_end=2503
-  _globals['_JOURNALPAYLOAD']._serialized_start=2506
-  _globals['_JOURNALPAYLOAD']._serialized_end=2644
-  _globals['_JOURNALPOSITION']._serialized_start=73
-  _globals['_JOURNALPOSITION']._serialized_end=137
-  _globals['_JOURNALINDEX']._serialized_start=139
-  _globals['_JOURNALINDEX']._serialized_end=183
-  _globals['_JOURNALSELECTION']._serialized_start=186
-  _globals['_JOURNALSELECTION']._serialized_end=473
-  _globals['_JOURNALQUEUE']._serialized_start=475
-  _globals['_JOURNALQUEUE']._serialized_end=521
-  _globals['_JOURNALCOLUMNS']._serialized_start=524
-  _globals['_JOURNALCOLUMNS']._serialized_end=925
-  _globals['_GETJOURNALHEADREQUEST']._serialized_start=927
-  _globals['_GETJOURNALHEADREQUEST']._serialized_end=1003
-  _globals['_JOURNALQUEUEHEAD']._serialized_start=1005
-  _globals['_JOURNALQUEUEHEAD']._serialized_end=1097
-  _globals['_GETJOURNALHEADRESPONSE']._serialized_start=1100
-  _globals['_GETJOURNALHEADRESPONSE']._serialized_end=1301
-  _globals['_READJOURNALREQUEST']._serialized_start=1303
-  _globals['_READJOURNALREQUEST']._serialized_end=1390
-  _globals['_READJOURNALRESPONSE']._serialized_start=1393
-  _globals['_READJOURNALRESPONSE']._serialized_end=1562
-  _globals['_READJOURNALPAGEREQUEST']._serialized_start=1564
-  _globals['_READJOURNALPAGEREQUEST']._serialized_end=1655
-  _globals['_READJOURNALPAGERESPONSE']._serialized_start=1658
-  _globals['_READJOURNALPAGERESPONSE']._serialized_end=1831
-  _globals['_JOURNALSERVICE']._serialized_start=2647
-  _globals['_JOURNALSERVICE']._serialized_end=2926
+  _globals['_JOURNALKIND']._serialized_start=3109
+  _globals['_JOURNALKIND']._serialized_end=3858
+  _globals['_JOURNALPAYLOAD']._serialized_start=3861
+  _globals['_JOURNALPAYLOAD']._serialized_end=3999
+  _globals['_JOURNALPOSITION']._serialized_start=138
+  _globals['_JOURNALPOSITION']._serialized_end=202
+  _globals['_JOURNALINDEX']._serialized_start=204
+  _globals['_JOURNALINDEX']._serialized_end=248
+  _globals['_JOURNALSELECTION']._serialized_start=251
+  _globals['_JOURNALSELECTION']._serialized_end=554
+  _globals['_JOURNALQUEUE']._serialized_start=556
+  _globals['_JOURNALQUEUE']._serialized_end=602
+  _globals['_JOURNALCOLUMNS']._serialized_start=605
+  _globals['_JOURNALCOLUMNS']._serialized_end=1006
+  _globals['_GETJOURNALHEADREQUEST']._serialized_start=1008
+  _globals['_GETJOURNALHEADREQUEST']._serialized_end=1084
+  _globals['_JOURNALQUEUEHEAD']._serialized_start=1086
+  _globals['_JOURNALQUEUEHEAD']._serialized_end=1178
+  _globals['_GETJOURNALHEADRESPONSE']._serialized_start=1181
+  _globals['_GETJOURNALHEADRESPONSE']._serialized_end=1382
+  _globals['_READJOURNALREQUEST']._serialized_start=1384
+  _globals['_READJOURNALREQUEST']._serialized_end=1471
+  _globals['_READJOURNALRESPONSE']._serialized_start=1474
+  _globals['_READJOURNALRESPONSE']._serialized_end=1643
+  _globals['_READJOURNALPAGEREQUEST']._serialized_start=1645
+  _globals['_READJOURNALPAGEREQUEST']._serialized_end=1736
+  _globals['_READJOURNALPAGERESPONSE']._serialized_start=1739
+  _globals['_READJOURNALPAGERESPONSE']._serialized_end=1912
+  _globals['_JOURNALREADER']._serialized_start=1915
+  _globals['_JOURNALREADER']._serialized_end=2203
+  _globals['_REGISTERREADERREQUEST']._serialized_start=2206
+  _globals['_REGISTERREADERREQUEST']._serialized_end=2411
+  _globals['_REGISTERREADERRESPONSE']._serialized_start=2414
+  _globals['_REGISTERREADERRESPONSE']._serialized_end=2544
+  _globals['_ADVANCEREADERREQUEST']._serialized_start=2546
+  _globals['_ADVANCEREADERREQUEST']._serialized_end=2665
+  _globals['_ADVANCEREADERRESPONSE']._serialized_start=2668
+  _globals['_ADVANCEREADERRESPONSE']._serialized_end=2797
+  _globals['_DELETEREADERREQUEST']._serialized_start=2799
+  _globals['_DELETEREADERREQUEST']._serialized_end=2870
+  _globals['_DELETEREADERRESPONSE']._serialized_start=2872
+  _globals['_DELETEREADERRESPONSE']._serialized_end=2957
+  _globals['_LISTREADERSREQUEST']._serialized_start=2959
+  _globals['_LISTREADERSREQUEST']._serialized_end=2995
+  _globals['_LISTREADERSRESPONSE']._serialized_start=2997
+  _globals['_LISTREADERSRESPONSE']._serialized_end=3106
+  _globals['_JOURNALSERVICE']._serialized_start=4002
+  _globals['_JOURNALSERVICE']._serialized_end=4619
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,7 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from tandemq.v1 import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -34,6 +38,9 @@ class JournalKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOURNAL_KIND_QUEUE_DELETED: _ClassVar[JournalKind]
     JOURNAL_KIND_CONFIGURED: _ClassVar[JournalKind]
     JOURNAL_KIND_EPOCH_BEGAN: _ClassVar[JournalKind]
+    JOURNAL_KIND_STAGED: _ClassVar[JournalKind]
+    JOURNAL_KIND_PUBLISHED: _ClassVar[JournalKind]
+    JOURNAL_KIND_UNSTAGED: _ClassVar[JournalKind]
 
 class JournalPayload(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -65,6 +72,9 @@ JOURNAL_KIND_QUEUE_CREATED: JournalKind
 JOURNAL_KIND_QUEUE_DELETED: JournalKind
 JOURNAL_KIND_CONFIGURED: JournalKind
 JOURNAL_KIND_EPOCH_BEGAN: JournalKind
+JOURNAL_KIND_STAGED: JournalKind
+JOURNAL_KIND_PUBLISHED: JournalKind
+JOURNAL_KIND_UNSTAGED: JournalKind
 JOURNAL_PAYLOAD_UNSPECIFIED: JournalPayload
 JOURNAL_PAYLOAD_PRESENT: JournalPayload
 JOURNAL_PAYLOAD_VOLATILE: JournalPayload
@@ -89,7 +99,7 @@ class JournalIndex(_message.Message):
     def __init__(self, index: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class JournalSelection(_message.Message):
-    __slots__ = ("domain", "queues", "position", "index", "until_log_index", "kinds", "without_payloads", "with_attributes", "this_member")
+    __slots__ = ("domain", "queues", "position", "index", "until_log_index", "kinds", "without_payloads", "with_attributes", "this_member", "reader")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +109,7 @@ class JournalSelection(_message.Message):
     WITHOUT_PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     WITH_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     THIS_MEMBER_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
     domain: str
     queues: _containers.RepeatedScalarFieldContainer[str]
     position: JournalPosition
@@ -108,7 +119,8 @@ class JournalSelection(_message.Message):
     without_payloads: bool
     with_attributes: bool
     this_member: bool
-    def __init__(self, domain: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., index: _Optional[_Union[JournalIndex, _Mapping]] = ..., until_log_index: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[JournalKind, str]]] = ..., without_payloads: bool = ..., with_attributes: bool = ..., this_member: bool = ...) -> None: ...
+    reader: str
+    def __init__(self, domain: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., index: _Optional[_Union[JournalIndex, _Mapping]] = ..., until_log_index: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[JournalKind, str]]] = ..., without_payloads: bool = ..., with_attributes: bool = ..., this_member: bool = ..., reader: _Optional[str] = ...) -> None: ...
 
 class JournalQueue(_message.Message):
     __slots__ = ("queue_id", "name")
@@ -233,3 +245,105 @@ class ReadJournalPageResponse(_message.Message):
     next: JournalPosition
     at_end: bool
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., columns: _Optional[_Union[JournalColumns, _Mapping]] = ..., next: _Optional[_Union[JournalPosition, _Mapping]] = ..., at_end: bool = ...) -> None: ...
+
+class JournalReader(_message.Message):
+    __slots__ = ("name", "position", "ttl", "expires_at", "lost_until_log_index", "lost_because", "lag_records", "registered_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    LOST_UNTIL_LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LOST_BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    LAG_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    position: JournalPosition
+    ttl: _duration_pb2.Duration
+    expires_at: _timestamp_pb2.Timestamp
+    lost_until_log_index: int
+    lost_because: str
+    lag_records: int
+    registered_at: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lost_until_log_index: _Optional[int] = ..., lost_because: _Optional[str] = ..., lag_records: _Optional[int] = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RegisterReaderRequest(_message.Message):
+    __slots__ = ("request_id", "domain", "name", "position", "at_end", "ttl", "restart")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    AT_END_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    RESTART_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    domain: str
+    name: str
+    position: JournalPosition
+    at_end: bool
+    ttl: _duration_pb2.Duration
+    restart: bool
+    def __init__(self, request_id: _Optional[bytes] = ..., domain: _Optional[str] = ..., name: _Optional[str] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., at_end: bool = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., restart: bool = ...) -> None: ...
+
+class RegisterReaderResponse(_message.Message):
+    __slots__ = ("header", "reader", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    reader: JournalReader
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., reader: _Optional[_Union[JournalReader, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class AdvanceReaderRequest(_message.Message):
+    __slots__ = ("request_id", "domain", "name", "position")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    domain: str
+    name: str
+    position: JournalPosition
+    def __init__(self, request_id: _Optional[bytes] = ..., domain: _Optional[str] = ..., name: _Optional[str] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ...) -> None: ...
+
+class AdvanceReaderResponse(_message.Message):
+    __slots__ = ("header", "reader", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    reader: JournalReader
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., reader: _Optional[_Union[JournalReader, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class DeleteReaderRequest(_message.Message):
+    __slots__ = ("request_id", "domain", "name")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    domain: str
+    name: str
+    def __init__(self, request_id: _Optional[bytes] = ..., domain: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DeleteReaderResponse(_message.Message):
+    __slots__ = ("header", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class ListReadersRequest(_message.Message):
+    __slots__ = ("domain",)
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    domain: str
+    def __init__(self, domain: _Optional[str] = ...) -> None: ...
+
+class ListReadersResponse(_message.Message):
+    __slots__ = ("header", "readers")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    readers: _containers.RepeatedCompositeFieldContainer[JournalReader]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., readers: _Optional[_Iterable[_Union[JournalReader, _Mapping]]] = ...) -> None: ...

@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class JournalServiceStub(object):
-    """Reads the committed operations that a member still keeps; changes nothing. Both members answer for themselves; one that is not in step asks the master.
+    """Reads the committed operations that a member still keeps; reading changes nothing. Both members answer for themselves; one that is not in step asks the
+    master. Readers with a name are kept by the pair and hold back trimming; what changes one of them is ordered by the master.
     """
 
     def __init__(self, channel):
@@ -50,10 +51,31 @@ class JournalServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_journal__service__pb2.ReadJournalPageRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_journal__service__pb2.ReadJournalPageResponse.FromString,
                 _registered_method=True)
+        self.RegisterReader = channel.unary_unary(
+                '/tandemq.v1.JournalService/RegisterReader',
+                request_serializer=tandemq_dot_v1_dot_journal__service__pb2.RegisterReaderRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_journal__service__pb2.RegisterReaderResponse.FromString,
+                _registered_method=True)
+        self.AdvanceReader = channel.unary_unary(
+                '/tandemq.v1.JournalService/AdvanceReader',
+                request_serializer=tandemq_dot_v1_dot_journal__service__pb2.AdvanceReaderRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_journal__service__pb2.AdvanceReaderResponse.FromString,
+                _registered_method=True)
+        self.DeleteReader = channel.unary_unary(
+                '/tandemq.v1.JournalService/DeleteReader',
+                request_serializer=tandemq_dot_v1_dot_journal__service__pb2.DeleteReaderRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_journal__service__pb2.DeleteReaderResponse.FromString,
+                _registered_method=True)
+        self.ListReaders = channel.unary_unary(
+                '/tandemq.v1.JournalService/ListReaders',
+                request_serializer=tandemq_dot_v1_dot_journal__service__pb2.ListReadersRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_journal__service__pb2.ListReadersResponse.FromString,
+                _registered_method=True)
 
 
 class JournalServiceServicer(object):
-    """Reads the committed operations that a member still keeps; changes nothing. Both members answer for themselves; one that is not in step asks the master.
+    """Reads the committed operations that a member still keeps; reading changes nothing. Both members answer for themselves; one that is not in step asks the
+    master. Readers with a name are kept by the pair and hold back trimming; what changes one of them is ordered by the master.
     """
 
     def GetJournalHead(self, request, context):
@@ -77,6 +99,34 @@ class JournalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RegisterReader(self, request, context):
+        """Gives a reader a name and a place; nothing from there on is trimmed while it stays within the limits. One that is there already keeps its place.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdvanceReader(self, request, context):
+        """Moves the place of a reader forward, or only says that it still lives.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteReader(self, request, context):
+        """Forgets a reader: it holds back nothing any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReaders(self, request, context):
+        """The readers of a domain, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JournalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -95,6 +145,26 @@ def add_JournalServiceServicer_to_server(servicer, server):
                     request_deserializer=tandemq_dot_v1_dot_journal__service__pb2.ReadJournalPageRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_journal__service__pb2.ReadJournalPageResponse.SerializeToString,
             ),
+            'RegisterReader': grpc.unary_unary_rpc_method_handler(
+                    servicer.RegisterReader,
+                    request_deserializer=tandemq_dot_v1_dot_journal__service__pb2.RegisterReaderRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_journal__service__pb2.RegisterReaderResponse.SerializeToString,
+            ),
+            'AdvanceReader': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdvanceReader,
+                    request_deserializer=tandemq_dot_v1_dot_journal__service__pb2.AdvanceReaderRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_journal__service__pb2.AdvanceReaderResponse.SerializeToString,
+            ),
+            'DeleteReader': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteReader,
+                    request_deserializer=tandemq_dot_v1_dot_journal__service__pb2.DeleteReaderRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_journal__service__pb2.DeleteReaderResponse.SerializeToString,
+            ),
+            'ListReaders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReaders,
+                    request_deserializer=tandemq_dot_v1_dot_journal__service__pb2.ListReadersRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_journal__service__pb2.ListReadersResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'tandemq.v1.JournalService', rpc_method_handlers)
@@ -104,7 +174,8 @@ def add_JournalServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class JournalService(object):
-    """Reads the committed operations that a member still keeps; changes nothing. Both members answer for themselves; one that is not in step asks the master.
+    """Reads the committed operations that a member still keeps; reading changes nothing. Both members answer for themselves; one that is not in step asks the
+    master. Readers with a name are kept by the pair and hold back trimming; what changes one of them is ordered by the master.
     """
 
     @staticmethod
@@ -178,6 +249,114 @@ class JournalService(object):
             '/tandemq.v1.JournalService/ReadJournalPage',
             tandemq_dot_v1_dot_journal__service__pb2.ReadJournalPageRequest.SerializeToString,
             tandemq_dot_v1_dot_journal__service__pb2.ReadJournalPageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RegisterReader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.JournalService/RegisterReader',
+            tandemq_dot_v1_dot_journal__service__pb2.RegisterReaderRequest.SerializeToString,
+            tandemq_dot_v1_dot_journal__service__pb2.RegisterReaderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdvanceReader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.JournalService/AdvanceReader',
+            tandemq_dot_v1_dot_journal__service__pb2.AdvanceReaderRequest.SerializeToString,
+            tandemq_dot_v1_dot_journal__service__pb2.AdvanceReaderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteReader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.JournalService/DeleteReader',
+            tandemq_dot_v1_dot_journal__service__pb2.DeleteReaderRequest.SerializeToString,
+            tandemq_dot_v1_dot_journal__service__pb2.DeleteReaderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.JournalService/ListReaders',
+            tandemq_dot_v1_dot_journal__service__pb2.ListReadersRequest.SerializeToString,
+            tandemq_dot_v1_dot_journal__service__pb2.ListReadersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -73,8 +73,74 @@ _JournalServiceReadJournalPageType = typing_extensions.TypeVar(
     ],
 )
 
-class JournalServiceStub(typing.Generic[_JournalServiceGetJournalHeadType, _JournalServiceReadJournalType, _JournalServiceReadJournalPageType]):
-    """Reads the committed operations that a member still keeps; changes nothing. Both members answer for themselves; one that is not in step asks the master."""
+_JournalServiceRegisterReaderType = typing_extensions.TypeVar(
+    '_JournalServiceRegisterReaderType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.RegisterReaderRequest,
+        tandemq.v1.journal_service_pb2.RegisterReaderResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.RegisterReaderRequest,
+        tandemq.v1.journal_service_pb2.RegisterReaderResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.RegisterReaderRequest,
+        tandemq.v1.journal_service_pb2.RegisterReaderResponse,
+    ],
+)
+
+_JournalServiceAdvanceReaderType = typing_extensions.TypeVar(
+    '_JournalServiceAdvanceReaderType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.AdvanceReaderRequest,
+        tandemq.v1.journal_service_pb2.AdvanceReaderResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.AdvanceReaderRequest,
+        tandemq.v1.journal_service_pb2.AdvanceReaderResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.AdvanceReaderRequest,
+        tandemq.v1.journal_service_pb2.AdvanceReaderResponse,
+    ],
+)
+
+_JournalServiceDeleteReaderType = typing_extensions.TypeVar(
+    '_JournalServiceDeleteReaderType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.DeleteReaderRequest,
+        tandemq.v1.journal_service_pb2.DeleteReaderResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.DeleteReaderRequest,
+        tandemq.v1.journal_service_pb2.DeleteReaderResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.DeleteReaderRequest,
+        tandemq.v1.journal_service_pb2.DeleteReaderResponse,
+    ],
+)
+
+_JournalServiceListReadersType = typing_extensions.TypeVar(
+    '_JournalServiceListReadersType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.ListReadersRequest,
+        tandemq.v1.journal_service_pb2.ListReadersResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.ListReadersRequest,
+        tandemq.v1.journal_service_pb2.ListReadersResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.ListReadersRequest,
+        tandemq.v1.journal_service_pb2.ListReadersResponse,
+    ],
+)
+
+class JournalServiceStub(typing.Generic[_JournalServiceGetJournalHeadType, _JournalServiceReadJournalType, _JournalServiceReadJournalPageType, _JournalServiceRegisterReaderType, _JournalServiceAdvanceReaderType, _JournalServiceDeleteReaderType, _JournalServiceListReadersType]):
+    """Reads the committed operations that a member still keeps; reading changes nothing. Both members answer for themselves; one that is not in step asks the
+    master. Readers with a name are kept by the pair and hold back trimming; what changes one of them is ordered by the master.
+    """
 
     @typing.overload
     def __init__(self: JournalServiceStub[
@@ -89,6 +155,22 @@ class JournalServiceStub(typing.Generic[_JournalServiceGetJournalHeadType, _Jour
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.journal_service_pb2.ReadJournalPageRequest,
             tandemq.v1.journal_service_pb2.ReadJournalPageResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.RegisterReaderRequest,
+            tandemq.v1.journal_service_pb2.RegisterReaderResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.AdvanceReaderRequest,
+            tandemq.v1.journal_service_pb2.AdvanceReaderResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.DeleteReaderRequest,
+            tandemq.v1.journal_service_pb2.DeleteReaderResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.ListReadersRequest,
+            tandemq.v1.journal_service_pb2.ListReadersResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -106,6 +188,22 @@ class JournalServiceStub(typing.Generic[_JournalServiceGetJournalHeadType, _Jour
             tandemq.v1.journal_service_pb2.ReadJournalPageRequest,
             tandemq.v1.journal_service_pb2.ReadJournalPageResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.RegisterReaderRequest,
+            tandemq.v1.journal_service_pb2.RegisterReaderResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.AdvanceReaderRequest,
+            tandemq.v1.journal_service_pb2.AdvanceReaderResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.DeleteReaderRequest,
+            tandemq.v1.journal_service_pb2.DeleteReaderResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.journal_service_pb2.ListReadersRequest,
+            tandemq.v1.journal_service_pb2.ListReadersResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     GetJournalHead: _JournalServiceGetJournalHeadType
@@ -116,6 +214,18 @@ class JournalServiceStub(typing.Generic[_JournalServiceGetJournalHeadType, _Jour
 
     ReadJournalPage: _JournalServiceReadJournalPageType
     """One frame of ReadJournal."""
+
+    RegisterReader: _JournalServiceRegisterReaderType
+    """Gives a reader a name and a place; nothing from there on is trimmed while it stays within the limits. One that is there already keeps its place."""
+
+    AdvanceReader: _JournalServiceAdvanceReaderType
+    """Moves the place of a reader forward, or only says that it still lives."""
+
+    DeleteReader: _JournalServiceDeleteReaderType
+    """Forgets a reader: it holds back nothing any more."""
+
+    ListReaders: _JournalServiceListReadersType
+    """The readers of a domain, by name."""
 
 JournalServiceAsyncStub: typing_extensions.TypeAlias = JournalServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -130,10 +240,28 @@ JournalServiceAsyncStub: typing_extensions.TypeAlias = JournalServiceStub[
         tandemq.v1.journal_service_pb2.ReadJournalPageRequest,
         tandemq.v1.journal_service_pb2.ReadJournalPageResponse,
     ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.RegisterReaderRequest,
+        tandemq.v1.journal_service_pb2.RegisterReaderResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.AdvanceReaderRequest,
+        tandemq.v1.journal_service_pb2.AdvanceReaderResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.DeleteReaderRequest,
+        tandemq.v1.journal_service_pb2.DeleteReaderResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.journal_service_pb2.ListReadersRequest,
+        tandemq.v1.journal_service_pb2.ListReadersResponse,
+    ],
 ]
 
 class JournalServiceServicer(metaclass=abc.ABCMeta):
-    """Reads the committed operations that a member still keeps; changes nothing. Both members answer for themselves; one that is not in step asks the master."""
+    """Reads the committed operations that a member still keeps; reading changes nothing. Both members answer for themselves; one that is not in step asks the
+    master. Readers with a name are kept by the pair and hold back trimming; what changes one of them is ordered by the master.
+    """
 
     @abc.abstractmethod
     def GetJournalHead(
@@ -158,5 +286,37 @@ class JournalServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.journal_service_pb2.ReadJournalPageResponse, collections.abc.Awaitable[tandemq.v1.journal_service_pb2.ReadJournalPageResponse]]:
         """One frame of ReadJournal."""
+
+    @abc.abstractmethod
+    def RegisterReader(
+        self,
+        request: tandemq.v1.journal_service_pb2.RegisterReaderRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.journal_service_pb2.RegisterReaderResponse, collections.abc.Awaitable[tandemq.v1.journal_service_pb2.RegisterReaderResponse]]:
+        """Gives a reader a name and a place; nothing from there on is trimmed while it stays within the limits. One that is there already keeps its place."""
+
+    @abc.abstractmethod
+    def AdvanceReader(
+        self,
+        request: tandemq.v1.journal_service_pb2.AdvanceReaderRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.journal_service_pb2.AdvanceReaderResponse, collections.abc.Awaitable[tandemq.v1.journal_service_pb2.AdvanceReaderResponse]]:
+        """Moves the place of a reader forward, or only says that it still lives."""
+
+    @abc.abstractmethod
+    def DeleteReader(
+        self,
+        request: tandemq.v1.journal_service_pb2.DeleteReaderRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.journal_service_pb2.DeleteReaderResponse, collections.abc.Awaitable[tandemq.v1.journal_service_pb2.DeleteReaderResponse]]:
+        """Forgets a reader: it holds back nothing any more."""
+
+    @abc.abstractmethod
+    def ListReaders(
+        self,
+        request: tandemq.v1.journal_service_pb2.ListReadersRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.journal_service_pb2.ListReadersResponse, collections.abc.Awaitable[tandemq.v1.journal_service_pb2.ListReadersResponse]]:
+        """The readers of a domain, by name."""
 
 def add_JournalServiceServicer_to_server(servicer: JournalServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import lmdb
@@ -35,11 +36,13 @@ def put_meta(directory: Path, key: bytes, value: bytes | None) -> None:
             txn.put(key, value, db=meta)
 
 
-def start(script: str, *arguments: object, under: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+def start(
+    script: str, *arguments: object, under: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     command = [*under, sys.executable, "-c", PREAMBLE + script, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables
     )
 
 
@@ -93,8 +96,8 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path, pair, member):
 
 def test_a_newer_format_is_refused_whoever_it_belongs_to(tmp_path):
     open_here(tmp_path).close()
-    put_meta(tmp_path, b"format", b"2")
-    with pytest.raises(NewerFormat, match="format 2, this version reads up to 1"):
+    put_meta(tmp_path, b"format", b"3")
+    with pytest.raises(NewerFormat, match="format 3, this version reads up to 2"):
         open_here(tmp_path, member="b")
 
 

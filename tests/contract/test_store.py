@@ -142,7 +142,7 @@ def test_a_restart_keeps_everything(kind):
 
 
 def test_identity_is_in_meta(store):
-    assert [store.get_meta(key) for key in ("format", "pair", "member")] == [b"1", b"p", b"a"]
+    assert [store.get_meta(key) for key in ("format", "pair", "member")] == [b"2", b"p", b"a"]
     assert len(store.get_meta("instance")) == 16
 
 

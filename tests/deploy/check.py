@@ -204,6 +204,7 @@ async def _live() -> str:
             async with tandemq.aio.connect(cluster.target) as client:
                 await client.create_queue("orders")
                 await client.enqueue("orders", [b"one", b"two"])
+                await client.register_reader("lake")
             with _scraping(cluster, folder) as url:
 
                 def empty() -> list[str]:

@@ -11,6 +11,7 @@ import grpc.aio
 import pytest
 
 from chaos.cluster import Cluster
+from tandemq import seen
 from tandemq.errors import to_error
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -499,6 +500,25 @@ async def test_a_client_that_saw_a_higher_epoch_is_not_served_by_an_older_master
                 await _first(member.queue.Consume, service.ConsumeRequest(open=opening))
             assert (await member.send(queue, b"y", epoch=header.epoch)).header.epoch == header.epoch
         assert await members[0].take(queue, 10) == [b"x", b"y", b"x", b"y"]
+
+
+async def test_a_request_without_an_epoch_of_its_own_tells_it_beside(pair: Cluster, queue: str) -> None:
+    """Over a hop too; of another domain it says nothing; and what is no epoch is refused in words."""
+    request = admin.GetQueueRequest(name=queue)
+    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
+        for member in members:
+            epoch = (await member.admin.GetQueue(request, timeout=CALL_S)).header.epoch
+            for told in (f"main={epoch}", f"main={epoch - 1}", f"other={epoch + 5}"):
+                await member.admin.GetQueue(request, timeout=CALL_S, metadata=((seen.KEY, told),))
+            ahead = ((seen.KEY, f"main={epoch + 5}"),)
+            with refused("STALE_EPOCH", grpc.StatusCode.ABORTED, str(epoch + 5)):
+                await member.admin.GetQueue(request, timeout=CALL_S, metadata=ahead)
+            with refused("STALE_EPOCH", grpc.StatusCode.ABORTED, str(epoch + 5)):
+                create = admin.CreateQueueRequest(name=queue, request_id=new_id())
+                await member.admin.CreateQueue(create, timeout=CALL_S, metadata=ahead)
+            for wrong in ("main", "main=", "=3", "main=-1", "main=x", f"main={1 << 64}", "main=" + "1" * 5_000):
+                with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, seen.KEY, "DOMAIN=EPOCH"):
+                    await member.admin.GetQueue(request, timeout=CALL_S, metadata=((seen.KEY, wrong),))
 
 
 # -- helpers -----------------------------------------------------------------------------------------------------------

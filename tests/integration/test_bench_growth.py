@@ -5,16 +5,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.growth.faults import HANDOFF, KILL
+from bench.growth.faults import HANDOFF, KILL, whole_again
 from bench.growth.plan import Curve, Point
 from bench.growth.points import Running
 from bench.growth.run import fault_lines
+from bench.peers.adapters.tandemq import Tandemq
+from bench.peers.contract import Setting
 from bench.peers.figures import refusals
-from bench.peers.place import Place
+from bench.peers.place import BenchError, Place, processes_below
 from bench.peers.run import Measurement
 from tandemq import aio
 
@@ -90,3 +94,48 @@ def test_an_open_loop_over_a_kill_loses_nothing(place: Place) -> None:
         assert line["account"]["sent"] == 240
         # A machine that does much else makes the load late, which is for the benchmark to refuse, not for this test.
         assert [why for run in line["runs_refused"] for why in run if "bottleneck" not in why] == []
+
+
+class Unfaithful(Tandemq):
+    """Its settings are right when it is asked first."""
+
+    asked = 0
+
+    def settings(self) -> list[Setting]:
+        self.asked += 1
+        return [Setting("sync", "always", "always" if self.asked == 1 else "never")]
+
+
+class Idle(Measurement):
+    """Loads nothing."""
+
+    def workloads(self) -> Iterator[dict[str, Any]]:
+        return iter(())
+
+
+def test_a_peer_that_is_not_afterwards_what_it_was_before_fails(place: Place) -> None:
+    with place:
+        pair = Unfaithful(place)
+        try:
+            pair.start()
+            with pytest.raises(
+                BenchError, match="afterwards it was not as it was before: sync is 'never', not 'always'"
+            ):
+                list(Idle(place, pair, OPTIONS, 0).results())
+        finally:
+            pair.stop()
+
+
+def test_a_member_that_was_killed_is_known_as_ours_when_it_is_back(place: Place) -> None:
+    """What it uses is otherwise a stranger's, and each later run noisy."""
+    with place:
+        pair = Tandemq(place)
+        try:
+            pair.start()
+            master = pair.master()
+            pair.cluster.kill(master)
+            whole_again(pair, KILL, master)
+            ours = {pid for pid, _ in processes_below(place.folder)}
+            assert {pid for pids in pair.members().values() for pid in pids} <= ours
+        finally:
+            pair.stop()

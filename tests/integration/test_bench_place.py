@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.place import BenchError, Place, processes_below, usage
+from bench.peers.run import Load
 from bench.peers.syncs import counted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +56,57 @@ def test_nothing_of_a_killed_harness_is_left_after_the_next_start(tmp_path: Path
     with Place(folder) as place:
         assert list(processes_below(folder)) == []
         assert list(place.folder.iterdir()) == []
+
+
+def test_a_load_does_not_outlive_the_server_that_it_needs(tmp_path: Path) -> None:
+    """Killed in the middle, one of three servers is not missed by a majority; a client may wait for others."""
+    with Place(tmp_path / "run") as place:
+        peer = Tandemq(place)
+        spec = {
+            "client": "tandemq", "target": {"servers": "127.0.0.1:1"}, "queue": "q", "folder": str(place.folder),
+            "progress": str(place.role("progress") / "q"), "seed": 1, "size": 100, "window": 1, "batch": 1,
+            "warm_s": 0, "seconds": 1,
+        }  # fmt: skip
+        server = place.spawn("server", ["sleep", "600"])
+        assert place.gone() == ""
+        load = Load(place, "producer", peer, spec)
+        server.kill()
+        with pytest.raises(BenchError, match=r"server ended \(-9\) while the producer was at work"):
+            load.ready()
+        place.end("server")
+        assert place.gone() == "", "what was ended here need not run"
+        assert [where for _, where in processes_below(place.folder)] == []
+
+
+STOPPED = """
+import sys
+from bench.peers.place import stoppable
+
+with stoppable("test"):
+    try:
+        print("up", flush=True)
+        sys.stdin.read()
+    finally:
+        print("ended", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_stopped_ends_what_it_started_and_says_so(number: signal.Signals) -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-c", STOPPED],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert command.stdout
+    assert command.stdout.readline() == "up\n"
+    command.send_signal(number)
+    out, err = command.communicate()
+    assert (out, err) == ("ended\n", "test: stopped, and what it had started is ended\n")
+    assert command.returncode == 130
 
 
 WRITER = """

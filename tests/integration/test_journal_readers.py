@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tandemq.config import Limits
 from tandemq.errors import Refused, TandemqError
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1 import journal_service_pb2_grpc
+from tests.integration.module_pair import module_client, module_pair
 from tests.integration.support import CALL_S, new_name, raw_to, refused, roles, until
 
 pytestmark = pytest.mark.process
@@ -30,23 +30,8 @@ SMALL = Limits(journal_bytes=256 << 10, checkpoint_bytes=64 << 10)
 BATCH = 50
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    cluster = Cluster(tmp_path_factory.mktemp("journal"))
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-
-    asyncio.run(begin())
-    yield cluster
-    asyncio.run(cluster.stop())
-
-
-@pytest.fixture
-async def client(pair: Cluster) -> AsyncIterator[aio.Client]:
-    async with aio.connect(pair.target) as made:
-        yield made
+pair = module_pair()
+client = module_client()
 
 
 async def rows_of(client: aio.Client, *args: Any, **more: Any) -> tuple[list[JournalRow], JournalPosition, set[str]]:

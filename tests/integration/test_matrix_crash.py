@@ -6,8 +6,12 @@ test_restored.py; torn and foreign directories in test_faults.py.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import grpc
+import grpc.aio
 import msgspec
 import pytest
 
@@ -17,7 +21,7 @@ from failover.authority import WitnessAuthority
 from failover.register import Register, RegisterState
 from replica.incarnation import register_name
 from tandemq.cli.view import PairView
-from tandemq.config import Limits, member_ports, to_toml
+from tandemq.config import Limits, Timers, member_ports, to_toml
 from tandemq.v1 import common_pb2
 from tests.integration.matrix import ASIDE, NO_MASTER, becomes, pair, refuses, role, state, status, under_load
 from tests.integration.support import raw_to, sdk, still_serves, until
@@ -157,31 +161,64 @@ async def test_an_empty_disk_is_never_promoted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_copy_of_a_data_directory_is_started_beside_the_original(tmp_path: Path, name: str) -> None:
-    """Same instance, other start. Two claimed in one name and took turns, until the peer refused the second one."""
-    async with pair(tmp_path / "pair") as cluster, under_load(cluster) as load:
-        await nemesis.kill(cluster, name)
-        nemesis.copy(cluster, name, tmp_path / "copy" / name)
-        cluster.spawn(name)
-        await cluster.wait_ready()
-        # Of two starts with one number the witness believes the one that it hears of first.
-        await until(lambda: _start_is_counted(cluster, name), "the original's start is counted")
-        twin = Cluster(tmp_path / "copy")
-        ports = member_ports(twin.base_port, "ab".index(name))
-        listen = {f"listen_{what}": f"127.0.0.1:{getattr(ports, what)}" for what in ("client", "peer", "http")}
-        directory = str(nemesis.directory(twin, name))
-        config = msgspec.structs.replace(cluster.config(name), data_dir=directory, **listen)
-        twin.config_file(name).write_text(to_toml(config))
-        try:
+    """Same instance, other start. Two claimed in one name and took turns, until the peer refused the second one; and
+    again where the peer stood still for longer than connections last, and the copy was the first to call.
+    """
+    # Who stands still for less than this keeps its place; on a busy machine each does so now and then.
+    patient = Timers(lost_ms=10_000)
+    async with pair(tmp_path / "pair", timers=patient) as cluster, under_load(cluster) as load:
+        async with _copied(cluster, name, tmp_path / "copy") as twin:
+            ended = _count(cluster, "b", "is over")
+            if name == "b":  # the one that dials
+                cluster.pause("a")
             twin.spawn(name)
             await twin.wait_answers(name)
-            await until(lambda: _has_no_vote(twin, name), "its copy is STALE")
-            if name == "b":  # the one that dials
+            await until(lambda: _says(twin, name, "an older copy was put back"), "the copy knows what it is")
+            if name == "b":
+                await until(lambda: _is_above(cluster, "b", "is over", ended), "the original has lost its connection")
+                cluster.resume("a")
                 await until(lambda: _says(twin, name, "was its data directory copied"), "it is refused, and says so")
+            await until(lambda: _has_no_vote(twin, name), "its copy is STALE")
             await load.goes_on(300)
             assert await _has_no_vote(twin, name)
-        finally:
-            await nemesis.kill(twin, name)
         await cluster.wait_ready()
+
+
+async def test_a_copy_that_took_the_place_of_a_frozen_original_is_the_member_from_then_on(tmp_path: Path) -> None:
+    """The original wakes up with good marks, refused by its peer: it would take over without what it has missed."""
+    async with pair(tmp_path / "pair") as cluster, under_load(cluster) as load:
+        async with _copied(cluster, "b", tmp_path / "copy") as twin:
+            cluster.pause("b")
+            twin.spawn("b")
+            await until(lambda: _is_replica(twin, "b"), "the copy follows, and has everything")
+            cluster.resume("b")
+            await until(lambda: _has_no_vote(cluster, "b"), "the original is the older copy now")
+            await load.goes_on(300)
+            assert await _has_no_vote(cluster, "b")
+            assert await _is_replica(twin, "b")
+        await cluster.wait_ready()
+
+
+@asynccontextmanager
+async def _copied(cluster: Cluster, name: str, to: Path) -> AsyncIterator[Cluster]:
+    """A member on a copy of its directory, still to be started, beside the original, which is; killed at the end."""
+    await nemesis.kill(cluster, name)
+    nemesis.copy(cluster, name, to / name)
+    cluster.spawn(name)
+    await cluster.wait_ready()
+    # Of two starts with one number the witness believes the one that it hears of first.
+    await until(lambda: _start_is_counted(cluster, name), "the original's start is counted")
+    twin = Cluster(to)
+    ports = member_ports(twin.base_port, "ab".index(name))
+    listen = {f"listen_{what}": f"127.0.0.1:{getattr(ports, what)}" for what in ("client", "peer", "http")}
+    directory = str(nemesis.directory(twin, name))
+    config = msgspec.structs.replace(cluster.config(name), data_dir=directory, **listen)
+    twin.config_file(name).write_text(to_toml(config))
+    try:
+        yield twin
+    finally:
+        if twin.children[name].running:
+            await nemesis.kill(twin, name)
 
 
 async def _start_is_counted(cluster: Cluster, name: str) -> bool:
@@ -200,8 +237,26 @@ async def _has_no_vote(twin: Cluster, name: str) -> bool:
     return (main.role, main.data_state) == (common_pb2.ROLE_PROBE, common_pb2.DATA_STATE_STALE)
 
 
+async def _is_replica(cluster: Cluster, name: str) -> bool:
+    if not cluster.children[name].running:
+        return False
+    try:
+        [main] = [domain for domain in (await status(cluster, name)).domains if domain.name == "main"]
+    except grpc.aio.AioRpcError:
+        return False  # it is still starting
+    return (main.role, main.data_state) == (common_pb2.ROLE_REPLICA, common_pb2.DATA_STATE_IN_SYNC)
+
+
 async def _says(cluster: Cluster, name: str, words: str) -> bool:
-    return words in cluster.children[name].log.read_text()
+    return await _is_above(cluster, name, words, 0)
+
+
+async def _is_above(cluster: Cluster, name: str, words: str, count: int) -> bool:
+    return _count(cluster, name, words) > count
+
+
+def _count(cluster: Cluster, name: str, words: str) -> int:
+    return cluster.children[name].log.read_text().count(words)
 
 
 # -- after it ----------------------------------------------------------------------------------------------------------

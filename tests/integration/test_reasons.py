@@ -273,6 +273,11 @@ async def journal_read(at: World, log_index: int, epoch: int) -> None:
     await stub.ReadJournalPage(journal.ReadJournalPageRequest(selection=selection), timeout=CALL_S)
 
 
+def row_of_place(log_index: int, epoch: int, *says: str) -> Row:
+    words = command("queue", "journal", "--from-log-index", f"{log_index}:{epoch}")
+    return Row(partial(journal_read, log_index=log_index, epoch=epoch), words, says, names_queue=False)
+
+
 async def sent_from_epoch(at: World) -> None:
     await at.raw.send(at.queue, b"x", epoch=1_000)
 
@@ -502,18 +507,13 @@ ROWS: dict[str, Row | Elsewhere] = {
     "LOOP_LIMIT": Elsewhere("why dead letters are held back", "tests/unit/replica/test_dying.py"),
     "MANAGER_UNREACHABLE": Row(IN_CLIENT, dead_name, ("127.0.0.1:1",), nothing, exit_code=3, names_queue=False),
     "REMOTE_NOT_ALLOWED": Elsewhere("of calls from other hosts", "tests/unit/replica/test_whereabouts.py"),
-    "OUT_OF_RANGE": Row(
-        partial(journal_read, log_index=1 << 40, epoch=0),
-        command("queue", "journal", "--from-log-index", str(1 << 40)),
-        ("is not committed",),
-        names_queue=False,
-    ),
-    "EPOCH_DIVERGED": Row(
-        partial(journal_read, log_index=2, epoch=1_000),
-        command("queue", "journal", "--from-log-index", "2:1000"),
-        ("epoch 1000", "given up"),
-        names_queue=False,
-    ),
+    "OUT_OF_RANGE": row_of_place(1 << 40, 0, "is not committed"),
+    "EPOCH_DIVERGED": row_of_place(2, 1_000, "epoch 1000", "given up"),
+    "READER_NOT_FOUND": Elsewhere("of named readers alone", "tests/integration/test_named_readers.py"),
+    **dict.fromkeys(("BATCH_GONE", "BATCH_GAP"), Elsewhere("of batches", "tests/integration/test_batches.py")),
+    "READER_LOST": Elsewhere("needs a journal that overflows", "tests/integration/test_named_readers.py"),
+    **dict.fromkeys(("WEIGHTS_NOT_FOUND", "BAD_WEIGHTS"), Elsewhere("of weights", "tests/integration/test_weights.py")),
+    **dict.fromkeys(("STAGE_NOT_FOUND", "WRITER_TAKEN"), Elsewhere("no command", "tests/integration/test_staging.py")),
 }
 REASONS = [name.removeprefix("REASON_") for name in Reason.DESCRIPTOR.values_by_name]
 WITH_ROW = [name for name, row in ROWS.items() if isinstance(row, Row)]

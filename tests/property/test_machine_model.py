@@ -463,6 +463,7 @@ class Comparison(RuleBasedStateMachine):
     def the_next_end_is_known(self) -> None:
         ends = [end for model in self.queues.values() for end in model.next_due_ms()]
         assert self.driver.master.next_due_ms() == min(ends, default=None)
+        assert not ends or self.driver.master.plan_expire(min(ends)) is not None
 
     def teardown(self) -> None:
         """Recovery: the records alone give the same state."""

@@ -274,8 +274,8 @@ class Retries(RuleBasedStateMachine):
         Rows go when others come, so a window ends at the newest record: time that passes alone forgets nothing.
         """
         promised, total, newest_ms = LIMITS.dedup_sequences + CHUNK_ROWS, 0, 0
-        producers = list(self.driver.master._state.producers)
-        for _, client_id, producer in producers:
+        producers = self.driver.master._state.producers.dump()
+        for (_, client_id), producer in producers:
             of_client = [sent for sent in self.sent if sent.client_id == client_id]
             assert producer.rows <= promised + self.sent_since(producer.time_ms - WINDOW_MS, of_client)
             total += producer.rows

@@ -6,6 +6,7 @@ known to find it: whoever changes what plans are drawn may have to look for anot
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from chaos.sim.bugs.elsewhere import ELSEWHERE
 from chaos.sim.bugs.planting import Planter
 from chaos.sim.cli import root
 from chaos.sim.kernel import of_product, run
+from chaos.sim.model.rules import RULES
 from chaos.sim.plan import Outcome, Plan
 from chaos.sim.profiles import draw
 from tandemq.client.outbox import Outbox
@@ -125,3 +127,14 @@ def test_every_row_of_the_model_check_is_planted() -> None:
     planted_rules = " ".join(f"{bug.rule}," for bug in BUGS.values())
     for number in ("P2", "P3", "P4", "P5", "P6", "P7", "P8", "P10", "P11", "P12", "P13", "P14", "P15", "ruling 1"):
         assert f"{number}," in planted_rules, number
+
+
+def test_a_table_says_by_which_each_removed_rule_is_caught() -> None:
+    text = (ROOT / "docs" / "decisions" / "0010-planted-bugs.md").read_text()
+    lines = text[text.index("| rule | by the model |") :].partition("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert [by_model for _, by_model, _ in rows] != []
+    assert {by_model for _, by_model, _ in rows} == {rule.name for rule in RULES}, "it is in step with the model"
+    planted_ones = {name for _, _, by_simulator in rows for name in re.findall(r"`([^`]+)`", by_simulator)}
+    assert planted_ones <= set(BUGS), "it names bugs that there are"
+    assert len(planted_ones) >= 20

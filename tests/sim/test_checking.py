@@ -36,7 +36,7 @@ BAD = {
     "before the start": (with_fault(at_ms=-1), "faults[1].at_ms is -1; it is a time"),
     "no time": (with_fault(at_ms="soon"), "faults[1].at_ms is 'soon'; it is a time"),
     "behind the healing": (with_fault(at_ms=4_001), "faults[1].at_ms is 4001, and everything is healed at safety_ms"),
-    "unknown role": (with_client(role="reader"), "clients[0].role is 'reader'; there are: admin, answerer, browser"),
+    "unknown role": (with_client(role="nobody"), "clients[0].role is 'nobody'; there are: admin, answerer, batcher"),
     "call before the start": (with_client(calls=(Call(-5, "send"),)), "clients[0].calls[0].at_ms is -5; it is a time"),
     "unknown judge": (
         replace(GIVEN, settings={"judge": "dice"}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from chaos.sim.fates import ANSWER, DEDUP, DIES, DROPS, ENDS, PLACE, WAITS, Fates
 from chaos.sim.invariants import Name
@@ -125,6 +126,18 @@ def test_a_rejected_message_dies() -> None:
     assert log.broken == set()
     log.settle(1, 7, service.OUTCOME_ACK)
     assert PLACE in log.broken, "it is there no more"
+
+
+def test_a_message_that_was_rejected_while_it_waited_waits_no_more() -> None:
+    """Its lease had ended, it waited for its next try, and the rejection came late; then an administrator moved it."""
+    log = Log(retry_delay_min=Duration(nanos=20_000_000))
+    log.send(1, b"0:0")
+    lease_id = log.lease(1)
+    log.end(lease_id)
+    log.settle(1, lease_id, service.OUTCOME_REJECT, dead_letter=True)
+    log.move(1, 1, b"0:0", PURGED)
+    log.add(after_ms=100, lease=pb.LeaseOp(queue_id=OTHER, ranges=ranges(1)))
+    assert log.broken == set()
 
 
 @pytest.mark.parametrize("said", [{}, notes("REJECTED", 1), notes("MAX_DELIVERIES", 2)])

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from chaos.sim import profiles
 from chaos.sim.campaign import Campaign, Works, results
 from chaos.sim.tally import FLOORS, KIND_FLOOR, Floor, Tally, floors
 from tests.sim.stories import draw, run
@@ -71,3 +72,14 @@ def test_a_different_run_changes_the_hash() -> None:
     one.add(1, outcome)
     other.add(1, replace(outcome, trace_hash="another"))
     assert one.trace_hash != other.trace_hash
+
+
+def test_profiles_draw_half_as_many_faults_again_as_the_floors_ask_for() -> None:
+    """Some find nothing to strike: else chance would decide whether a campaign that found nothing is valid."""
+    names = list(profiles.PROFILES)
+    plans = [profiles.draw(names[number % len(names)], 1 + number) for number in range(1_000)]
+    drawn = Counter(f"fault.{fault.kind}" for plan in plans for fault in plan.faults)
+    of_faults = [floor for floor in FLOORS if floor.patterns[0].startswith("fault.")]
+    assert len(of_faults) == 5
+    short = {floor.name: floor.reached(drawn) for floor in of_faults if floor.reached(drawn) < floor.count * 1.5 / 3}
+    assert short == {}

@@ -6,6 +6,7 @@ from array import array
 
 import pyarrow as pa
 
+from pipeline.schema import JOURNAL
 from tandemq.client.journal import JournalKind
 from tandemq.spark.columns import SCHEMA, batch_of, before_message
 from tandemq.v1 import journal_service_pb2 as pb
@@ -34,6 +35,11 @@ def page() -> pb.JournalColumns:
         queues=[pb.JournalQueue(queue_id=5, name="orders"), pb.JournalQueue(queue_id=6)],
         producer_ids=[b"client"],
     )
+
+
+def test_the_lake_has_the_columns_of_the_source() -> None:
+    kinds = {"int64": "BIGINT", "string": "STRING", "binary": "BINARY", "timestamp[us, tz=UTC]": "TIMESTAMP"}
+    assert [tuple(column) for column in JOURNAL] == [(field.name, kinds[str(field.type)]) for field in SCHEMA]
 
 
 def test_every_column_says_what_the_page_says() -> None:

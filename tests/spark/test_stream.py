@@ -125,6 +125,34 @@ def test_the_latest_position_leaves_out_what_was(
     assert indexes_of(followed.run()) == list(range(21, 31))
 
 
+def test_a_beginning_with_an_epoch_is_of_that_history_or_refused(
+    spark: Any, pair: Cluster, client: tandemq.Client, filled: Callable[[int], str], tmp_path: Path
+) -> None:
+    queue = filled(10)
+    head = client.journal_head([queue])
+    more(client, queue, 11, 20)
+    here = f"{head.next.log_index}:{head.next.epoch}"
+    followed = Followed(spark, pair.target, tmp_path / "here", queues=queue, startingPosition=here)
+    assert indexes_of(followed.run()) == list(range(11, 21))
+    elsewhere = f"{head.next.log_index}:{head.next.epoch + 7}"
+    followed = Followed(spark, pair.target, tmp_path / "elsewhere", queues=queue, startingPosition=elsewhere)
+    assert "EPOCH_DIVERGED" in followed.refusal()
+
+
+def test_one_members_copy_is_given_by_that_member_or_by_nobody(
+    spark: Any, pair: Cluster, client: tandemq.Client, filled: Callable[[int], str], tmp_path: Path
+) -> None:
+    queue = filled(10)
+    for name in pair.members:
+        followed = Followed(spark, pair.endpoint(name), tmp_path / name, queues=queue, thisMember="true")
+        assert indexes_of(followed.run()) == list(range(1, 11))
+    target = f"127.0.0.1:1,{pair.target}"
+    followed = Followed(spark, target, tmp_path / "any", queues=queue, timeoutSeconds=3)
+    assert indexes_of(followed.run()) == list(range(1, 11)), "whoever answers"
+    followed = Followed(spark, target, tmp_path / "this", queues=queue, timeoutSeconds=3, thisMember="true")
+    assert "127.0.0.1:1" in followed.refusal()
+
+
 def rewrite(checkpoint: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change the last place that Spark has written down; Spark then plans from there."""
     for folder in ("offsets", "commits"):
@@ -178,3 +206,37 @@ def test_a_trimmed_checkpoint_is_refused(spark: Any, small_pair: Cluster, tmp_pa
         trim(client)
         message = followed.refusal()
         assert ("OUT_OF_RANGE" in message, "is trimmed" in message) == (True, True)
+
+
+def test_a_queue_that_was_made_anew_is_not_taken_for_the_one_that_was_followed(
+    spark: Any, pair: Cluster, client: tandemq.Client, filled: Callable[[int], str], tmp_path: Path
+) -> None:
+    """1. A query has read 20 of 30 messages. 2. The queue is deleted, and one of its name created. 3. Rows are chosen
+    by name: the query would go on with the new queue, and ten messages would be missing without a word.
+    """
+    queue = filled(20)
+    followed = Followed(spark, pair.target, tmp_path, queues=queue)
+    assert indexes_of(followed.run()) == list(range(1, 21))
+    more(client, queue, 21, 30)
+    client.delete_queue(queue)
+    client.create_queue(queue)
+    client.enqueue(queue, [b"of the new one"])
+    refused = followed.refusal()
+    assert f"QUEUE_NOT_FOUND: queue '{queue}' was deleted, and another one of its name created" in refused
+    assert indexes_of(followed.batches) == list(range(1, 21))
+
+
+def test_a_part_of_a_queue_that_was_made_anew_since_it_was_planned_is_refused(
+    client: tandemq.Client, pair: Cluster, filled: Callable[[int], str]
+) -> None:
+    from tandemq.spark.options import Options
+    from tandemq.spark.source import JournalReader
+
+    queue = filled(20)
+    reader = JournalReader(Options(target=pair.target, queues=(queue,), partitions=1))
+    (part,) = reader.partitions()
+    assert sum(batch.num_rows for batch in reader.read(part)) > 20
+    client.delete_queue(queue)
+    client.create_queue(queue)
+    with pytest.raises(tandemq.errors.NotFound, match=r"QUEUE_NOT_FOUND: .* was deleted, and another one"):
+        list(reader.read(part))

@@ -9,16 +9,18 @@ from __future__ import annotations
 from failover.marks import Role
 from failover.register import RegisterState
 from tests.support import script
+from tests.support.batching import Batching
 from tests.support.calling import outcome_text
 from tests.support.checks import BrokenRuleError, require
 from tests.support.clients import check_contents, remaining
 from tests.support.grammar import CommandError, command
-from tests.support.journalling import Journalling
 from tests.support.pair import drive
 from tests.support.telling import log_text, messages_on_disk, names, register_text
+from tests.support.weighing import Weighing
+from tests.support.writing import Writing
 
 
-class Story(Journalling):
+class Story(Writing, Batching, Weighing):
     """The whole language over the deterministic pair.
 
     `heed=False` skips every `expect`: what is left are the checks that run at each step and at the end. A rule that is
@@ -254,6 +256,8 @@ class Story(Journalling):
         expected = [client for name, client in self.clients.items() if name not in self.accepted]
         check_contents(pair, list(expected), self.reader)
         self.check_read()
+        self.check_batches()
+        self.check_weights()
         self._handoffs_ended()
 
     def _handoffs_ended(self) -> None:

@@ -140,7 +140,8 @@ class Member:
         domain = Domain(shared, bias_ms=BIAS_MS)
         domain.held_call = self._held_call
         read = functools.partial(read_stored, self.store, shared)
-        domain.dying.read = domain.orders.saving.read = domain.orders.replying.read = read
+        domain.dying.read = domain.orders.saving.read = read
+        domain.orders.replying.read = domain.orders.publishing.read = read
         shared.machine = drive(recover(self.store, shared))
         self.domain = domain
         domain.start(self.pair.now_ms, self.pair.wall_ms)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from replica.attempt import Outcome
-from replica.maintenance import Maintenance
+from replica.maintenance import NO_JOURNAL, Maintenance
 from storage.store import WriteBatch
 from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_VOLATILE
 from tests.support.checks import require
@@ -36,7 +36,7 @@ def trim(member: Member) -> None:
     machine = shared.machine
     if machine is None or not shared.state.data.is_good or not 0 < machine.applied_index <= shared.commit_index:
         return
-    upkeep = Maintenance(UpkeepNode(member), member.core, journal_bytes=0, journal_ms=-1, checkpoint_bytes=0)  # type: ignore[arg-type]
+    upkeep = Maintenance(UpkeepNode(member), member.core, NO_JOURNAL)  # type: ignore[arg-type]
     drive(upkeep.checkpoint())
     upkeep.mark()
     drive(upkeep._trim())

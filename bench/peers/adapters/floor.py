@@ -14,8 +14,8 @@ import sys
 import time
 from typing import Any
 
-from bench.peers.contract import Peer, Setting
-from bench.peers.place import KEPT, KILLED_WITH_US, ROOT, BenchError, Place, usage
+from bench.peers.contract import Peer, Setting, in_flight
+from bench.peers.place import KILLED_WITH_US, ROOT, BenchError, Place, usage
 
 BENCH = ROOT / "bench"
 ENVIRONMENT = {"PYTHONPATH": f"{BENCH}{os.pathsep}{ROOT}"}
@@ -25,6 +25,13 @@ KINDS: dict[str, dict[str, Any]] = {
     "flow": {"kind": "flow", "frame": 100, "window": 20, "credit": 8000, "backlog": 8000},
     "single": {"kind": "latency", "frame": 1, "window": 1},
 }
+
+
+def bounded(kind: dict[str, Any], size: int) -> dict[str, Any]:
+    """With smaller frames for large payloads, as the others have them; see IN_FLIGHT_BYTES_MAX."""
+    frames = kind["window"]
+    counts = {key: in_flight(kind[key], size) for key in ("credit", "backlog") if key in kind}
+    return {**kind, **counts, "frame": max(1, in_flight(frames * kind["frame"], size) // frames)}
 
 
 class Floor(Peer):
@@ -61,6 +68,7 @@ class Floor(Peer):
                 env={**os.environ, **ENVIRONMENT},
             )
         self._processes[role] = process
+        self.place.watch(role, process)
         assert process.stdout
         if not (line := process.stdout.readline()):
             raise BenchError("a process of the floor did not start")
@@ -94,7 +102,7 @@ class Floor(Peer):
     def load(self, workload: str, spec: dict[str, Any]) -> dict[str, Any]:
         """One workload by its own client, in the words of the others."""
         pids = {"master": self._processes["floor-first"].pid, "replica": self._processes["floor-second"].pid}
-        asked = {**spec, **KINDS[workload], "port": self._port, "pids": pids}
+        asked = {**spec, **bounded(KINDS[workload], spec["size"]), "port": self._port, "pids": pids}
         began, before = time.perf_counter(), self._used()
         done = subprocess.run(
             [sys.executable, str(BENCH / "floor/client.py"), json.dumps(asked)],
@@ -104,7 +112,8 @@ class Floor(Peer):
             check=False,
         )
         if done.returncode or not done.stdout:
-            raise BenchError(f"the floor's client failed in {workload}; {KEPT} has no line of it")
+            why = self.place.gone() or f"exit code {done.returncode}"
+            raise BenchError(f"the floor's client failed in {workload}: {why}")
         foreign = (self._used() - before) / (time.perf_counter() - began) / 1e6
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         cpu = result.pop("cpu_us")

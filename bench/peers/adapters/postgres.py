@@ -121,4 +121,10 @@ class Postgres(Peer):
         return {"server": version_of([binary("postgres"), "--version"], 2), **client_versions("psycopg")}
 
     def described(self) -> dict[str, Any]:
-        return {"connections": 3, "rows a commit": self.batch, "shared_buffers": "512MB", "max_wal_size": "8GB"}
+        return {
+            "connections": 3,
+            "consumer's connections": 3,
+            "rows a commit": self.batch,
+            "shared_buffers": "512MB",
+            "max_wal_size": "8GB",
+        }

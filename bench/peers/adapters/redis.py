@@ -88,4 +88,4 @@ class Redis(Peer):
         return [*found, Setting("replicas online", "1", str(online))]
 
     def described(self) -> dict[str, Any]:
-        return {"connections": 2, "pipeline": self.batch, "consumer": "XREADGROUP 1000, XACK and XDEL without WAIT"}
+        return {"connections": 5, "pipeline": self.batch, "consumer": "XREADGROUP 1000, XACK and XDEL without WAIT"}

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.metadata
-import os
 import sys
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any, TypeVar
 
 from bench.loops import loop_factory
@@ -42,16 +41,17 @@ class Tandemq(Peer):
         return self._cluster
 
     def start(self) -> None:
-        folder = self.place.role(self.roles[0])
-        self._cluster = Cluster(folder)
-        back = Path.cwd()
-        os.chdir(folder)  # the members inherit it, by which they are known
-        try:
-            self._runner.run(self._cluster.start())
-        except ClusterError as failure:
-            raise BenchError(str(failure)) from None
-        finally:
-            os.chdir(back)
+        self._cluster = Cluster(self.place.role(self.roles[0]))
+        self._spawned(self._cluster.start())
+
+    def restart(self, name: str) -> None:
+        """A member or the witness whose process is gone; returns when it answers."""
+        self._spawned(self.cluster.restart(name))
+
+    def _spawned(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs what starts processes, in the role's folder: they inherit it, and are known as ours by it."""
+        with contextlib.chdir(self.place.role(self.roles[0])):
+            self.wait(work)
 
     def stop(self) -> None:
         if self._cluster:
@@ -82,10 +82,13 @@ class Tandemq(Peer):
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs something of the cluster's on its loop."""
-        return self._runner.run(work)
+        try:
+            return self._runner.run(work)
+        except ClusterError as failure:
+            raise BenchError(str(failure)) from None
 
     def settings(self) -> list[Setting]:
-        view = self._runner.run(self.cluster.wait_ready())
+        view = self.wait(self.cluster.wait_ready())
         found = []
         for member in view.members:
             domain = member.domain("main")

@@ -2,8 +2,8 @@
 
 A consumer acknowledges a whole fetch by its last message (policy "all", which work-queue retention does not allow;
 interest retention with one consumer removes what is acknowledged as well). A producer publishes message by message
-with many unanswered; where the server has atomic batches (2.12) and the target says so, a thousand messages have one
-answer.
+with many unanswered; where the target says so, a thousand messages have one answer: in atomic batches (servers from
+2.12 on), or fast ones (2.14), which store each message as it comes and answer when the last one is stored.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import time
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import nats
 import uvloop
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NoMessages
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
@@ -26,6 +28,8 @@ from bench.peers.load import WAIT_S, Job
 DURABLE = "bench"
 FETCH_S, ANSWER_S = 0.2, 30.0
 ACKS_PENDING = 50_000
+FAST_START, FAST_APPEND, FAST_COMMIT = range(3)
+FAST_FLOW = 500  # messages between two answers of flow, which nobody here waits for: batches are small
 BATCH_ID, BATCH_SEQUENCE, BATCH_COMMIT = "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit"
 
 
@@ -62,8 +66,8 @@ def prepare(job: Job) -> None:
                 storage=StorageType.FILE,
                 num_replicas=len(job.target["servers"]),
             )
-            if job.target["atomic"]:
-                config.allow_atomic = True
+            config.allow_atomic = job.target["batches"] == "atomic" or None  # older servers know neither
+            config.allow_batched = job.target["batches"] == "fast" or None
             await stream.add_stream(config)
             # Before the first message: interest retention keeps only what somebody waits for.
             await stream.add_consumer(
@@ -77,7 +81,8 @@ def prepare(job: Job) -> None:
 
 
 def produce(job: Job) -> None:
-    uvloop.run(atomically(job) if job.target["atomic"] and job.batch > 1 else each(job))
+    way = {"atomic": atomically, "fast": fast}.get(job.target["batches"], each) if job.batch > 1 else each
+    uvloop.run(way(job))
 
 
 async def each(job: Job) -> None:
@@ -141,6 +146,36 @@ async def atomically(job: Job) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(max(1, job.window // job.batch)):
                 group.create_task(lane())
+
+
+async def fast(job: Job) -> None:
+    """nats-py has no call for it: what a message is to its batch stands in its reply subject."""
+    async with at_leader(job) as client, asyncio.TaskGroup() as group:
+        for _ in range(max(1, job.window // job.batch)):
+            group.create_task(fast_lane(job, client))
+
+
+async def fast_lane(job: Job, client: Client) -> None:
+    inbox, answers = client.new_inbox(), asyncio.Queue[dict[str, Any]]()
+
+    async def told(message: Msg) -> None:
+        found = json.loads(message.data)
+        if found.get("type") != "ack":  # of flow: so many were stored so far
+            answers.put_nowait(found)
+
+    await client.subscribe(f"{inbox}.>", cb=told)
+    while not job.over:
+        began = time.perf_counter()
+        if not (payloads := job.take(job.batch)):
+            await asyncio.sleep(WAIT_S)
+            continue
+        count, batch = len(payloads), f"{inbox}.{uuid.uuid4().hex}.{FAST_FLOW}.fail"
+        for place, payload in enumerate(payloads, 1):
+            step = FAST_COMMIT if place == count else FAST_START if place == 1 else FAST_APPEND
+            await client.publish(job.queue, payload, reply=f"{batch}.{place}.{step}.$FI")
+        answer = await asyncio.wait_for(answers.get(), ANSWER_S)
+        assert answer.get("count") == count, answer
+        job.answered(count, began)
 
 
 def consume(job: Job) -> None:

@@ -1,6 +1,7 @@
 """PostgreSQL through psycopg 3: a table as a queue. A thousand rows a COPY and commit, on a few connections in turns.
 
-A consumer takes rows that nobody else has locked, and its commit, after they are received, is the acknowledgement.
+A consumer takes rows that nobody else has locked, and its commit, after they are received, is the acknowledgement. It
+has a few connections too: on one alone nothing is taken while a commit waits for two disks.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ def produce_lane(job: Job) -> None:
 
 
 def consume(job: Job) -> None:
+    in_lanes(job, CONNECTIONS, consume_lane)
+
+
+def consume_lane(job: Job) -> None:
     take = TAKE.format(table=job.queue, limit=job.batch)
     with psycopg.connect(job.target["dsn"]) as connection:
         while not job.done():

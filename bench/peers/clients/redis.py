@@ -1,9 +1,9 @@
 """Redis through redis-py: a stream and one consumer group. A request is a pipeline of XADD that ends in WAIT or
 WAITAOF.
 
-The pipeline is not a transaction, and each message has an id of its own. Two connections take turns, so that one batch
-is made while the other is synced. A consumer acknowledges a batch and asks for the next in one round trip; it does not
-wait for the second node, as no client here waits for its acknowledgements.
+The pipeline is not a transaction, and each message has an id of its own. A few connections take turns, so that batches
+are made while others are synced, and one sync serves several. A consumer acknowledges a batch and asks for the next in
+one round trip; it does not wait for the second node, as no client here waits for its acknowledgements.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from redis import Redis
 from bench.peers.load import Job, in_lanes
 
 GROUP = "bench"
-CONNECTIONS = 2
+CONNECTIONS = 5
 SYNC_MS = 10_000  # how long a copy may take before the run fails
 BLOCK_MS = 100
 

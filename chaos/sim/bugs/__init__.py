@@ -10,11 +10,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from chaos.sim.bugs import commits, epochs, features, handoffs, letters, queues, requests, saving, sdk, shells
+from chaos.sim.bugs import (
+    commits,
+    epochs,
+    features,
+    handoffs,
+    letters,
+    pipeline,
+    queues,
+    requests,
+    saving,
+    sdk,
+    shells,
+    weights,
+)
 from chaos.sim.bugs.planting import BUGS, Bug
 from chaos.sim.plan import Outcome, Plan
 
-_PLANTED_BY = (commits, epochs, features, handoffs, letters, queues, requests, saving, sdk, shells)
+_PLANTED_BY = (commits, epochs, features, handoffs, letters, pipeline, queues, requests, saving, sdk, shells, weights)
 
 
 @contextmanager

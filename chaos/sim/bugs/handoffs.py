@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import failover.handoff as table
 import replica.ceding
 from chaos.sim.bugs.planting import Patch, bug
-from failover.handoff import Event, State
+from failover.handoff import Action, Event, Row, State
+from replica.claiming import Claiming
 from replica.replication import Replication
 
 
@@ -26,3 +29,23 @@ def doubt_has_no_way_out(patch: Patch) -> None:
     for key in ((State.CEDING, Event.LINK_LOST), (State.CEDING, Event.DEADLINE)):
         patch.delitem(table.TABLE, key)
         patch.setattr(table, "IGNORED", (*table.IGNORED, ((key[0],), (key[1],), "taken out")))
+
+
+def ack_before_the_write(patch: Patch) -> None:
+    row = Row(State.CEDING, (Action.CEDE, Action.SEND_ACK), "too early")
+    patch.setitem(table.TABLE, (State.DRAINING, Event.DRAINED), row)
+
+
+@bug("unrecorded-stays-unrecorded", "P18", "An epoch that nobody recorded is never recorded.", "midway", 2_000)
+def unrecorded_is_never_recorded(patch: Patch) -> None:
+    patch.setattr(Claiming, "_record", lambda _self, _register: None)
+
+
+@bug("alone-by-a-handoff", "P18", "Who takes the role without the register requires itself alone.", "midway", 2_000)
+def alone_by_a_handoff(patch: Patch) -> None:
+    original = Claiming.begin_unrecorded
+
+    def begin(self: Replication, members: frozenset[str], reason: str, **options: Any) -> None:
+        original(self, members & {self.shared.member}, reason, **options)
+
+    patch.setattr(Claiming, "begin_unrecorded", begin)

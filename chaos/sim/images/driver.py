@@ -24,6 +24,8 @@ import lmdb
 
 import replica.events
 import replica.transfer
+import storage.commit_log
+import storage.folding
 from chaos.sim.images.member import NUMBER, Connection, Member, as_store
 from chaos.sim.images.story import Teller, telling
 from failover.authority import MemoryRegisters
@@ -41,17 +43,22 @@ from storage.errors import StoreFailed
 from storage.files import DirectoryFiles
 from storage.memory import MemoryStore
 from storage.records import ZERO_DIGEST, assemble, build_head
-from storage.store import META_INSTANCE, Append, WriteBatch
+from storage.store import META_INSTANCE, Append, Store, WriteBatch
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
 PAIR = "p"
 MAP_BYTES = 64 << 20
 EVENTS_KEPT = 7
+LOG_BYTES = 80 << 10
+"""A commit log that is passed through several times, and small enough to be copied for every image."""
+FOLD_S = 0.01
 
 
 async def store_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
-    """Batches of every kind at once, some of whose values fill pages of their own; the store is opened again midway."""
+    """Batches of every kind at once, some of whose values fill pages of their own; the store is opened again midway.
+    Between them small ones, which go to the commit log, are folded, and go round in it.
+    """
     disk = open_disk(root / "data", pair=PAIR, member="a", map_bytes=MAP_BYTES, ballast_bytes=0)
     teller.story.facts["instance"] = disk.get_meta(META_INSTANCE)
     teller.say("ready")
@@ -79,11 +86,22 @@ async def store_scenario(root: Path, teller: Teller, draw: random.Random) -> Non
                 batch.appends.append(Append(domain, tops[domain], _record(draw, domain, tops[domain])))
         batch.meta[f"note/{draw.randint(0, 20):02}"] = draw.choice((None, b"n" * draw.randint(1, 3000)))
         store.commit(batch)
+        for turn in range(draw.randint(0, 6)):
+            _commit_small(store, draw, tops, b"%d.%d" % (number, turn))
         if number == 18:
             store.close()
             disk = open_disk(root / "data", pair=PAIR, member="a", map_bytes=MAP_BYTES, ballast_bytes=0)
             store = telling(disk, teller)
+    store.commit(WriteBatch(wipe={2}))  # goes to the database: the last promise of this run is one of its commits
     store.close()
+
+
+def _commit_small(store: Store, draw: random.Random, tops: dict[int, int], name: bytes) -> None:
+    batch = WriteBatch(meta={"last": name})
+    for domain in draw.choices([domain for domain, top in tops.items() if top] or [1], k=draw.randint(0, 2)):
+        tops[domain] += 1
+        batch.appends.append(Append(domain, tops[domain], _record(draw, domain, tops[domain])))
+    store.commit(batch)
 
 
 def _record(draw: random.Random, domain: int, log_index: int) -> bytes:
@@ -322,13 +340,15 @@ def without_sync() -> None:
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             synced(descriptor)
 
-    setattr(os, "fsync", of_directories)  # noqa: B010  # to a type checker it is a constant
+    for name in ("fsync", "fdatasync"):
+        setattr(os, name, of_directories)
 
 
 def main(arguments: list[str]) -> None:
     scenario, root, told, story, seed, *rest = arguments
     if rest == ["--no-sync"]:
         without_sync()
+    storage.commit_log.LOG_BYTES, storage.folding.FOLD_S = LOG_BYTES, FOLD_S
     teller = Teller(Path(told), Path(story))
     asyncio.run(_run(SCENARIOS[scenario](Path(root), teller, random.Random(f"{seed}/{scenario}"))))
     teller.close()

@@ -44,13 +44,14 @@ from tandemq.witness.v1 import witness_service_pb2 as pb
 INVALID, LOST, HALF = "invalid", "lost", "half"
 
 TAKEN, LEFT = "what was under way is there", "what was under way is not there"
+IN_LOG, FOLDED = "what only the commit log holds is there", "the database holds everything"
 VOTES, SILENT = "a whole copy claims", "a half-done transfer does not claim"
 RESUMED, SALVAGED = "an interrupted transfer is made good", "a salvage file is read"
 TORN = "a torn line"
 SOMETIMES = {
-    "store": (TAKEN, LEFT),
-    "member": (TAKEN, LEFT),
-    "replica": (TAKEN, LEFT, VOTES, SILENT, RESUMED, SALVAGED),
+    "store": (TAKEN, LEFT, IN_LOG, FOLDED),
+    "member": (TAKEN, LEFT, IN_LOG),
+    "replica": (TAKEN, LEFT, IN_LOG, VOTES, SILENT, RESUMED, SALVAGED),
     "witness": (TAKEN, LEFT),
     "journal": (TAKEN, LEFT, TORN),
     "events": (TAKEN, LEFT),
@@ -179,6 +180,8 @@ class StoreJudge:
             step, findings = compared(self.states, content_of(opened, self.domains), moment, self.seen)
             if findings:
                 return findings
+            if step == moment.done:
+                self.seen[IN_LOG if opened.pending_changes else FOLDED] += 1
             return self.look_inside(opened, step, directory) or _goes_on(opened)
 
     def look_inside(self, _store: DiskStore, _step: int, _directory: Path, /) -> list[Finding]:
@@ -203,7 +206,8 @@ def _opened(directory: Path, pair: str, member: str) -> DiskStore | _Failed:
 
 def _goes_on(store: DiskStore) -> list[Finding]:
     try:
-        store.commit(WriteBatch(meta={"after": b"the crash"}))
+        for turn in range(3):
+            store.commit(WriteBatch(meta={"after": b"the crash %d" % turn}))
     except StorageError as error:
         return [Finding(INVALID, f"it takes nothing any more: {error}")]
     return []

@@ -15,7 +15,7 @@ from replica.calls import Consumer, EnqueueCall, QueueCall, SettleCall
 from replica.domain import Domain
 from replica.effects import AskVerdict, EnqueueDone, LeaseDone, QueueDone, SettleDone
 from replica.machine import Limits, columns_of
-from replica.maintenance import Maintenance
+from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.node import Node
 from replica.recovery import open_shared, recover
 from replica.session import Session
@@ -98,7 +98,7 @@ class Member:
         node.on_ask = self._on_ask
         domain.start(monotonic_ms(), node.clock.now_ms())
         node.dispatch(domain)
-        self.upkeep = Maintenance(node, domain, journal_bytes=0, journal_ms=-1, checkpoint_bytes=0)
+        self.upkeep = Maintenance(node, domain, NO_JOURNAL)
 
     async def stop(self) -> None:
         """Its process ends; what nobody was told of may be gone."""

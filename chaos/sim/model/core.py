@@ -65,9 +65,11 @@ class NoQueues:
     def owing_queues(self) -> tuple[int, ...]:
         return ()
 
-    def next_due_ms(self) -> int | None:
+    def publication(self) -> None:
+        """Nobody stages rows."""
+
+    def plan_expire(self, _now_ms: int) -> None:
         """Nothing ends by time."""
-        return None
 
     def names(self) -> list[str]:
         """No queues."""

@@ -14,11 +14,9 @@ from typing import Any, NamedTuple
 
 import failover.handoff
 import failover.promotion
-import replica.claiming
 from chaos.sim.bugs import commits, epochs, handoffs
 from chaos.sim.bugs.planting import Patch, Planter, Removal
 from chaos.sim.model.state import Bound
-from failover.handoff import Action, Event, Row, State
 from replica.replication import Replication
 from replica.sync_source import SyncSource
 from replica.sync_target import SyncTarget
@@ -57,24 +55,6 @@ def epoch_at_restart_and_digest(patch: Patch) -> None:
 
 def named_one_first(patch: Patch) -> None:
     patch.setattr(failover.promotion, "_named_word", lambda _facts: "peer")
-
-
-def ack_before_the_write(patch: Patch) -> None:
-    row = Row(State.CEDING, (Action.CEDE, Action.SEND_ACK), "too early")
-    patch.setitem(failover.handoff.TABLE, (State.DRAINING, Event.DRAINED), row)
-
-
-def unrecorded_is_never_recorded(patch: Patch) -> None:
-    patch.setattr(replica.claiming.Claiming, "_record", lambda _self, _register: None)
-
-
-def alone_by_a_handoff(patch: Patch) -> None:
-    original = replica.claiming.Claiming.begin_unrecorded
-
-    def begin(self: Replication, members: frozenset[str], reason: str, **options: Any) -> None:
-        original(self, members & {self.shared.member}, reason, **options)
-
-    patch.setattr(replica.claiming.Claiming, "begin_unrecorded", begin)
 
 
 RULES = (
@@ -121,7 +101,12 @@ RULES = (
     ),
     Rule("named one first (P8)", named_one_first, Bound(reset=1, operations=0, coarse=True), "no way back"),
     Rule("sent SYNC stands (P12)", epochs.sync_is_taken_back, Bound(reset=1, operations=0, coarse=True), "no way back"),
-    Rule("P15 ACK after the write", ack_before_the_write, Bound(handoff_a=1, crash=1, outage=1, coarse=True), "owners"),
+    Rule(
+        "P15 ACK after the write",
+        handoffs.ack_before_the_write,
+        Bound(handoff_a=1, crash=1, outage=1, coarse=True),
+        "owners",
+    ),
     Rule(
         "P16 in doubt is PROBE",
         handoffs.doubt_has_no_way_out,
@@ -130,11 +115,13 @@ RULES = (
     ),
     Rule(
         "P18 recorded later",
-        unrecorded_is_never_recorded,
+        handoffs.unrecorded_is_never_recorded,
         Bound(handoff_a=1, outage=1, operations=0, coarse=True),
         "no way back",
     ),
-    Rule("P18 both stay required", alone_by_a_handoff, Bound(handoff_a=1, outage=1, reset=1, coarse=True), "ack"),
+    Rule(
+        "P18 both stay required", handoffs.alone_by_a_handoff, Bound(handoff_a=1, outage=1, reset=1, coarse=True), "ack"
+    ),
 )
 
 

@@ -62,6 +62,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "last_change": "words for people",
         "told_register": "without a register service only",
         "effects on_apply": "empty, or ours, between steps",
+        "trimming": "nothing is trimmed here",
         "volatile_bodies volatile_bytes volatile_missing volatile_floor saved": "nothing is volatile here",
     },
     "replication": {

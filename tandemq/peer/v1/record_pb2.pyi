@@ -21,6 +21,20 @@ class QueueAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_ACTION_CLOSE: _ClassVar[QueueAction]
     QUEUE_ACTION_DESTROY: _ClassVar[QueueAction]
     QUEUE_ACTION_CONFIGURE: _ClassVar[QueueAction]
+
+class ReaderAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    READER_ACTION_UNSPECIFIED: _ClassVar[ReaderAction]
+    READER_ACTION_REGISTER: _ClassVar[ReaderAction]
+    READER_ACTION_ADVANCE: _ClassVar[ReaderAction]
+    READER_ACTION_LOSE: _ClassVar[ReaderAction]
+    READER_ACTION_DELETE: _ClassVar[ReaderAction]
+
+class WeightsAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WEIGHTS_ACTION_UNSPECIFIED: _ClassVar[WeightsAction]
+    WEIGHTS_ACTION_PUBLISH: _ClassVar[WeightsAction]
+    WEIGHTS_ACTION_DELETE: _ClassVar[WeightsAction]
 QUEUE_ACTION_UNSPECIFIED: QueueAction
 QUEUE_ACTION_CREATE: QueueAction
 QUEUE_ACTION_UPDATE: QueueAction
@@ -30,9 +44,17 @@ QUEUE_ACTION_OPEN: QueueAction
 QUEUE_ACTION_CLOSE: QueueAction
 QUEUE_ACTION_DESTROY: QueueAction
 QUEUE_ACTION_CONFIGURE: QueueAction
+READER_ACTION_UNSPECIFIED: ReaderAction
+READER_ACTION_REGISTER: ReaderAction
+READER_ACTION_ADVANCE: ReaderAction
+READER_ACTION_LOSE: ReaderAction
+READER_ACTION_DELETE: ReaderAction
+WEIGHTS_ACTION_UNSPECIFIED: WeightsAction
+WEIGHTS_ACTION_PUBLISH: WeightsAction
+WEIGHTS_ACTION_DELETE: WeightsAction
 
 class RecordHeader(_message.Message):
-    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save")
+    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "stage", "publish", "unstage", "release", "weights")
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
@@ -47,6 +69,12 @@ class RecordHeader(_message.Message):
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     REMOVE_FIELD_NUMBER: _ClassVar[int]
     SAVE_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    UNSTAGE_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     time_ms: int
     request_id: bytes
     request_hash: int
@@ -61,7 +89,13 @@ class RecordHeader(_message.Message):
     defaults: DefaultsOp
     remove: RemoveOp
     save: SaveOp
-    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ...) -> None: ...
+    reader: ReaderOp
+    stage: StageOp
+    publish: PublishOp
+    unstage: UnstageOp
+    release: ReleaseOp
+    weights: WeightsOp
+    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("ordinal", "reason")
@@ -72,7 +106,7 @@ class Refusal(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
 
 class EnqueueOp(_message.Message):
-    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers")
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "staged")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +128,7 @@ class EnqueueOp(_message.Message):
     DROPPED_FIELD_NUMBER: _ClassVar[int]
     ADDRESSED_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    STAGED_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     client_id: bytes
     first_sequence: int
@@ -115,33 +150,84 @@ class EnqueueOp(_message.Message):
     dropped: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     addressed: _containers.RepeatedScalarFieldContainer[int]
     answers: QueueRanges
-    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ...) -> None: ...
+    staged: int
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., staged: _Optional[int] = ...) -> None: ...
+
+class StageOp(_message.Message):
+    __slots__ = ("stage_id", "part", "queue_id", "count", "payload_bytes", "expires_at_ms")
+    STAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    PART_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    stage_id: bytes
+    part: int
+    queue_id: int
+    count: int
+    payload_bytes: int
+    expires_at_ms: int
+    def __init__(self, stage_id: _Optional[bytes] = ..., part: _Optional[int] = ..., queue_id: _Optional[int] = ..., count: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., expires_at_ms: _Optional[int] = ...) -> None: ...
+
+class PublishOp(_message.Message):
+    __slots__ = ("writer", "query_id", "batch", "stage_ids", "duplicate")
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    QUERY_ID_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    STAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    writer: str
+    query_id: str
+    batch: int
+    stage_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    duplicate: bool
+    def __init__(self, writer: _Optional[str] = ..., query_id: _Optional[str] = ..., batch: _Optional[int] = ..., stage_ids: _Optional[_Iterable[bytes]] = ..., duplicate: bool = ...) -> None: ...
+
+class UnstageOp(_message.Message):
+    __slots__ = ("stage_ids",)
+    STAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    stage_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, stage_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ReleaseOp(_message.Message):
+    __slots__ = ("writer",)
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    writer: str
+    def __init__(self, writer: _Optional[str] = ...) -> None: ...
 
 class LeaseOp(_message.Message):
-    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate")
+    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_MS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     IMMEDIATE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_NUMBER_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     client_id: bytes
     expires_at_ms: int
     duration_ms: int
     immediate: bool
-    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ...) -> None: ...
+    batch_consumer: str
+    batch_number: int
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ...) -> None: ...
 
 class SettleOp(_message.Message):
-    __slots__ = ("queue_id", "effects", "results")
+    __slots__ = ("queue_id", "effects", "results", "batch_consumer", "batch_number")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     EFFECTS_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    BATCH_CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    BATCH_NUMBER_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     effects: _containers.RepeatedCompositeFieldContainer[SettleEffect]
     results: _containers.RepeatedCompositeFieldContainer[_queue_service_pb2.SettleResult]
-    def __init__(self, queue_id: _Optional[int] = ..., effects: _Optional[_Iterable[_Union[SettleEffect, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.SettleResult, _Mapping]]] = ...) -> None: ...
+    batch_consumer: str
+    batch_number: int
+    def __init__(self, queue_id: _Optional[int] = ..., effects: _Optional[_Iterable[_Union[SettleEffect, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.SettleResult, _Mapping]]] = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ...) -> None: ...
 
 class SettleEffect(_message.Message):
     __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms", "deliver_at_ms", "dead_letter", "reason")
@@ -164,7 +250,7 @@ class SettleEffect(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ExpireOp(_message.Message):
-    __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules")
+    __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules", "readers", "stage_ids")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     VOLATILE_LOST_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +260,8 @@ class ExpireOp(_message.Message):
     FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
     ENABLED_QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
     LEASE_RULES_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    STAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[QueueRanges]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     volatile_lost: _containers.RepeatedCompositeFieldContainer[QueueRanges]
@@ -183,7 +271,9 @@ class ExpireOp(_message.Message):
     forgotten: _containers.RepeatedCompositeFieldContainer[QueueTime]
     enabled_queue_ids: _containers.RepeatedScalarFieldContainer[int]
     lease_rules: bool
-    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., matured: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., reply_timeouts: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., idle_queue_ids: _Optional[_Iterable[int]] = ..., forgotten: _Optional[_Iterable[_Union[QueueTime, _Mapping]]] = ..., enabled_queue_ids: _Optional[_Iterable[int]] = ..., lease_rules: bool = ...) -> None: ...
+    readers: _containers.RepeatedScalarFieldContainer[str]
+    stage_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., matured: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., reply_timeouts: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., idle_queue_ids: _Optional[_Iterable[int]] = ..., forgotten: _Optional[_Iterable[_Union[QueueTime, _Mapping]]] = ..., enabled_queue_ids: _Optional[_Iterable[int]] = ..., lease_rules: bool = ..., readers: _Optional[_Iterable[str]] = ..., stage_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class QueueTime(_message.Message):
     __slots__ = ("queue_id", "time_ms")
@@ -298,3 +388,43 @@ class RoleOp(_message.Message):
     forced: bool
     unrecorded: bool
     def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., forced: bool = ..., unrecorded: bool = ...) -> None: ...
+
+class ReaderOp(_message.Message):
+    __slots__ = ("action", "name", "log_index", "epoch", "row", "ttl_ms", "because")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ROW_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    action: ReaderAction
+    name: str
+    log_index: int
+    epoch: int
+    row: int
+    ttl_ms: int
+    because: str
+    def __init__(self, action: _Optional[_Union[ReaderAction, str]] = ..., name: _Optional[str] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., row: _Optional[int] = ..., ttl_ms: _Optional[int] = ..., because: _Optional[str] = ...) -> None: ...
+
+class WeightsOp(_message.Message):
+    __slots__ = ("action", "name", "version", "queue_ids", "weights", "valid_until_ms", "published_by", "computed_from_ms", "computed_until_ms")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_BY_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_FROM_MS_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    action: WeightsAction
+    name: str
+    version: int
+    queue_ids: _containers.RepeatedScalarFieldContainer[int]
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    valid_until_ms: int
+    published_by: str
+    computed_from_ms: int
+    computed_until_ms: int
+    def __init__(self, action: _Optional[_Union[WeightsAction, str]] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., queue_ids: _Optional[_Iterable[int]] = ..., weights: _Optional[_Iterable[float]] = ..., valid_until_ms: _Optional[int] = ..., published_by: _Optional[str] = ..., computed_from_ms: _Optional[int] = ..., computed_until_ms: _Optional[int] = ...) -> None: ...

@@ -23,6 +23,7 @@ SLICE_BYTES, WRITE_BYTES = 80, 300
 """So small that a transfer of a few messages has many frames and several transactions."""
 QUEUES = ("q", "r", "s")
 HEAL_S = 30
+LOST_S = 2.0
 
 
 def one(data: bytes) -> None:
@@ -179,6 +180,7 @@ async def _story(pair: Pair, source: Source) -> None:
         if source.rarely():
             await client.receive("a", queue, source.number(1, 3), ack=source.flag())
     await pair.stop("b")
+    await pass_time(LOST_S)  # sooner, another process would be taken for a copy of the one that was there
     pair.stores["b"] = WatchedStore("b")  # a new disk
     meddler = Meddler(pair, source)
     await pair.start("b")

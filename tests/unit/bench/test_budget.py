@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -12,6 +15,7 @@ from bench.budget.flame import drawn
 from bench.budget.sample import SampleError, read, weighed
 from bench.budget.stages import LOOP, ORDER, RULES, budget, stage_of
 from bench.budget.tables import BEGIN, END, PageError, markdown, placed
+from bench.peers.place import machine_us, tree_us
 
 RAW = """\
 thread (7): MainThread;Runner.run (asyncio/runners.py);ProduceStream._read (replica/service_produce.py) 30
@@ -72,27 +76,49 @@ def test_a_budget_adds_up_to_what_the_process_used() -> None:
     assert found["decode and check"] == pytest.approx(2.4)
 
 
-def _document(load: float) -> dict[str, Any]:
+def _document(**more: Any) -> dict[str, Any]:
     stages = {role: {"order": 1.0, LOOP: 2.0} for role in ("client", "master", "replica")}
     side = {"value": [9, 8, 10], "cpu_us": {key: [3, 3, 3] for key in stages}, "stages_us": stages}
     about = dict.fromkeys(("commit", "python", "grpcio", "lmdb", "cpu", "cores", "runs"), "1")
     workloads = {"enqueue": {"ours": side, "floor": side}}
-    return {**about, "load_average": load, "machine_us": {"fdatasync 4 KiB": [1, 1, 1]}, "workloads": workloads}
+    return {**about, "machine_us": {"fdatasync 4 KiB": [1, 1, 1]}, "workloads": workloads, **more}
 
 
 def test_tables_go_to_their_place_and_nothing_else_changes() -> None:
-    page = placed(f"above\n{BEGIN}\nold\n{END}\nbelow\n", _document(2.0))
+    page = placed(f"above\n{BEGIN}\nold\n{END}\nbelow\n", _document())
     assert page.startswith(f"above\n{BEGIN}\n")
     assert page.endswith(f"\n{END}\nbelow\n")
     assert "old" not in page
     assert "| order | 1.00 / 1.00 | 1.00 / 1.00 | 1.00 / 1.00 | 300 |" in page
     with pytest.raises(PageError):
-        placed("no place", _document(2.0))
+        placed("no place", _document())
 
 
-@pytest.mark.parametrize(("load", "noisy"), [(2.0, False), (12.0, True)])
-def test_a_busy_machine_is_named(load: float, noisy: bool) -> None:
-    assert ("**Noisy**" in markdown(_document(load))) is noisy
+@pytest.mark.parametrize(("cores", "noisy"), [(0.02, False), (0.36, True)])
+def test_a_busy_machine_is_named(cores: float, noisy: bool) -> None:
+    """By what strangers used. A load average counts who is measured, and whoever waits for a disk."""
+    assert ("**Noisy**: strangers used up to 0.36 cores" in markdown(_document(foreign_cores=cores))) is noisy
+
+
+def test_a_document_that_did_not_count_strangers_says_so() -> None:
+    """Those of before have a load average, which tells nothing."""
+    text = markdown(_document(load_average=5.3))
+    assert "What others used of the machine was not counted." in text
+    assert "Noisy" not in text
+
+
+def test_what_this_process_and_its_children_use_is_no_strangers() -> None:
+    """A child's time is counted while it runs, when it has ended, and when it was waited for."""
+    busy = "import sys, time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); sys.stdin.read()"
+    before = tree_us(os.getpid())
+    child = subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout
+    child.stdout.readline()
+    running = tree_us(os.getpid()) - before
+    child.communicate()
+    waited_for = tree_us(os.getpid()) - before
+    assert 0.28e6 < running <= waited_for
+    assert tree_us(os.getpid()) < machine_us()
 
 
 def test_a_flame_graph_is_a_picture_of_the_shares() -> None:

@@ -75,6 +75,7 @@ def test_the_floor_has_nothing_to_count() -> None:
         ({"load_share": {"producer": 0.85}}, "bound by the producer (85% of a core)"),
         ({"foreign_cores": 0.36}, "strangers used 0.36 cores"),
         ({"account": {**GOOD["account"], "again": 1200}}, "1,200 came twice"),
+        ({"unanswered": 32, "window": 5000, "size": 1 << 20}, "at most 32 unanswered, not 5,000: 32 MiB of payload"),
     ],
 )
 def test_what_must_be_said(change: dict[str, Any], said: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from bench.growth.faults import HANDOFF, KILL, NONE, not_as_told
 from bench.growth.figures import cost, growths, judged, of_runs, point_result
 from bench.growth.plan import curves, shrunk
-from bench.growth.report import BEGIN, END, drawn, flatness, markdown, read, unfit
+from bench.growth.report import BEGIN, END, drawn, ended, flatness, markdown, read, unfit
 from bench.peers.plots import Curve
 from bench.peers.plots import curves as plotted
 from bench.shown import GROWTH, OPEN, PEERS, kind_of
@@ -58,6 +58,10 @@ def whole() -> list[dict[str, Any]]:
         runs = [opened(run) for run in range(3)]
         lines.append({**of_runs({"kind": kind, "label": "1,000/s", "x": 1000.0}, runs, runs), **ABOUT})
     return lines
+
+
+def document(lines: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in (*lines, ended(len(lines))))
 
 
 # -- what is varied ----------------------------------------------------------------------------------------------------
@@ -165,7 +169,7 @@ def test_a_run_without_the_fault_of_its_name_is_refused(fault: str, after: str, 
 
 
 def test_lines_that_are_fit_are_shown_with_every_figure() -> None:
-    lines = read("".join(json.dumps(line) + "\n" for line in whole()))
+    lines = read(document(whole()))
     assert unfit(lines) == []
     text = markdown(lines)
     assert "| 9 | 5 | 1 | 1 | 7 | 10 | 1.20 (1.00 to 2.00) |" in text
@@ -208,7 +212,25 @@ def test_a_document_is_known_by_what_it_holds() -> None:
 def test_a_document_that_is_not_fit_is_not_taken(tmp_path: Path) -> None:
     assert not tmp_path.joinpath("x").exists()
     with pytest.raises(SystemExit, match="fewer messages"):
-        GROWTH.take("".join(json.dumps({**line, "share": 0.5}) + "\n" for line in whole()))
+        GROWTH.take(document([{**line, "share": 0.5} for line in whole()]))
+
+
+def test_what_is_committed_is_whole() -> None:
+    read(GROWTH.results.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kept", [0, 1, -1, -2])
+def test_a_document_that_is_cut_off_at_the_end_of_a_line_is_refused(kept: int) -> None:
+    """Each line is JSON of its own: a curve without its last points would be taken for a flat one."""
+    lines = document(whole()).splitlines(keepends=True)
+    with pytest.raises(ValueError, match="its last line does not say how many there are"):
+        read("".join(lines[:kept]))
+
+
+def test_a_document_that_lacks_a_line_in_the_middle_is_refused() -> None:
+    first, _, *rest = document(whole()).splitlines(keepends=True)
+    with pytest.raises(ValueError, match=rf"{len(rest)} lines, and {len(rest) + 1} were written"):
+        read("".join([first, *rest]))
 
 
 def test_a_curve_is_drawn_to_scale() -> None:

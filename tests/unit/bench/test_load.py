@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.peers.load import Job
+from bench.peers.load import Job, in_lanes
 
 
 def job(folder: Path, **more: Any) -> Job:
@@ -81,3 +84,19 @@ def test_a_consumer_has_no_percentiles(tmp_path: Path) -> None:
         consumer.received(producer.take(20))
     consumer.account()
     assert "p50_ms" not in consumer.measured.result()
+
+
+def test_lanes_of_a_consumer_are_counted_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer, consumer = job(tmp_path, window=1000), job(tmp_path)
+    both_inside = threading.Barrier(2)
+    take = consumer.ledger.take
+
+    def slow(payloads: Iterable[bytes]) -> None:
+        with suppress(threading.BrokenBarrierError):
+            both_inside.wait(0.2)
+            raise AssertionError("two lanes at once in what counts")
+        take(payloads)
+
+    monkeypatch.setattr(consumer.ledger, "take", slow)
+    in_lanes(consumer, 2, lambda one: one.received(producer.take(20)))
+    assert consumer.account()["received"] == 40

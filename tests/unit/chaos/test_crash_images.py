@@ -256,6 +256,19 @@ def test_a_planted_loss_is_found(store_run: Run) -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
+def test_a_commit_log_that_is_not_synced_is_found(store_run: Run) -> None:
+    """The database beside it is."""
+    log = next(event.file for event in store_run.events if isinstance(event, Named) and "commit.log" in event.path)
+    syncs = [at for at, event in enumerate(store_run.events) if isinstance(event, Synced) and event.file == log]
+    assert len(syncs) > 30
+    events = [event for at, event in enumerate(store_run.events) if at not in syncs[1:]]  # the first made the file
+    run = changed(store_run, events)
+    assert look(run, some(run, 60)).kinds[LOST] > 10
+    assert not look(store_run, some(store_run, 60)).bad
+
+
+@pytest.mark.process
+@pytest.mark.slow
 def test_a_planted_damage_is_found(store_run: Run) -> None:
     at = max(at for at, event in enumerate(store_run.events) if isinstance(event, Write) and event.offset > 8192)
     damaged = store_run.events[at]

@@ -144,7 +144,8 @@ def test_an_argument_that_is_no_utf_8_is_refused_in_words(runner: CliRunner, arg
 
 def test_a_body_may_be_any_bytes(runner: CliRunner) -> None:
     result = runner.invoke(root, ["msg", "send", "orders", "x\udcff", "--target", NOBODY, "--timeout", "100ms"])
-    assert "UNREACHABLE" in result.stderr, "it was about to be sent"
+    # Nobody answers: that was tried (3), or there was no time for it (4). Refused input would be 2.
+    assert result.exit_code in (3, 4), result.stderr
     assert list(_bodies(("x\udcff",), None, whole=False)) == [b"x\xff"]
 
 

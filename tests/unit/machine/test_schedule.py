@@ -32,3 +32,14 @@ def test_gives_what_is_live_and_due_while_stale_entries_are_swept_out():
         assert when_ms == min(live.values())
         live = {key: end for key, end in live.items() if end > when_ms}
     assert schedule.next_ms() is None
+
+
+def test_an_early_look_sees_what_is_due_and_costs_no_look_at_what_is_live():
+    def unasked(_due):
+        raise AssertionError
+
+    schedule = Schedule(unasked)
+    assert not schedule.may_be_due(10**15)
+    schedule.push(500, 1, 7)
+    schedule.push(100, 2, 2**64 - 1)
+    assert [schedule.may_be_due(now_ms) for now_ms in (0, 99, 100, 101)] == [False, False, True, True]

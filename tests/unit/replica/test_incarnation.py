@@ -91,6 +91,20 @@ def test_an_older_copy_is_found_though_it_counts_the_same_start(committed: bool)
     assert len(start.told) == 1, "the peer must hear of it on a new connection"
 
 
+@pytest.mark.parametrize(("own", "replaced"), [(1, True), (2, False), (3, False)])
+def test_a_start_is_replaced_by_a_later_one_alone(own: int, replaced: bool) -> None:
+    async def story() -> None:
+        start = Start()
+        other = claim(Register(), member="a", epoch=2, members=frozenset({"a"}), nonce=b"a/2/someone")
+        assert isinstance(start.register.set(NAME, Register(), other), CasDone)
+        authority = SimAuthority(start.route)
+        assert await incarnation.is_replaced(authority, "a", own) is replaced
+        start.register.down()
+        assert not await incarnation.is_replaced(authority, "a", own), "nothing is known"
+
+    run(story())
+
+
 def test_it_goes_on_asking_while_the_register_is_away() -> None:
     async def story() -> None:
         start = Start()

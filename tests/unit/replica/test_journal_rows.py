@@ -185,6 +185,12 @@ EXPIRED = {"queue_id": 3, "ranges": RANGE}
         ({"alias": {"alias": "x", "queue_id": 3}}, [("CONFIGURED", 3, 0, 0, 0)]),
         ({"defaults": {}}, [("CONFIGURED", 0, 0, 0, 0)]),
         ({"role": {"owner": "a"}}, [("EPOCH_BEGAN", 0, 0, 0, 0)]),
+        ({"stage": {"queue_id": 3, "count": 7}}, [("STAGED", 3, 0, 7, 0)]),
+        ({"publish": {"stage_ids": [b"s"]}}, [("PUBLISHED", 0, 0, 0, 0)]),
+        ({"publish": {"stage_ids": [b"s", b"t"], "duplicate": True}}, [("UNSTAGED", 0, 0, 0, 0)] * 2),
+        ({"unstage": {"stage_ids": [b"s"]}}, [("UNSTAGED", 0, 0, 0, 0)]),
+        ({"expire": {"stage_ids": [b"s"]}}, [("UNSTAGED", 0, 0, 0, 0)]),
+        ({"release": {"writer": "w"}}, [("CONFIGURED", 0, 0, 0, 0)]),
     ],
     ids=lambda value: value[0][0] if isinstance(value, list) else "",
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tandemq.errors import Refused
+from tandemq.spark import java as checks
 from tandemq.spark.java import check_java
 
 
@@ -67,3 +68,9 @@ def test_a_java_that_cannot_be_run_is_told(tmp_path: Path) -> None:
     java(tmp_path, "").write_bytes(b"\x7fELF broken")
     with pytest.raises(Refused, match=r"NO_JAVA.*cannot be run"):
         check_java({"PATH": str(tmp_path / "bin")})
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "PACKAGES", ("json", "nobody_made_this"))
+    with pytest.raises(Refused, match=r"NO_SPARK: nobody_made_this cannot be imported.*tandemq\[spark\]"):
+        checks.check_packages()

@@ -39,6 +39,8 @@ def test_everything_given_is_read_whatever_its_case() -> None:
     streamed = parse({"startingPosition": "Latest", "maxRowsPerTrigger": "40000"}, streaming=True)
     assert (streamed.starting_position, streamed.max_rows) == ("latest", 40_000)
     assert parse({"startingPosition": "17"}, streaming=True).starting_position == "17"
+    placed = parse({"startingPosition": "17:3", "thisMember": "true"}, streaming=True)
+    assert (placed.starting_position, placed.starting_epoch, placed.this_member) == ("17", 3, True)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +65,9 @@ def test_everything_given_is_read_whatever_its_case() -> None:
         ({"queues": ",".join(f"q{at}" for at in range(1_001))}, False, "queues", "1001 queues"),
         ({"startingPosition": "newest"}, True, "startingPosition", "earliest, latest or a log index"),
         ({"startingPosition": "0"}, True, "startingPosition", "from 1"),
+        ({"startingPosition": "17:"}, True, "startingPosition", "with the epoch before it"),
+        ({"startingPosition": "17:0"}, True, "startingPosition", "from 1"),
+        ({"thisMember": "a"}, False, "thisMember", "true or false"),
         ({"maxRowsPerTrigger": "0"}, True, "maxRowsPerTrigger", "from 1"),
         ({"timeoutSeconds": "1e3"}, True, "timeoutSeconds", "whole number"),
     ],

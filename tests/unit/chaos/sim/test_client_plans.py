@@ -9,7 +9,7 @@ from collections import Counter
 from chaos.sim.client_plans import GROUPED, with_groups
 from chaos.sim.clients import ROLES
 from chaos.sim.plan import Plan
-from chaos.sim.profiles import draw
+from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.world import World
 
 SEEDS = range(200)
@@ -17,7 +17,7 @@ SEEDS = range(200)
 
 def test_every_role_and_every_verb_is_drawn_and_can_be_carried_out() -> None:
     plans = [draw("swarm", seed) for seed in SEEDS]
-    others = [draw(profile, seed) for profile in ("changes", "letters", "requests") for seed in range(10)]
+    others = [draw(profile, seed) for profile in PROFILES for seed in range(10)]
     roles = Counter(client.role for plan in (*plans, *others) for client in plan.clients)
     assert roles.keys() == ROLES.keys()
     kinds = Counter(call.kind for plan in plans for client in plan.clients for call in client.calls)

@@ -1,0 +1,58 @@
+"""What was measured while others used the machine is measured again; what it was before stays beside it.
+
+Whether it is, is a matter of what strangers used alone, never of a figure: who repeats what came out slow, lies. Nor is
+it repeated when a message was lost or a setting was wrong: that is a result, in noise too.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bench.peers.figures import NOISY_CORES, load_was_the_limit
+
+AGAIN_MAX = 5
+"""Repetitions. What is noisy after these stays so, and no report takes it."""
+PAUSE_S = 5.0
+"""Before the first repetition, and so much more before each that follows: neighbours come for a while."""
+KEPT_OF = ("value", "p50_ms", "p99_ms", "foreign_cores")
+
+Line = dict[str, Any]
+
+
+def is_noisy(line: Mapping[str, Any]) -> bool:
+    return bool(line.get("foreign_cores", 0.0) > NOISY_CORES)
+
+
+def calm(measure: Callable[[], Sequence[Line]], pause: Callable[[float], None] = time.sleep) -> list[Line]:
+    """What `measure` gives in the first attempt in which the machine was ours, or in the last; `set_aside` of each line
+    says what it was in those before."""
+    earlier: list[Sequence[Line]] = []
+    while True:
+        lines = measure()
+        if len(earlier) == AGAIN_MAX or not repeatable(lines):
+            break
+        earlier.append(lines)
+        most = max(line["foreign_cores"] for line in lines)
+        print(f"measured again: strangers used {most:.2f} cores", file=sys.stderr, flush=True)
+        pause(PAUSE_S * len(earlier))
+    if not earlier:
+        return list(lines)
+    before = zip(*earlier, strict=True)
+    return [
+        {**line, "set_aside": [{name: one[name] for name in KEPT_OF if name in one} for one in attempts]}
+        for line, attempts in zip(lines, before, strict=True)
+    ]
+
+
+def repeatable(lines: Sequence[Line]) -> bool:
+    """Some are noisy, and none says of the system what no noise excuses."""
+    return any(map(is_noisy, lines)) and not any(map(failed, lines))
+
+
+def failed(line: Line) -> bool:
+    """Refused for more than lateness of the load, which noise brings about."""
+    late = load_was_the_limit(line) if "rate" in line else []
+    return bool(set(line.get("refused", ())) - set(late))

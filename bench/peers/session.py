@@ -1,0 +1,151 @@
+"""From the options of a command to its document: peers in turns, what failed, what was left out, how it ends.
+
+For every command that measures peers; what is measured of each is a `Turn`'s business.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from bench.machine import facts
+from bench.peers.adapters import PEERS
+from bench.peers.contract import Peer
+from bench.peers.payloads import SIZE_MIN
+from bench.peers.place import LOAD_ROLES, BenchError, Place, stoppable
+from bench.peers.report import summary
+
+SIZE_MAX = 1 << 20
+"""Of a payload: what a queue takes unless it is told otherwise."""
+
+
+class Turn(Protocol):
+    """One peer in one run."""
+
+    facts: dict[str, Any]
+    """What is the same for all its results; empty until it is known."""
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        """A line a workload; the first ones are told while the next are still to come. Raises BenchError."""
+
+
+def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace, names: Sequence[str]) -> None:
+    """Ends with exit code 2 where they make no sense. `peers` becomes names, `out` a place that can be written."""
+    options.peers = tuple(dict.fromkeys(options.peers))
+    if unknown := set(options.peers) - set(names):
+        parser.error(f"nothing known of {', '.join(sorted(unknown))}: choose of {', '.join(names)}")
+    if options.runs < 1 or options.seconds < 1:
+        parser.error("--runs and --seconds are at least 1")
+    if not SIZE_MIN <= options.size <= SIZE_MAX:
+        parser.error(f"--size {options.size}: a payload has {SIZE_MIN} to {SIZE_MAX} bytes, its number among them")
+    if options.out.is_dir():
+        parser.error(f"--out {options.out} is a folder")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def started(peer: Peer) -> Iterator[None]:
+    try:
+        peer.start()
+        yield
+    finally:
+        for role in LOAD_ROLES:  # one whose other side failed still waits for it
+            peer.place.end(role)
+        peer.stop()
+
+
+def in_turns(
+    place: Place, options: argparse.Namespace, asked: Mapping[str, Any], turn_of: Callable[[Peer, int], Turn]
+) -> dict[str, Any]:
+    """The document of all runs. Who is stopped keeps what was measured by then, as a run that failed."""
+    document: dict[str, Any] = {
+        "about": facts(),
+        "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "options": dict(asked),
+        "peers": {},
+        "results": [],
+        "failed": [],
+    }
+    for run in range(options.runs):
+        turn = run % len(options.peers)  # who is first changes
+        for name in (*options.peers[turn:], *options.peers[:turn]):
+            began, failed = time.monotonic(), ""
+            peer = PEERS[name](place)
+            one = turn_of(peer, run)
+            try:
+                with started(peer):
+                    for line in one.results():
+                        document["results"].append(line)
+                        tell(line)
+            except (BenchError, OSError) as failure:
+                failed = str(failure)
+            except KeyboardInterrupt:
+                failed = STOPPED
+            if failed:
+                document["failed"].append({"peer": name, "run": run, "why": failed})
+                print(f"{name}: FAILED: {failed}", file=sys.stderr, flush=True)
+            if one.facts:
+                document["peers"].setdefault(name, one.facts)
+            if failed == STOPPED:
+                return document
+            print(f"{name}: run {run + 1} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+    document["about"]["commit_afterwards"] = facts()["commit"]
+    return document
+
+
+STOPPED = "stopped before it was done"
+
+
+def tell(line: Mapping[str, Any]) -> None:
+    rate = f"{line['value']:>12,.0f}" if line["workload"] != "single" else f"{line['p50_ms'] * 1e3:>9,.0f} us"
+    if "rate" in line:
+        times = (f"{name} {line[f'{name}_ms']:,.2f}" for name in ("p50", "p99", "p999", "max", "late_p50", "late_p99"))
+        rate += f"  {', '.join(times)} ms"
+    load = ", ".join(f"{role} {share:.0%}" for role, share in line.get("load_share", {}).items() if share)
+    said = (
+        f"  {load} of a core"
+        + "".join(f"; REFUSED: {why}" for why in line["refused"])
+        + "".join(f"; {what}" for what in line["remarks"])
+    )
+    print(f"{line['peer']:<18} {line['workload']:<8} {rate}{said}", file=sys.stderr, flush=True)
+
+
+def carry_out(
+    name: str,
+    options: argparse.Namespace,
+    *,
+    required: bool,
+    missing: Callable[[Place, str], list[str]],
+    measured: Callable[[Place], dict[str, Any]],
+    table: Callable[[dict[str, Any]], str] | None,
+) -> None:
+    """Measures what is installed, or all that is `required`; writes the document; exits with 1 when anything failed."""
+    with stoppable(name):
+        try:
+            with Place(options.folder) as place:
+                found = {peer: missing(place, peer) for peer in options.peers}
+                lacking = {peer: programs for peer, programs in found.items() if programs}
+                if lacking and required:
+                    raise BenchError(f"not installed, run `make bench-deps`: {lacking}")
+                options.peers = tuple(peer for peer in options.peers if peer not in lacking)
+                document = {**measured(place), "left_out": lacking}
+                document["summary"] = summary(document)
+        except BenchError as failure:
+            raise SystemExit(f"{name}: {failure}") from None
+    options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if table:
+        print(table(document))
+    for failure in document["failed"]:
+        what = failure["why"].splitlines()[0]
+        print(f"{failure['peer']} failed in run {failure['run'] + 1}: {what}", file=sys.stderr)
+    for peer, programs in lacking.items():
+        print(f"{peer} is left out: no {', '.join(programs)}; `make bench-deps`", file=sys.stderr)
+    print(f"kept in {options.out}", file=sys.stderr)
+    if document["failed"] or any(line["refused"] for line in document["results"]):
+        raise SystemExit(1)

@@ -1,0 +1,222 @@
+"""What an audit is about: rows of both members' journals, what clients were told, what can be wrong; judges nothing.
+
+`chaos.journal_checks` judges what fits in memory, `pipeline.audit` any number of rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+LOST = "LOST"
+DUPLICATE = "DUPLICATE"
+INDEX_TWICE = "INDEX_TWICE"
+GHOST = "GHOST"
+UNSENT = "UNSENT"
+SETTLED_TWICE = "SETTLED_TWICE"
+SETTLE_LOST = "SETTLE_LOST"
+COPIES_DIFFER = "COPIES_DIFFER"
+GAP = "GAP"
+EPOCH_NOT_FENCED = "EPOCH_NOT_FENCED"
+REAL_TIME_ORDER = "REAL_TIME_ORDER"
+TAIL_CUT = "TAIL_CUT"
+
+MEANING = {
+    LOST: "a client was told that the message is stored, and it is in no journal",
+    DUPLICATE: "one message of one producer is stored at a second index",
+    INDEX_TWICE: "one index of a queue was given to two rows of one member's journal",
+    GHOST: "a client was told that the message is certainly not stored, and it is",
+    UNSENT: "the message is stored, and no client of that queue sent it",
+    SETTLED_TWICE: "the message left the queue twice",
+    SETTLE_LOST: "a client was told that the message is acknowledged, and no journal says so",
+    COPIES_DIFFER: "the two members' journals differ in a row",
+    GAP: "indexes of a queue are missing between others in a member's journal",
+    EPOCH_NOT_FENCED: "a record of an older epoch stands after the first of a newer one",
+    REAL_TIME_ORDER: "a message has a lower index than one that was acknowledged before it was sent",
+    TAIL_CUT: "the journal ends before the place where the member said that it ended",
+}
+KINDS = tuple(MEANING)
+
+# What a row does to its messages. A rejected message may be moved to the dead-letter queue by a later record: that is
+# one end, in two rows.
+CONSUMED = frozenset({"TAKEN", "ACKED", "REPLIED"})
+ENDED = CONSUMED | {"EXPIRED", "LOST", "MOVED", "DEAD_LETTERED", "DROPPED", "REMOVED", "REPLY_TIMED_OUT"}
+REJECTED = "REJECTED"
+MOVED_HERE = frozenset({"MOVED", "DEAD_LETTERED"})
+"""A record with such a row put its messages where they are by itself: nobody sent them there."""
+MEMBERS_MAX = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a member's journal; the columns are those of docs/SPARK.md."""
+
+    member: str
+    log_index: int
+    epoch: int
+    kind: str
+    queue_id: int = 0
+    index: int = 0
+    count: int = 0
+    queue: str | None = None
+    id: bytes | None = None
+    lease_id: int = 0
+    producer: bytes | None = None
+    sequence: int = 0
+    time_us: int = 0
+    payload: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a client asked about one message, and how that ended; `pipeline.schema.HISTORY` has the same columns."""
+
+    op: str  # send, recv, ack
+    outcome: str  # ok; fail, which certainly had no effect; unknown
+    invoke_ns: int
+    complete_ns: int | None
+    queue: str
+    index: int | None = None
+    id: bytes | None = None
+    epoch: int | None = None
+    producer: bytes | None = None
+    sequence: int | None = None
+    client: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a member said that its journal, and one queue in it, begins and ends."""
+
+    member: str
+    first_log_index: int
+    next_log_index: int
+    queue: str | None = None
+    queue_id: int | None = None
+    first_index: int | None = None
+    next_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken promise. What does not apply is None."""
+
+    kind: str
+    member: str | None = None
+    queue_id: int | None = None
+    index: int | None = None
+    count: int | None = None
+    log_index: int | None = None
+    queue: str | None = None
+    id: str | None = None
+    """Hexadecimal."""
+    journals: str = ""
+    """What the members say."""
+    clients: str = ""
+    """What the clients say."""
+
+
+class Span(NamedTuple):
+    """Which records of a member are there, or should be; the end is not."""
+
+    first: int
+    """What a head calls trimmed may have been read before it was."""
+    next: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A message's place in a queue. None: the journals do not know the queue's name."""
+
+    queue_id: int | None
+    index: int
+
+
+@dataclass(slots=True)
+class Audited:
+    """Everything that is judged, indexed once."""
+
+    rows: Sequence[Row]
+    told: Sequence[Told]
+    heads: Sequence[Head]
+    spans: dict[str, Span] = field(default_factory=dict)
+    entered: dict[Place, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    ended: dict[Place, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    names: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """(first log index, queue id) of each queue that had the name, oldest first."""
+    name_of: dict[int, str] = field(default_factory=dict)
+    moved: set[int] = field(default_factory=set)
+    """Log indexes of records that moved messages."""
+    differ: bool = False
+    """The two journals do, where both have rows."""
+    chosen: str = ""
+    """The member with the most rows."""
+
+    def __post_init__(self) -> None:
+        self.spans = spans_of(self.rows, self.heads)
+        sizes = Counter(row.member for row in self.rows)
+        self.chosen = max(self.spans, key=lambda member: sizes[member], default="")
+        first: dict[tuple[str, int], int] = {}
+        for row in self.rows:
+            if row.kind == "ENQUEUED":
+                self.entered[Place(row.queue_id, row.index)].append(row)
+            elif row.kind in ENDED or row.kind == REJECTED:
+                for index in range(row.index, row.index + row.count):
+                    self.ended[Place(row.queue_id, index)].append(row)
+            if row.kind in MOVED_HERE:
+                self.moved.add(row.log_index)
+            if row.queue is not None:
+                key = (row.queue, row.queue_id)
+                first[key] = min(first.get(key, row.log_index), row.log_index)
+        for head in self.heads:
+            if head.queue is not None and head.queue_id is not None:
+                first.setdefault((head.queue, head.queue_id), head.first_log_index)
+        for (name, queue_id), log_index in first.items():
+            self.names.setdefault(name, []).append((log_index, queue_id))
+            self.name_of[queue_id] = max(name, self.name_of.get(queue_id, ""))
+        for queues in self.names.values():
+            queues.sort()
+
+    def place(self, told: Told) -> Place:
+        """Where the client was told that its message is. A name that was used again means the queue of that time."""
+        assert told.index is not None, "only what has an index has a place"
+        queues = self.names.get(told.queue, [])
+        log_index = log_index_of(told.id)
+        older = [queue_id for first, queue_id in queues if log_index is None or first <= log_index]
+        found = older[-1] if older else queues[0][1] if queues else None
+        return Place(found, told.index)
+
+    def side(self, row: Row) -> int | None:
+        """In whose journal a row is judged; None: it is a copy of one that is.
+
+        Two journals that agree are one history, and what one of them alone keeps completes it. Two that differ are two.
+        """
+        members = list(self.spans)
+        if self.differ:
+            return members.index(row.member)
+        span = self.spans[self.chosen]
+        return 0 if row.member == self.chosen or not span.first <= row.log_index < span.next else None
+
+
+def spans_of(rows: Iterable[Row], heads: Iterable[Head]) -> dict[str, Span]:
+    """By member, as far as its rows and its head reach. Raises ValueError for more than two members."""
+    found: dict[str, Span] = {}
+    reach = [(row.member, row.log_index, row.log_index + 1) for row in rows]
+    for member, first, end in (*reach, *((head.member, head.first_log_index, head.next_log_index) for head in heads)):
+        span = found.get(member, Span(first, end))
+        found[member] = Span(min(span.first, first), max(span.next, end))
+    if len(found) > MEMBERS_MAX:
+        raise ValueError(f"a pair has two members, and the journals are of {', '.join(sorted(found))}: audit one pair")
+    return dict(sorted(found.items()))
+
+
+def log_index_of(message_id: bytes | None) -> int | None:
+    """The record that stored a message, out of its id (docs/PROTOCOL.md)."""
+    return int.from_bytes(message_id[8:14], "big") if message_id else None
+
+
+def ordinal_of(message_id: bytes | None) -> int:
+    """Its place in the batch that it was sent in."""
+    return int.from_bytes(message_id[14:16], "big") if message_id else 0

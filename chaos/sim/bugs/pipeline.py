@@ -1,0 +1,139 @@
+"""Bugs of staged rows, numbered batches and named readers of the journal; plants them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import replica.journal
+import replica.machine.batches
+import replica.machine.readers
+import replica.machine.snapshot
+import replica.machine.staging
+import replica.publishing
+import replica.readers
+import replica.service_journal
+from chaos.sim.bugs.planting import Patch, bug
+from replica.journal import Bounds
+from replica.machine.plan_stage import plan_publish
+from replica.machine.stages import Stages
+from replica.machine.state import State
+
+if TYPE_CHECKING:
+    from replica.machine.plan_stage import PublishCall, PublishPlan
+    from replica.machine.readers import Reader
+    from replica.publishing import Publishing
+    from replica.shared import Shared
+
+PUBLICATIONS, READERS, LATE = "publications", "readers", "late_readers"
+
+
+@bug("publication-waits-for-who-decided", "W1", "Only the master that decided a batch carries it out.", PUBLICATIONS)
+def only_who_decides_carries_out(patch: Patch) -> None:
+    original, turn = replica.publishing.Publishing.publish, replica.publishing.Publishing._turn
+    deciding = set[int]()
+
+    def publish(self: Publishing, waiter: Any, call: PublishCall, min_copies: int) -> None:
+        before = self.orders.machine.is_publishing(call.writer)
+        if not before:
+            deciding.add(id(self))
+        original(self, waiter, call, min_copies)
+
+    patch.setattr(replica.publishing.Publishing, "publish", publish)
+    patch.setattr(replica.publishing.Publishing, "_turn", lambda self: turn(self) if id(self) in deciding else None)
+
+
+@bug("publication-not-hidden", "W2", "Rows of a batch are seen as they enter.", PUBLICATIONS)
+def nothing_is_hidden(patch: Patch) -> None:
+    patch.setattr(Stages, "seen", lambda _self, _queue_id, last_index: last_index)
+    patch.setattr(Stages, "show", lambda self, queue_id: self.reached.get(queue_id, 1 << 62))
+    patch.setattr(State, "show_later", lambda _self, _log_index, _queue_id: None)
+
+
+@bug("batch-not-remembered", "W3", "A batch that is published again enters again.", PUBLICATIONS)
+def batches_are_not_remembered(patch: Patch) -> None:
+    def plan(state: State, call: PublishCall) -> PublishPlan:
+        known = state.stages.writers.get(call.writer)
+        again = known is not None and call.batch <= known.batch
+        return plan_publish(state, replace(call, batch=known.batch + 1) if known is not None and again else call)
+
+    patch.setattr(replica.machine.staging, "plan_publish", plan)
+
+
+@bug("dropped-stages-are-published", "W3", "Stages that were dropped can be published.", PUBLICATIONS)
+def drops_are_ignored(patch: Patch) -> None:
+    patch.setattr(replica.machine.staging, "plan_unstage", lambda _state, _now_ms, _stage_ids: None)
+
+
+@bug("writer-of-any-query", "W3", "A writer's name serves whichever query names it.", PUBLICATIONS)
+def names_belong_to_nobody(patch: Patch) -> None:
+    def plan(state: State, call: PublishCall) -> PublishPlan:
+        known = state.stages.writers.get(call.writer)
+        return plan_publish(state, replace(call, query_id=known.query_id) if known is not None else call)
+
+    patch.setattr(replica.machine.staging, "plan_publish", plan)
+
+
+@bug("numbers-forgotten", "J7", "Which batches were taken is not remembered.", PUBLICATIONS)
+def numbers_are_forgotten(patch: Patch) -> None:
+    original = replica.machine.batches.plan_batch
+
+    def plan_batch(state: Any, call: Any) -> Any:
+        state.batches.clear()
+        return original(state, call)
+
+    patch.setattr(replica.machine.batches, "plan_batch", plan_batch)
+
+
+@bug("numbers-forgotten-in-snapshots", "J7", "A snapshot does not say which batches were taken.", PUBLICATIONS)
+def numbers_are_in_no_snapshot(patch: Patch) -> None:
+    patch.setattr(replica.machine.snapshot, "batch_rows", lambda _state: [])
+
+
+@bug("batch-is-what-is-left", "J7", "A batch of which a part is settled or back is read as the rest.", PUBLICATIONS)
+def batches_shrink(patch: Patch) -> None:
+    patch.setattr(replica.machine.batches, "holder", lambda queue, batch: queue.leases.get(batch.lease_id))
+
+
+@bug("readers-hold-nothing", "J5", "The log is trimmed whatever named readers still want.", READERS)
+def readers_hold_nothing(patch: Patch) -> None:
+    patch.setattr(replica.readers.Hold, "lowest", lambda _self: replica.readers.NOBODY)
+
+
+@bug("readers-lose-silently", "J6", "A reader that lost its place reads on where the log begins.", LATE)
+def losses_are_silent(patch: Patch) -> None:
+    original = replica.machine.readers.named_reader
+
+    def named_reader(state: State, name: str) -> Reader:
+        known = state.readers.get(name)
+        return known if known is not None else original(state, name)
+
+    patch.setattr(replica.machine.readers, "named_reader", named_reader)
+
+
+@bug(
+    "journal-beyond-the-disk",
+    "J1",
+    "A replica tells its journal up to the commit index, not its disk.",
+    READERS,
+    2_000,
+    first=1069,
+)
+def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
+    def bounds_of(shared: Shared) -> Bounds:
+        return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
+
+    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(replica.service_journal, "bounds_of", bounds_of)
+
+
+@bug("trimmed-places-are-good", "J4", "Reading goes on behind what was trimmed, without a word.", LATE)
+def trimmed_places_are_good(patch: Patch) -> None:
+    original, records = replica.journal.bounds_of, replica.journal.records
+    patch.setattr(replica.journal, "bounds_of", lambda shared: original(shared)._replace(first=1))
+
+    def whatever_is_there(store: Any, domain: int, first: int, end: int) -> Any:
+        found = store.scan(domain, first, limit_records=1, limit_bytes=1)
+        return records(store, domain, found[0][0] if found else end, end)
+
+    patch.setattr(replica.journal, "records", whatever_is_there)

@@ -1,0 +1,59 @@
+"""Bugs of tables of routing weights; plants them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import replica.machine.weights
+from chaos.sim.bugs.planting import Patch, bug
+from replica.effects import QueueDone
+from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
+
+if TYPE_CHECKING:
+    from replica.calls import NamesCall
+    from replica.orders import Orders
+
+
+@bug("weights-forgotten-at-takeover", "T1", "A new master forgets the tables of routing weights.", "weights")
+def weights_are_forgotten_at_takeover(patch: Patch) -> None:
+    module: Any = import_module("replica.machine.apply")
+    original = module._role
+
+    def role(state: Any, time_ms: int) -> Any:
+        state.weights.clear()
+        return original(state, time_ms)
+
+    patch.setattr(module, "_role", role)
+
+
+@bug("weights-over-any-version", "T2", "A publisher that has read an older table replaces a newer one.", "weights")
+def weights_over_any_version(patch: Patch) -> None:
+    patch.setattr(replica.machine.weights, "_check_version", lambda _name, _version, _expected: None)
+
+
+@bug("weights-version-again", "T2", "After a deletion the versions of tables are given once more.", "weights")
+def weights_version_again(patch: Patch) -> None:
+    module: Any = import_module("replica.machine.apply")
+    original = module.apply_weights
+
+    def apply_weights(state: Any, time_ms: int, op: WeightsOp) -> None:
+        original(state, time_ms, op)
+        if op.action == WEIGHTS_ACTION_DELETE:
+            state.weights_version = 0
+
+    patch.setattr(module, "apply_weights", apply_weights)
+
+
+@bug("weights-told-uncommitted", "T3", "A table is told before it is on every copy that must have it.", "weights")
+def weights_are_told_uncommitted(patch: Patch) -> None:
+    module: Any = import_module("replica.orders")
+    original = module.order_names
+
+    def order_names(orders: Orders, call: NamesCall) -> None:
+        if call.request_id or call.plan(orders.machine, orders.time_ms) is not None:
+            original(orders, call)
+        else:
+            orders.reply(call.waiter, QueueDone(call.queue, 0, duplicate=False))
+
+    patch.setattr(module, "order_names", order_names)

@@ -1,0 +1,141 @@
+"""Draws what the clients of a pipeline do: "publications", which stage and publish batches and take numbered ones, and
+"readers", which read the journal under a name while the log is trimmed behind them.
+"""
+
+from __future__ import annotations
+
+import random
+
+from chaos.sim.plan import Call, ClientPlan, Value
+
+WATCHED, WORKED, READ = "s", "w", "q"
+"""Where nobody takes anything before the end; where consumers work; what readers read of."""
+DEATH_SHARE = 0.4
+AGAIN = ("", "here", "a", "b")
+
+
+def draw_publications(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.setup(WATCHED, WORKED)
+    for _ in range(stream.choice((1, 2))):
+        drawing.stager()
+    for _ in range(stream.choice((1, 2))):
+        drawing.batcher()
+    drawing.caller(WORKED, 6)
+    if stream.random() < 0.5:
+        drawing.caller(WATCHED, 4)
+    drawing.watcher()
+    if stream.random() < 0.4:
+        drawing.taker()
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
+def draw_readers(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.setup(READ)
+    for _ in range(2):
+        drawing.caller(READ, 16)
+    drawing.drain_by_taker()
+    for _ in range(stream.choice((1, 2))):
+        drawing.reader()
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
+class _Draw:
+    """One drawing."""
+
+    def __init__(self, stream: random.Random, safety_ms: int) -> None:
+        self.stream, self.safety_ms = stream, safety_ms
+        self.numbers = 0
+        self.found: list[ClientPlan] = []
+
+    def setup(self, *queues: str) -> None:
+        self.found.append(ClientPlan("setup", "setup", tuple(Call(0, "create", {"queue": name}) for name in queues)))
+
+    def stager(self) -> None:
+        pick, chance, calls = self.stream.choice, self.stream.random, []
+        for at_ms in self._times(7):
+            kind = pick(("publish", "publish", "publish", "publish", "abort", "intrude"))
+            queues = pick((WATCHED, WORKED, f"{WATCHED} {WORKED}", f"{WORKED} {WATCHED}"))
+            args: dict[str, Value] = {"queues": queues, "parts": pick((1, 2, 3, 5)), "rows": pick((1, 2, 4))}
+            args |= {"apart": chance() < 0.4, "twice": chance() < 0.3}
+            if kind == "publish":
+                args["again"] = pick(AGAIN)
+                if chance() < 0.2:
+                    args |= {"ttl_ms": 200, "hold_ms": pick((100, 1_500))}
+            calls.append(Call(at_ms, kind, args))
+        self._add("stager", self._with_deaths(calls), {"number": self._number()})
+
+    def batcher(self) -> None:
+        pick = self.stream.choice
+        calls = []
+        for at_ms in self._times(12):
+            args: dict[str, Value] = {"max": pick((1, 3, 10)), "hold_ms": pick((1, 50, 700)), "again": pick(AGAIN)}
+            calls.append(Call(at_ms, "batch", args | {"then": pick(("ack", "ack", "ack", "twice", "drop", "part"))}))
+        # The longest outlives every fault, and ends well within the minute in which the queues are drained.
+        args = {"queue": WORKED, "lease_ms": pick((400, 1_500, 20_000))}
+        self._add("batcher", self._with_deaths(calls), args)
+
+    def watcher(self) -> None:
+        calls = [Call(at_ms, "browse") for at_ms in self._times(25)]
+        self._add("watcher", tuple(calls), {"queue": WATCHED})
+
+    def caller(self, queue: str, count: int) -> None:
+        calls = []
+        for at_ms in self._times(count):
+            args: dict[str, Value] = {"count": self.stream.choice((1, 1, 3)), "again": self.stream.choice(AGAIN)}
+            calls.append(Call(at_ms, "enqueue", args))
+        self._add("caller", self._with_deaths(calls), {"queue": queue, "number": self._number()})
+
+    def taker(self) -> None:
+        pick = self.stream.choice
+        calls = []
+        for at_ms in self._times(5):
+            args: dict[str, Value] = {"max": pick((1, 3)), "wait_ms": 0, "again": pick(AGAIN)}
+            calls.append(Call(at_ms, "take", args | {"then": pick(("ack", "release", "drop")), "hold_ms": 50}))
+        self._add("taker", self._with_deaths(calls), {"queue": WORKED, "lease_ms": pick((200, 700))})
+
+    def drain_by_taker(self) -> None:
+        """What is done with may be trimmed."""
+        how: dict[str, Value] = {"max": 10, "wait_ms": 0, "again": "", "then": "ack", "hold_ms": 1}
+        calls = tuple(Call(at_ms, "take", dict(how)) for at_ms in self._times(8))
+        self._add("taker", calls, {"queue": READ, "lease_ms": 700})
+
+    def reader(self) -> None:
+        chance, calls = self.stream.random, []
+        for at_ms in self._times(self.stream.choice((3, 8, 12))):
+            args: dict[str, Value] = {"rows": self.stream.choice((2, 5, 20)), "advance": chance() < 0.7}
+            calls.append(Call(at_ms, "read", args | {"forgets": chance() < 0.3, "only": chance() < 0.5}))
+        calls.append(Call(self.safety_ms + self.stream.choice((100, 3_000)), "read", {"rows": 0}))
+        self._add("reader", self._with_deaths(calls), {"queue": READ})
+
+    def admin(self, handoffs: int) -> None:
+        if handoffs or self.stream.random() < 0.4:
+            count = handoffs or self.stream.choice((1, 2))
+            calls = [
+                Call(at_ms, "handoff", {"via": self.stream.choice(("a", "b", "both")), "dry_run": False})
+                for at_ms in self._times(count)
+            ]
+            self._add("admin", tuple(calls), {})
+
+    def _number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def _times(self, count: int) -> list[int]:
+        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
+
+    def _with_deaths(self, calls: list[Call]) -> tuple[Call, ...]:
+        if self.stream.random() < DEATH_SHARE:
+            down_ms = self.stream.choice((5, 100, 1_500))
+            calls.append(Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms}))
+        return tuple(sorted(calls, key=lambda call: call.at_ms))
+
+    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value]) -> None:
+        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
+        given: dict[str, Value] = {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7}
+        self.found.append(ClientPlan(name, role, calls, given | args))

@@ -1,0 +1,197 @@
+"""Simulated clients of staged rows: one stages and publishes batches, one watches a queue that nobody else takes from.
+
+A writer that died stages its batch anew under other ids, and publishes it under the same number: as whoever restarts
+does. What it wants published is written down before it asks; `chaos.sim.publications` judges what came of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from chaos.history import Acked, Message
+from chaos.sim.books import message_of, payload_of
+from chaos.sim.client_senders import number_of_plan
+from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.publications import Publication
+from tandemq.errors import TandemqError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.world import World
+    from tandemq import aio
+    from tandemq.client.staging import Published
+
+CALL_NUMBERS, PART_NUMBERS = 100, 10
+"""Of messages that a call, and a part of it, may use."""
+ATTEMPTS = 3
+"""Stages of one batch in one life: the first ones may have been dropped because their time was over."""
+Part = tuple[str, list[Message]]
+"""Queue, rows."""
+
+
+@role("stager")
+class Stager(SimClient):
+    """Publishes one batch after the other, each until it is answered; now and then it drops its stages instead."""
+
+    def __init__(self, world: World, plan: ClientPlan) -> None:
+        super().__init__(world, plan)
+        self.asked_s: dict[int, float] = {}
+        self.published = False
+        """Some batch was, so that the name belongs to its query."""
+
+    @property
+    def batch(self) -> int:
+        return self.at + 1
+
+    async def work(self, client: aio.Client) -> None:
+        how = {"publish": self._publish, "abort": self._abort, "intrude": self._intrude}
+        while self.at < len(self.calls):
+            call = self.calls[self.at]
+            await self.due(call)
+            self.counted(call)
+            try:
+                await how[call.kind](client, call)
+            except TandemqError as error:
+                self.expects(error)
+            self.at += 1
+
+    def parts(self, call: Call) -> list[Part]:
+        """What a call stages: its parts go to its queues in turn."""
+        queues, first = str(call.args["queues"]).split(), self.at * CALL_NUMBERS
+        rows = range(number_of(call, "rows", 1))
+        return [
+            (
+                queues[part % len(queues)],
+                [Message(number_of_plan(self), first + part * PART_NUMBERS + row) for row in rows],
+            )
+            for part in range(number_of(call, "parts", 1))
+        ]
+
+    async def _stage(self, client: aio.Client, call: Call, attempt: int) -> list[bytes]:
+        """Each part in a stage of its own, or all in one; the ids."""
+        ids: list[bytes] = []
+        for place, (queue, messages) in enumerate(self.parts(call)):
+            apart = bool(call.args.get("apart", False))
+            if apart or not place:
+                text = f"{self.plan.name}/{self.at}/{self.lives}/{attempt}/{place}"
+                ids.append(hashlib.blake2b(text.encode(), digest_size=16).digest())
+            rows, part = [payload_of(each) for each in messages], 1 if apart else place + 1
+            ttl = timedelta(milliseconds=number_of(call, "ttl_ms")) if "ttl_ms" in call.args and not attempt else None
+            staged = await client.stage(queue, rows, stage_id=ids[-1], part=part, ttl=ttl)
+            if call.args.get("twice", False):
+                again = await client.stage(queue, rows, stage_id=ids[-1], part=part, ttl=ttl)
+                if (again.rows, again.payload_bytes) != staged[:2]:
+                    text = f"{self.plan.name} was told {staged}, and {again} of the same part"
+                    self.world.violation("one effect and one answer", text)
+        return ids
+
+    async def _publish(self, client: aio.Client, call: Call) -> None:
+        asked_s = self.asked_s.setdefault(self.at, self.now_s)
+        wanted = self.world.publications.want(self.plan.name, self.batch, self.parts(call))
+        for attempt in range(ATTEMPTS):
+            try:
+                ids = await self._stage(client, call, attempt)
+                if "ttl_ms" in call.args and not attempt:
+                    await asyncio.sleep(number_of(call, "hold_ms") / 1000)
+                done = await client.publish(self.plan.name, self.plan.name, self.batch, ids)
+            except TandemqError as error:
+                if error.reason != "STAGE_NOT_FOUND" or "ttl_ms" not in call.args:
+                    raise
+                self.world.sometimes("a stage dropped because its time was over")
+                continue
+            self.published = True
+            self._note(asked_s, wanted, done)
+            await self._again(client, call, ids, done)
+            return
+
+    def _note(self, asked_s: float, wanted: Publication, done: Published) -> None:
+        if done.duplicate:
+            self.world.sometimes("a batch published again, and told so")
+        if wanted.placed:  # it has died since it was told
+            if wanted.placed != done.queues:
+                text = f"{wanted.writer} was told {wanted.placed}, and {done.queues} when it published the batch again"
+                self.world.violation("one effect and one answer", text)
+            return
+        wanted.placed = done.queues
+        self.world.count("batches published")
+        told = {each.queue: each.rows for each in done.queues}
+        if told != {queue: len(rows) for queue, rows in wanted.rows.items()}:
+            text = f"batch {wanted.batch} of {wanted.writer} has {wanted.rows}, and was told to be {told}"
+            self.world.violation("a batch is whole", text)
+            return
+        header = self.header
+        assert header is not None, "an answer has a header"
+        for each in done.queues:
+            if each.last_index - each.first_index + 1 == each.rows:  # else others sent between its parts
+                acked = (
+                    Acked(asked_s, self.now_s, message, each.first_index + place, header.epoch, header.copies)
+                    for place, message in enumerate(wanted.rows[each.queue])
+                )
+                self.world.books[each.queue].sent(acked)
+
+    async def _again(self, client: aio.Client, call: Call, ids: Sequence[bytes], done: Published) -> None:
+        """The same batch once more: one effect, and the same places."""
+        only = str(call.args.get("again", ""))
+        if not only:
+            return
+        asked = client if only == "here" else self.connect(only)
+        try:
+            found = await asked.publish(self.plan.name, self.plan.name, self.batch, ids)
+            state = await asked.writer_state(self.plan.name)
+        finally:
+            if asked is not client:
+                await asked.close()
+        if not found.duplicate or found.queues != done.queues:
+            text = f"{self.plan.name} was told {done}, and {found} when it published the batch again"
+            self.world.violation("one effect and one answer", text)
+        if state is None or (state.query_id, state.batch) != (self.plan.name, self.batch):
+            self.world.violation("a writer is known", f"{self.plan.name} has published {self.batch}, and is {state}")
+
+    async def _abort(self, client: aio.Client, call: Call) -> None:
+        ids = await self._stage(client, call, 0)
+        await client.abort_stages(ids)
+        self._never("its stages were dropped", call)
+        try:
+            await client.publish(self.plan.name, self.plan.name, self.batch, ids)
+        except TandemqError as error:
+            if error.reason != "STAGE_NOT_FOUND":
+                raise
+        else:
+            self.world.violation("what is dropped stays dropped", f"{self.plan.name} has published {self.batch}")
+
+    async def _intrude(self, client: aio.Client, call: Call) -> None:
+        if not self.published:
+            return
+        ids = await self._stage(client, call, 0)
+        self._never("its writer belongs to another query", call)
+        try:
+            await client.publish(self.plan.name, "another query", self.batch, ids)
+        except TandemqError as error:
+            if error.reason != "WRITER_TAKEN":
+                raise
+        else:
+            self.world.violation("a writer has one query", f"another one has published {self.batch}")
+
+    def _never(self, why: str, call: Call) -> None:
+        for queue, messages in self.parts(call):
+            self.world.books[queue].refused.update(dict.fromkeys(messages, why))
+
+
+@role("watcher")
+class Watcher(SimClient):
+    """Looks at a queue from which nobody takes: of each batch all its rows are there, or none."""
+
+    async def work(self, client: aio.Client) -> None:
+        while self.at < len(self.calls):
+            call = self.calls[self.at]
+            await self.due(call)
+            self.counted(call)
+            seen = {message_of(each.payload) async for each in client.browse(self.queue, from_index=0, max_messages=0)}
+            for part in self.world.publications.parts_in(self.queue, seen):
+                self.world.violation("a batch is seen whole or not at all", f"{self.plan.name} sees {part}")
+            self.at += 1

@@ -1,0 +1,87 @@
+"""Follows where named readers of the journal are, and asks at each trim whether what they have not read stays.
+
+What a reader has asked for counts, answered or not: its record may be there. A copy that was filled anew, or was
+trimmed further than the master's before the reader came, has less, as the product says (docs/decisions/0023).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chaos.sim.invariants import NUMBER, STATE
+from replica.state import decode_state
+
+if TYPE_CHECKING:
+    from chaos.sim.member import SimMember
+    from chaos.sim.world import World
+    from storage.store import WriteBatch
+
+RULE = "what a reader wants is kept"
+
+
+class Places:
+    """Of one run."""
+
+    def __init__(self, world: World, *, may_be_lost: bool) -> None:
+        self._world = world
+        self.may_be_lost = may_be_lost
+        """The limits are so low that a reader loses its place."""
+        self._furthest: dict[str, int] = {}
+        """By reader: the log index before which it may have said that it needs nothing."""
+        self._kept: dict[str, int] = {}
+        """By member: first record that it has."""
+        self._filled = 0
+        """How often a copy was emptied to be filled anew."""
+        self._safe: dict[str, int] = {}
+        """Reader that began where both copies had everything: how often copies had been emptied by then."""
+
+    def on_commit(self, member: str, batch: WriteBatch) -> None:
+        """A batch is on that member's disk."""
+        self._filled += NUMBER in batch.wipe
+        stored = batch.meta.get(STATE) if batch.drops.get(NUMBER) or NUMBER in batch.wipe else None
+        if stored is None:
+            return
+        kept, before = decode_state(stored).kept_from, self._kept.get(member, 0)
+        self._kept[member] = kept
+        if NUMBER in batch.wipe:
+            return
+        for name, place in self._furthest.items():
+            if before <= place < kept and not self._is_lost(member, name):
+                text = f"{member} keeps its log from {kept} on, and {name} has read up to {place}"
+                self._world.violation(RULE, text)
+
+    def _is_lost(self, member: str, name: str) -> bool:
+        """The pair has said so; or this member has not heard of the reader yet."""
+        domain = self._world.members[member].domain
+        machine = domain.shared.machine if domain is not None else None
+        found = next((each for each in machine.readers() if each.name == name), None) if machine is not None else None
+        return found is None or bool(found.lost_until)
+
+    def asks(self, name: str, log_index: int) -> None:
+        """It is about to say that it has read everything before that."""
+        if name in self._furthest:
+            self._furthest[name] = max(self._furthest[name], log_index)
+
+    def begins(self, name: str, log_index: int) -> None:
+        """It was told that this is its place."""
+        self._furthest[name] = log_index
+        if all(kept <= log_index for kept in map(self._first, self._world.members.values())):
+            self._safe[name] = self._filled
+
+    @staticmethod
+    def _first(member: SimMember) -> int:
+        """First record on its disk, for a reader; a disk that holds nothing is filled before anybody reads there."""
+        stored = member.machine.disk.meta(STATE)
+        return decode_state(stored).kept_from if stored is not None else 0
+
+    def forget(self, name: str) -> None:
+        """Where it is, nobody knows."""
+        self._furthest.pop(name, None)
+        self._safe.pop(name, None)
+
+    def is_kept(self, name: str) -> bool:
+        """Whether nothing that the product knows of could have taken what it wants from one of the copies."""
+        return self._safe.get(name) == self._filled and not self._replaced()
+
+    def _replaced(self) -> bool:
+        return any(member.machine.disk.replaced for member in self._world.members.values())

@@ -1,0 +1,256 @@
+"""Audits a pair from the journals of both members and what clients were told: a verdict, and a row for each violation.
+
+Digests of buckets come first, and rows are looked at where two digests differ or a message's counters do not add up;
+there is no sort of a whole queue and no Python in a task. `chaos.journal_checks` gives the same verdict in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from chaos.journal_checks import unfenced
+from chaos.journals import KINDS, MEMBERS_MAX, Span, Violation
+from pipeline import audit_copies, audit_messages, audit_order
+from pipeline.audit_rows import VIOLATIONS, ended, entered, placed, queue_names, violations_of, with_names
+from pipeline.schema import HEADS, HISTORY, OK, SEND, Table, ddl
+
+PLACE = ["queue_id", "index"]
+MESSAGE_KINDS = (
+    "LOST",
+    "DUPLICATE",
+    "INDEX_TWICE",
+    "GHOST",
+    "UNSENT",
+    "SETTLED_TWICE",
+    "SETTLE_LOST",
+    "REAL_TIME_ORDER",
+)
+"""Of one message: both sides' words are gathered for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was judged, and what came of it."""
+
+    violations: DataFrame
+    """pipeline.audit_rows.VIOLATIONS, kept in Spark until `close`."""
+    counts: dict[str, int]
+    """By kind, those that were found."""
+    rows: dict[str, int]
+    """Of the journal, by member."""
+    spans: dict[str, Span]
+    """Records that are there or should be, by member."""
+    told: int
+    """Rows of the client history; 0: none was given, and lost, ghost, unsent and order in time were not judged."""
+    kept: list[DataFrame]
+
+    @property
+    def clean(self) -> bool:
+        """Nothing was found."""
+        return not self.counts
+
+    def close(self) -> None:
+        """Spark forgets what it kept."""
+        for frame in self.kept:
+            frame.unpersist()
+
+
+def audit(journal: DataFrame, history: DataFrame | None = None, heads: DataFrame | None = None) -> Audit:
+    """Judge one domain of one pair.
+
+    journal: pipeline.schema.LAKE, history: HISTORY, heads: HEADS. Without a history only the journals are held against
+    each other; without heads a tail that is cut off both is not seen. What was trimmed is not judged.
+    Raises ValueError where the journal is of more than two members. The caller closes what it is given.
+    """
+    found = _Found(journal.sparkSession)
+    with ExitStack() as failed:
+        failed.callback(found.forget)
+        done = _audit(found, journal, history, heads)
+        failed.pop_all()
+    return done
+
+
+def _audit(found: _Found, journal: DataFrame, history: DataFrame | None, heads: DataFrame | None) -> Audit:
+    told, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
+    digests = found.keep(audit_copies.digests(journal))
+    reach = audit_copies.reaches(digests)
+    spans = audit_copies.spans_of(reach, where)
+    if len(spans) > MEMBERS_MAX:
+        raise ValueError(f"a pair has two members, and the journals are of {', '.join(spans)}: audit one pair")
+    rows = {member: sum(each.rows for (name, _), each in reach.items() if name == member) for member in spans}
+    found.add_told(unfenced({key: (each.first, each.last) for key, each in reach.items()}))
+    differ = _compare(found, journal, digests, spans)
+    judged = _judged(journal, spans, rows, differ=differ)
+    queues = found.keep(queue_names(judged, where))
+    buckets = found.keep(audit_order.index_buckets(journal))
+    whole = [member for member, span in spans.items() if span.first <= 1]
+    created = journal.where(F.col("kind") == "QUEUE_CREATED").select("member", "queue_id").distinct()
+    found.add(audit_order.indexes_are_dense(journal, buckets, created, whole))
+    if heads is not None:
+        found.add(audit_order.tails_are_there(buckets, where))
+    _add_messages(found, judged, told, queues, _first_indexes(buckets, created, whole), spans)
+    if history is not None:
+        sends = placed(told.where((F.col("op") == SEND) & (F.col("outcome") == OK)), queues)
+        found.add(audit_order.order_is_real(sends.where(F.col("index").isNotNull())))
+    violations, counts = found.proven(journal, told, queues)
+    size = 0 if history is None else history.count()
+    return Audit(violations, {kind: counts[kind] for kind in KINDS if kind in counts}, rows, spans, size, found.kept)
+
+
+class _Found:
+    """Violations as they are found. Each check runs by itself: one plan of all is planned anew for each stage."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._frames: list[DataFrame] = []
+        self.kept: list[DataFrame] = []
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """Spark keeps what it makes of it, until the audit is closed."""
+        self.kept.append(frame.persist())
+        return frame
+
+    def forget(self) -> None:
+        """Spark keeps nothing of it any more."""
+        for frame in self.kept:
+            frame.unpersist()
+
+    def add(self, frame: DataFrame) -> int:
+        """How many violations they are."""
+        count: int = self.keep(frame).count()
+        if count:
+            self._frames.append(frame)
+        return count
+
+    def add_told(self, told: Iterable[Violation]) -> None:
+        """The same, of a few that are here."""
+        rows = [tuple(getattr(each, column.name) for column in VIOLATIONS) for each in told]
+        if rows:
+            self._frames.append(self._spark.createDataFrame(rows, ddl(VIOLATIONS)))
+
+    def proven(self, journal: DataFrame, history: DataFrame, queues: DataFrame) -> tuple[DataFrame, dict[str, int]]:
+        """All of them, each once and with what each side says, and how many there are of each kind."""
+        if not self._frames:
+            return self._spark.createDataFrame([], ddl(VIOLATIONS)), {}
+        key = ["kind", "member", "queue_id", "index", "count", "log_index", "id"]
+        rest = [F.max(name).alias(name) for name in ("queue", "journals", "clients")]
+        once = self.keep(reduce(DataFrame.unionByName, self._frames).groupBy(*key).agg(*rest))
+        once.count()  # so that what follows is planned on its size
+        found = self.keep(_told(once, journal, history, queues))
+        return found, {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
+
+
+def _table(like: DataFrame, given: DataFrame | None, table: Table) -> DataFrame:
+    return like.sparkSession.createDataFrame([], ddl(table)) if given is None else given
+
+
+def _compare(found: _Found, journal: DataFrame, digests: DataFrame, spans: dict[str, Span]) -> bool:
+    """Whether the two members' journals differ where both have rows."""
+    first = max((span.first for span in spans.values()), default=0)
+    end = min((span.next for span in spans.values()), default=0)
+    if len(spans) < MEMBERS_MAX or first >= end:
+        return False
+    one, other = spans
+    buckets = found.keep(audit_copies.differing_buckets(digests, (one, other), first, end))
+    if not buckets.count():
+        return False
+    return found.add(audit_copies.copies_equal(journal, buckets, (one, other), first, end)) > 0
+
+
+def _judged(journal: DataFrame, spans: dict[str, Span], rows: dict[str, int], *, differ: bool) -> DataFrame:
+    """The rows that are judged, with `side`: in whose journal.
+
+    Two journals that agree are one history, and what one of them alone keeps completes it. Two that differ are two.
+    """
+    if not spans:
+        return journal.withColumn("side", F.lit(0))
+    if differ:
+        return journal.withColumn("side", F.when(F.col("member") == next(iter(spans)), 0).otherwise(1))
+    chosen = max(spans, key=lambda member: rows.get(member, 0))
+    span = spans[chosen]
+    outside = ~F.col("log_index").between(span.first, span.next - 1)
+    return journal.where((F.col("member") == chosen) | outside).withColumn("side", F.lit(0))
+
+
+def _first_indexes(buckets: DataFrame, created: DataFrame, whole: list[str]) -> DataFrame:
+    """queue_id, first_index: from where on its messages are kept; 0 where nothing of it was trimmed."""
+    made = created.select("queue_id").distinct().withColumn("made", F.lit(True))
+    lowest = buckets.groupBy("queue_id").agg(
+        F.min("low").alias("low"), F.bool_or(F.col("member").isin(*whole)).alias("all_kept")
+    )
+    is_whole = F.col("all_kept") | F.coalesce("made", F.lit(False))
+    first = F.when(is_whole, F.lit(0).cast("bigint")).otherwise(F.col("low"))
+    return lowest.join(made, "queue_id", "left").select("queue_id", first.alias("first_index"))
+
+
+def _add_messages(
+    found: _Found,
+    judged: DataFrame,
+    history: DataFrame,
+    queues: DataFrame,
+    first_indexes: DataFrame,
+    spans: dict[str, Span],
+) -> None:
+    """Violations of single messages."""
+    everything = placed(history, queues)
+    told = everything.where((F.col("outcome") == OK) & F.col("index").isNotNull())
+    watched = queues.join(history.where(F.col("op") == SEND).select("queue").distinct(), "queue", "left_semi")
+    by_id = watched.groupBy("queue_id").agg(F.max("queue").alias("name"))
+    suspects = found.keep(audit_messages.suspects(judged, told, by_id))
+    flags = ("twice", "settled_twice", "settle_lost", "maybe_lost", "unanswered")
+    counts = suspects.agg(*(F.count_if(flag).alias(flag) for flag in flags)).collect()[0]
+    if any(counts[flag] for flag in flags[:3]):
+        found.add(audit_messages.certain(suspects))
+    if counts["maybe_lost"]:
+        begin = min((span.first for span in spans.values()), default=1)
+        found.add(audit_messages.lost(suspects, judged, told, first_log_index=begin, queues=first_indexes))
+    if counts["unanswered"]:
+        found.add(audit_messages.unasked(suspects, judged, everything))
+    senders = found.keep(audit_messages.doubled_senders(judged))
+    if senders.count():
+        found.add(audit_messages.stored_once(judged, senders))
+
+
+def _told(found: DataFrame, journal: DataFrame, history: DataFrame, queues: DataFrame) -> DataFrame:
+    """The violations, with what each side says of the message that they are about."""
+    about = found.where(F.col("kind").isin(*MESSAGE_KINDS)).select(*PLACE).distinct()
+    where = F.concat_ws("/", F.col("log_index").cast("string"), F.col("epoch").cast("string"))
+    text = F.concat_ws(" ", "kind", F.lit("at"), where, F.concat(F.lit("id "), F.lower(F.hex("id"))))
+    columns = [*PLACE, "member", "kind", "log_index", "epoch", "id"]
+    rows = entered(journal).select(*columns).unionByName(ended(journal).select(*columns))
+    by_member = (
+        rows.join(F.broadcast(about), PLACE, "left_semi")
+        .groupBy(*PLACE, "member")
+        .agg(F.concat_ws(", ", F.sort_array(F.collect_list(text))).alias("says"))
+    )
+    said = by_member.groupBy(*PLACE).agg(
+        F.concat_ws("; ", F.sort_array(F.collect_list(F.concat("member", F.lit(": "), "says")))).alias("rows_say")
+    )
+    answer = F.concat_ws(" ", "op", "outcome", F.concat(F.lit("id "), F.lower(F.hex("id"))))
+    clients = (
+        placed(history, queues)
+        .join(F.broadcast(about), PLACE, "left_semi")
+        .groupBy(*PLACE)
+        .agg(F.concat_ws(", ", F.sort_array(F.collect_list(answer))).alias("clients_say"))
+    )
+    of_message = F.col("kind").isin(*MESSAGE_KINDS)
+    proven = (
+        with_names(found.withColumnRenamed("queue", "given"), queues)
+        .withColumn("queue", F.coalesce("given", "queue"))
+        .join(said, PLACE, "left")
+        .join(clients, PLACE, "left")
+        .withColumn(
+            "journals", F.when(of_message, F.coalesce("rows_say", F.lit("nothing"))).otherwise(F.col("journals"))
+        )
+        .withColumn(
+            "clients",
+            F.when(of_message, F.coalesce("clients", "clients_say", F.lit("nothing"))).otherwise(F.col("clients")),
+        )
+    )
+    return violations_of(proven)

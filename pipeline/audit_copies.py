@@ -1,0 +1,121 @@
+"""Compares the two members' journals: digests of buckets first, and rows only where two of them differ."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from chaos.journals import COPIES_DIFFER, Span
+from pipeline.audit_rows import BUCKET_BITS, bucket, violations_of
+
+# All but the name of the queue, which is gone with it, and the body, which not every member can show.
+CONTENT = (
+    "log_index, epoch, time, kind, queue_id, `index`, `count`, id, id is null, lease_id, producer, producer is null, "
+    "sequence"
+)
+HALF = 0xFFFF_FFFF
+"""Sums of halves of hashes stay within a BIGINT for two billion rows a bucket."""
+
+
+def digests(journal: DataFrame) -> DataFrame:
+    """member, epoch, bucket of log indexes: first_log, last_log, rows, and what tells their contents and bodies."""
+    content, body = F.expr(f"xxhash64({CONTENT})"), F.xxhash64("log_index", "index", "payload")
+    shown = F.col("payload").isNotNull()
+    return journal.groupBy("member", "epoch", bucket("log_index").alias("bucket")).agg(
+        F.min("log_index").alias("first_log"),
+        F.max("log_index").alias("last_log"),
+        F.count(F.lit(1)).alias("rows"),
+        F.sum(content.bitwiseAND(HALF)).alias("content_sum"),
+        F.bit_xor(content).alias("content_xor"),
+        F.count("payload").alias("bodies"),
+        F.sum(F.when(shown, body.bitwiseAND(HALF)).otherwise(0)).alias("body_sum"),
+    )
+
+
+def differing_buckets(found: DataFrame, members: tuple[str, str], first: int, end: int) -> DataFrame:
+    """bucket: those with log indexes from `first` to before `end` whose digests differ between the two members."""
+    told = ["epoch", "rows", "content_sum", "content_xor", "bodies", "body_sum"]
+    inside = found.where(
+        (bucket("last_log") >= (first >> BUCKET_BITS)) & (bucket("first_log") <= ((end - 1) >> BUCKET_BITS))
+    )
+    by_member = inside.groupBy("bucket").agg(
+        *(
+            F.sort_array(F.collect_list(F.when(F.col("member") == member, F.struct(*told)))).alias(f"side{at}")
+            for at, member in enumerate(members)
+        )
+    )
+    return by_member.where(F.col("side0") != F.col("side1")).select("bucket")
+
+
+def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str], first: int, end: int) -> DataFrame:
+    """Violations: rows of these buckets that one member does not have, or has with another content.
+
+    A body that one member cannot show is not a difference (docs/SPARK.md).
+    """
+    at = F.col("log_index")
+    inside = journal.where((at >= first) & (at < end))
+    rows = inside.withColumn("bucket", bucket("log_index")).join(F.broadcast(buckets), "bucket", "left_semi")
+    key = ["log_index", "kind", "queue_id", "index", "lease_id"]
+    content = F.struct("epoch", "time", "count", "id", "producer", "sequence")
+    text = F.concat_ws(
+        " ",
+        "kind",
+        F.col("index").cast("string"),
+        F.lit("at"),
+        F.concat_ws("/", F.col("log_index").cast("string"), F.col("epoch").cast("string")),
+        F.concat(F.lit("id "), F.lower(F.hex("id"))),
+    )
+    sides = []
+    for number, member in enumerate(members):
+        mine = F.col("member") == member
+        sides += [
+            F.sort_array(F.collect_list(F.when(mine, content))).alias(f"content{number}"),
+            F.sort_array(F.collect_list(F.when(mine, F.col("payload")))).alias(f"bodies{number}"),
+            F.concat_ws(", ", F.sort_array(F.collect_list(F.when(mine, text)))).alias(f"says{number}"),
+            F.max(F.when(mine, F.lower(F.hex("id")))).alias(f"id{number}"),
+        ]
+    by_key = rows.groupBy(*key).agg(
+        *sides,
+        F.max("queue").alias("queue"),
+        F.max("count").alias("count"),
+        F.bool_and(F.col("payload").isNotNull()).alias("shown"),
+    )
+    differ = (F.col("content0") != F.col("content1")) | (F.col("shown") & (F.col("bodies0") != F.col("bodies1")))
+    says = [
+        F.concat(F.lit(f"{member}: "), F.when(F.col(f"says{at}") == "", "nothing").otherwise(F.col(f"says{at}")))
+        for at, member in enumerate(members)
+    ]
+    found = (
+        by_key.where(differ)
+        .withColumn("id", F.coalesce("id0", "id1"))
+        .withColumn("journals", F.concat_ws("; ", *says))
+        .drop("kind")
+    )
+    return violations_of(found, COPIES_DIFFER)
+
+
+class Reach(NamedTuple):
+    """From the first to the last record of an epoch at a member, and how many rows they have."""
+
+    first: int
+    last: int
+    rows: int
+
+
+def reaches(found: DataFrame) -> dict[tuple[str, int], Reach]:
+    """By member and epoch, out of the digests."""
+    rows = found.groupBy("member", "epoch").agg(F.min("first_log"), F.max("last_log"), F.sum("rows")).collect()
+    return {(row[0], row[1]): Reach(*row[2:]) for row in rows}
+
+
+def spans_of(reach: dict[tuple[str, int], Reach], heads: DataFrame) -> dict[str, Span]:
+    """By member: which records are there or should be."""
+    told = heads.groupBy("member").agg(F.min("first_log_index"), F.max("next_log_index")).collect()
+    found: dict[str, Span] = {}
+    rows = [(member, each.first, each.last + 1) for (member, _), each in reach.items()]
+    for member, first, end in (*rows, *(tuple(row) for row in told)):
+        span = found.get(member, Span(first, end))
+        found[member] = Span(min(span.first, first), max(span.next, end))
+    return dict(sorted(found.items()))

@@ -1,0 +1,57 @@
+"""Puts small stretches of the lake together. No row is changed; whoever reads by Lake.paths sees each row once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pipeline.config import MIB
+from pipeline.lake import Lake, Stretch
+from pipeline.problems import BAD_LAKE, PipelineError
+from pipeline.schema import JOURNAL, ddl
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FEWEST = 8
+"""Fewer are left alone: a run that adds one small stretch to a large one would write the large one again each time."""
+
+
+def compact(spark: SparkSession, lake: Lake, member: str, limit_mib: int, fewest: int = FEWEST) -> int:
+    """How many stretches became fewer. For who holds `lake.locked`. Raises PipelineError."""
+    merged = 0
+    for group in groups(lake.stretches(member), limit_mib * MIB, fewest):
+        rows = sum(_rows(stretch) for stretch in group)
+        staged = lake.staging(f"compact-{member}")
+        frame = spark.read.schema(ddl(JOURNAL)).parquet(*(str(stretch.path) for stretch in group))
+        frame.coalesce(1).write.parquet(str(staged))
+        wide = Stretch(group[0].start, group[-1].end, staged)
+        if _rows(wide) != rows:
+            raise PipelineError(BAD_LAKE, f"{rows} rows of {group[0].path} and what follows became {_rows(wide)}")
+        lake.replace(member, group, staged)
+        merged += len(group)
+    return merged
+
+
+def groups(stretches: Sequence[Stretch], limit_bytes: int, fewest: int) -> list[list[Stretch]]:
+    """Which follow each other and fit together; what is half as large already is left as it is."""
+    found: list[list[Stretch]] = [[]]
+    size = 0
+    for stretch in stretches:
+        own = stretch.bytes
+        if own * 2 > limit_bytes:
+            found.append([])
+            size = 0
+            continue
+        if size + own > limit_bytes:
+            found.append([])
+            size = 0
+        found[-1].append(stretch)
+        size += own
+    return [group for group in found if len(group) >= fewest]
+
+
+def _rows(stretch: Stretch) -> int:
+    import pyarrow.parquet as pq  # which stretches go together can be decided without it
+
+    return sum(pq.read_metadata(file).num_rows for file in stretch.path.glob("*.parquet"))

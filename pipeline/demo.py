@@ -1,0 +1,160 @@
+"""The demo: flight records through a pair, a kill in the middle, ingest all the while, audit, planted faults."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from chaos.cluster import Cluster
+from pipeline import report
+from pipeline.auditing import auditing
+from pipeline.config import Pipeline, parse
+from pipeline.flights import QUEUE, Flights, Played
+from pipeline.ingest import ingest
+from pipeline.ingesting import ingesting
+from pipeline.lake import Lake
+from pipeline.outcome import CLEAN, DONE, VIOLATIONS, Outcome, Table
+from pipeline.planting import FAULTS, Fault, plant
+from pipeline.problems import DEMO_FAILED, PipelineError
+from pipeline.running import Context, Ended, problems_told
+from pipeline.session import opened
+from pipeline.statistics import statistics
+from tandemq.demo.rows import flights
+from tandemq.errors import TandemqError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HISTORY = "history.parquet"
+FOLLOWED_S, POLL_S = 300.0, 0.1
+"""Spark's first micro-batch takes ten seconds on an idle machine, and minutes on a busy one."""
+CONFIG = """[source]
+target = "{target}"
+timeout_s = 5.0
+[audit]
+history = "{history}"
+[ingest]
+every_s = 0.5
+[stats]
+window_s = 1
+"""
+
+
+def play(out: Path, tell: Callable[[str], None], *, rows: int) -> Ended:
+    """Everything, into a directory of its own under `out`; `rows` is so many records.
+
+    The outcome's verdict is DONE when all of it came out as it must, else VIOLATIONS. Raises PipelineError.
+    """
+    began = time.monotonic()
+    here = (out / time.strftime("%Y%m%d-%H%M%S")).resolve()
+    here.mkdir(parents=True)
+    cluster = Cluster(here / "pair", pair="flights")
+    text = CONFIG.format(target=cluster.target, history=here / HISTORY)
+    (here / "pipeline.toml").write_text(text, encoding="utf-8")
+    config = parse(text, str(here / "pipeline.toml"), here)
+    records = flights().texts[:rows]
+    with problems_told(), opened(config.spark, "demo") as spark:  # before any client: its JVM is forked from here
+        played, ingested = _play(spark, config, cluster, records, tell)
+        context = Context(spark, config, threading.Event(), tell)
+        tell("auditing both journals and what the clients were told")
+        audited = auditing()(context)
+        report.write(Path(config.report.path) / "audit", audited)
+        counted = statistics(context)
+        report.write(Path(config.report.path) / "stats", counted)
+        planted = [_planted(context, here, fault) for fault in FAULTS]
+    outcome = _outcome(played, ingested, audited, counted, planted)
+    return Ended(outcome, report.write(Path(config.report.path) / "demo", outcome), time.monotonic() - began)
+
+
+def _play(
+    spark: SparkSession, config: Pipeline, cluster: Cluster, records: Sequence[bytes], tell: Callable[[str], None]
+) -> tuple[Played, Outcome]:
+    """The load, followed all the while by a continuous ingest, and by one more to its end."""
+    stop, lake = threading.Event(), Lake(Path(config.lake.path))
+    failed: list[PipelineError] = []
+
+    def follow() -> None:
+        try:
+            with problems_told():
+                ingest(spark, config, continuous=True, stop=stop, tell=lambda text: tell(f"ingest: {text}"))
+        except PipelineError as error:
+            failed.append(error)
+
+    async def story() -> tuple[Played, Outcome]:
+        async with cluster.running():
+            tell(f"pair {cluster.pair} is whole; ingest begins to follow it")
+            load = Flights(cluster, records, tell)
+            await load.begin()
+            following = threading.Thread(target=follow, name="ingest")
+            following.start()
+            try:
+                await _followed(lake, len(cluster.members), lambda: bool(failed))
+                tell(f"{len(records):,} flight records go through it")
+                played = await load.play()
+            finally:
+                stop.set()
+                await asyncio.to_thread(following.join)
+            if failed:
+                raise failed[0]
+            load.recording.write(Path(config.audit.history))
+            last = Context(spark, config, threading.Event(), lambda text: tell(f"ingest: {text}"))
+            return played, await asyncio.to_thread(ingesting(continuous=False), last)
+
+    try:
+        return asyncio.run(story())
+    except (TandemqError, TimeoutError, RuntimeError) as error:
+        text = f"the load came to no end: {error}; logs are in {cluster.data_dir}"
+        raise PipelineError(DEMO_FAILED, text) from error
+
+
+async def _followed(lake: Lake, members: int, given_up: Callable[[], bool]) -> None:
+    """Returns when something of each member's journal is in the lake, or ingest has ended."""
+    async with asyncio.timeout(FOLLOWED_S):
+        while True:
+            begun = [name for name in lake.members() if lake.end(name)]
+            if len(begun) == members or given_up():
+                return
+            await asyncio.sleep(POLL_S)
+
+
+def _planted(context: Context, here: Path, fault: Fault) -> dict[str, Any]:
+    """One fault in a copy, and what the audit says of it."""
+    change = msgspec.structs.replace
+    copy = plant(Lake(Path(context.config.lake.path)), here / "planted" / fault.name, fault, QUEUE)
+    at = change(context.config.lake, path=str(copy.path))
+    reports = change(context.config.report, path=str(here / "reports" / f"planted-{fault.name}"))
+    outcome = auditing()(context._replace(config=change(context.config, lake=at, report=reports)))
+    named = {row["kind"]: row["count"] for row in outcome.tables[0].rows if row["count"]}
+    context.tell(f"planted in a copy: {fault.title}; the audit says {_counted(named)}")
+    report.write(Path(reports.path) / "audit", replace(outcome, lead=f"Planted: {fault.title}. {outcome.lead}"))
+    return {"planted": fault.title, "found": fault.kind in named, "named": _counted(named)}
+
+
+def _counted(named: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {count}" for kind, count in named.items()) or "nothing"
+
+
+def _outcome(
+    played: Played, ingested: Outcome, audited: Outcome, counted: Outcome, planted: list[dict[str, Any]]
+) -> Outcome:
+    good = audited.verdict == CLEAN and all(row["found"] for row in planted)
+    steps = [
+        {"step": "load", "came_to": f"{played.rows:,} records, master {played.victim} killed"},
+        {"step": "takeover", "came_to": f"{played.takeover_ms:,} ms to the next acknowledgement"},
+        *(
+            {"step": f"lake, member {row['member']}", "came_to": f"to log index {row['next_log_index']:,}"}
+            for row in ingested.tables[0].rows
+        ),
+        {"step": "audit", "came_to": audited.verdict},
+        *({"step": f"planted: {row['planted']}", "came_to": f"named {row['named']}"} for row in planted),
+    ]
+    lead = "The audit is clean, and names each planted fault." if good else "Not all came out as it must."
+    tables = [Table("steps", steps), *audited.tables[:1], *counted.tables[:1]]
+    return Outcome("demo", DONE if good else VIOLATIONS, lead, tables, counted.plots)

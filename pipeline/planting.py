@@ -1,0 +1,87 @@
+"""Plants a fault in a copy of a lake, so that it can be seen that the audit names it. Never in the lake itself."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from chaos.journals import COPIES_DIFFER, DUPLICATE, LOST
+from pipeline.lake import Lake
+from tandemq.spark.columns import SCHEMA
+
+
+class Fault(NamedTuple):
+    """What is planted, and as what the audit must name it."""
+
+    name: str
+    kind: str
+    title: str
+    members: int
+    """In so many journals: 1 is the last one's alone."""
+    change: Callable[[pa.Table, str], pa.Table]
+
+
+def lost(table: pa.Table, queue: str) -> pa.Table:
+    """A message that was acknowledged is in no journal."""
+    return table.filter(pc.invert(_is(table, queue, _index(table, queue, 3))))
+
+
+def doubled(table: pa.Table, queue: str) -> pa.Table:
+    """A message is stored at the index of another one too."""
+    rows = table.filter(_is(table, queue, _index(table, queue, 3)))
+    found = _is(table, queue, _index(table, queue, 2))
+    for name in ("producer", "sequence", "payload"):
+        told = pc.if_else(found, rows[name][0], table[name])
+        table = table.set_column(table.schema.get_field_index(name), name, told)
+    return table
+
+
+def swapped(table: pa.Table, queue: str) -> pa.Table:
+    """Two messages have each other's index."""
+    first, second = _index(table, queue, 3), _index(table, queue, 2)
+    there = pc.if_else(_is(table, queue, second), first, table["index"])
+    told = pc.if_else(_is(table, queue, first), second, there)
+    return table.set_column(table.schema.get_field_index("index"), "index", pc.cast(told, pa.int64()))
+
+
+FAULTS = (
+    Fault("lost", LOST, "an acknowledged message is in neither journal", 2, lost),
+    Fault("doubled", DUPLICATE, "one message is stored at two indexes", 2, doubled),
+    Fault("swapped", COPIES_DIFFER, "one member has two messages the other way round", 1, swapped),
+)
+
+
+def plant(lake: Lake, into: Path, fault: Fault, queue: str) -> Lake:
+    """A copy of the lake, with that fault, in a directory that is not there yet."""
+    shutil.copytree(lake.path, into)
+    copy = Lake(into)
+    with copy.locked():
+        for member in copy.members()[-fault.members :]:
+            stretches = copy.stretches(member)
+            files = [file for stretch in stretches for file in sorted(stretch.path.glob("*.parquet"))]
+            table = pa.concat_tables([pq.ParquetFile(file).read().cast(SCHEMA) for file in files])
+            staged = copy.staging(f"planted-{member}")
+            staged.mkdir()
+            pq.write_table(fault.change(table, queue), staged / "part-00000.parquet")
+            for stretch in stretches:
+                shutil.rmtree(stretch.path)
+            copy.publish(member, stretches[0].start, stretches[-1].end, staged)
+    return copy
+
+
+def _index(table: pa.Table, queue: str, part: int) -> int:
+    """Of a message in the queue: one `part`-th of the way."""
+    entered = pc.and_(pc.equal(table["kind"], "ENQUEUED"), pc.equal(table["queue"], queue))
+    last: int = pc.max(table.filter(entered)["index"]).as_py()
+    return last // part
+
+
+def _is(table: pa.Table, queue: str, index: int) -> pa.ChunkedArray:
+    entered = pc.and_(pc.equal(table["kind"], "ENQUEUED"), pc.equal(table["queue"], queue))
+    return pc.fill_null(pc.and_(entered, pc.equal(table["index"], index)), False)

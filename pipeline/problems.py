@@ -1,0 +1,115 @@
+"""Decides how a job fails: by a stable reason, whatever Spark made of the exception that told it. Pure.
+
+Spark turns every exception into one of its own, of which only the text is left. The reason is found in there again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tandemq.errors import RULES
+
+BAD_LAKE, LAKE_IN_USE, LAKE_SCHEMA = "BAD_LAKE", "LAKE_IN_USE", "LAKE_SCHEMA"
+DISK_FULL, WORKER_LOST, SPARK_FAILED, SPARK_LOST = "DISK_FULL", "WORKER_LOST", "SPARK_FAILED", "SPARK_LOST"
+INTERRUPTED, NO_PAYLOAD, LAKE_SHORT = "INTERRUPTED", "NO_PAYLOAD", "LAKE_SHORT"
+HISTORY_SCHEMA, DEMO_FAILED = "HISTORY_SCHEMA", "DEMO_FAILED"
+
+NEXT_STEPS = {
+    "CONFIG_ERROR": "correct that key; docs/SPARK.md lists them",
+    BAD_LAKE: "give another directory in lake.path, or mend what the cause names",
+    LAKE_IN_USE: "wait until that job ends, or stop it; a lake has one ingest at a time",
+    LAKE_SCHEMA: "give another directory in lake.path; this one stays as it is",
+    HISTORY_SCHEMA: "give Parquet with the columns that docs/SPARK.md lists in audit.history",
+    DISK_FULL: "make room and run it again: what is in the lake is whole, and it goes on from there",
+    WORKER_LOST: "run it again: it goes on from what is in the lake",
+    SPARK_LOST: "run it again: it goes on from what is in the lake",
+    SPARK_FAILED: "see the cause; Spark's own words are on stderr with --verbose",
+    INTERRUPTED: "run it again: it goes on from what is in the lake",
+    LAKE_SHORT: "run ingest first, or give a lower --until-log-index",
+    NO_PAYLOAD: "leave them out with --skip-missing, or ingest with source.payloads = true",
+    "BAD_WEIGHTS": "see the cause; of an old lake the time is over: run ingest first, or give a longer --valid-for",
+    "VERSION_MISMATCH": "another job has published meanwhile: run it again, it computes anew from there",
+    "WRITER_TAKEN": "choose another name for --writer",
+    "QUEUE_FULL": "consume, or raise max_length and max_bytes of that queue, and run it again",
+    "OUT_OF_RANGE": "that stretch of the journal is gone: begin a lake in another directory, and run ingest "
+    "more often, or raise limits.journal_bytes and limits.journal_hours of the members",
+    "READER_LOST": "what the lake lacks is gone from the members: keep it, begin one in another directory, and run "
+    "ingest more often, or raise limits.reader_bytes and limits.reader_hours of the members",
+    "QUOTA_EXCEEDED": "delete readers that nobody needs (`tandemq queue reader list`), or give ingest.reader",
+    "EPOCH_DIVERGED": "an operator gave up the history that the lake holds: keep it, and begin another one",
+    "QUEUE_NOT_FOUND": "take the queue out of source.queues, or create it: `tandemq queue ls`",
+    "NO_JAVA": "install Java 17 (openjdk-17-jre-headless), or set JAVA_HOME",
+    "NO_SPARK": "pip install 'tandemq[spark]'",
+    "UNREACHABLE": "see `tandemq pair status`, and start the member that is missing; ingest goes on where it stopped",
+    "DEADLINE_EXCEEDED": "see `tandemq pair status`; ingest goes on where it stopped",
+    "NO_PROGRESS": "see `tandemq pair status`; ingest goes on where it stopped",
+    "SYNCING": "wait until the member is in step again: `tandemq pair status`",
+}
+WAITED_FOR = frozenset(
+    {
+        "UNREACHABLE",
+        "DEADLINE_EXCEEDED",
+        "NO_PROGRESS",
+        WORKER_LOST,
+        *(name for name, rule in RULES.items() if rule.retryable),
+    }
+)
+"""What may pass: the job waits for it as long as it was told to."""
+
+_OURS = re.compile(r"tandemq\.errors\.\w+: ([A-Z][A-Z_]+)(?:: ([^\n]*))?")
+_OWN = re.compile(r"pipeline\.problems\.PipelineError: ([A-Z][A-Z_]+): ([^\n]*)")
+_FULL = ("No space left on device", "Disk quota exceeded")
+_LOST = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "ExecutorLostFailure",
+    "Connection reset",
+    "Broken pipe",
+    "EOFException",
+    "Stream is closed",
+    "STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE",
+    "PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR",
+)
+
+
+# The JVM of the driver ended while it started: PySpark raises this, and no error of a connection.
+_NEVER_UP = "JAVA_GATEWAY_EXITED"
+
+
+class PipelineError(Exception):
+    """Ends a job. `reason` is stable, `cause` says what happened."""
+
+    def __init__(self, reason: str, cause: str) -> None:
+        super().__init__(f"{reason}: {cause}")
+        self.reason = reason
+        self.cause = cause
+
+    @property
+    def next_step(self) -> str:
+        """What to do; empty when the cause says it."""
+        return NEXT_STEPS.get(self.reason, "")
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether waiting may help."""
+        return self.reason in WAITED_FOR
+
+
+def problem_of(text: str) -> PipelineError:
+    """What a text of Spark's tells: the reason of the exception that it was made of."""
+    for pattern in (_OWN, _OURS):
+        found = pattern.search(text)
+        if found:
+            return PipelineError(found[1], (found[2] or "").strip() or found[1])
+    cause = _first_line(text)
+    if _NEVER_UP in text:
+        return PipelineError(SPARK_LOST, cause)
+    if any(sign in text for sign in _FULL):
+        return PipelineError(DISK_FULL, cause)
+    return PipelineError(WORKER_LOST if any(sign in text for sign in _LOST) else SPARK_FAILED, cause)
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something."""
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for line in lines if line), "Spark said nothing")

@@ -1,0 +1,107 @@
+"""Runs a job: its configuration, a session for it, the job, its report. It decides nothing about any job."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from pipeline import config as configs
+from pipeline import report
+from pipeline.config import Pipeline
+from pipeline.outcome import Outcome
+from pipeline.problems import SPARK_LOST, PipelineError, problem_of
+from pipeline.session import check_machine, opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Context(NamedTuple):
+    """What a job is given."""
+
+    spark: SparkSession
+    config: Pipeline
+    stop: threading.Event
+    """Set by SIGINT, SIGTERM and SIGHUP."""
+    tell: Callable[[str], None]
+
+
+Job = Callable[[Context], Outcome]
+
+
+class Ended(NamedTuple):
+    """A job that came to its end, and where its page is."""
+
+    outcome: Outcome
+    page: Path
+    seconds: float
+
+
+def run(
+    name: str,
+    make: Callable[[], Job],
+    file: Path,
+    *,
+    master: str = "",
+    verbose: bool = False,
+    tell: Callable[[str], None],
+) -> Ended:
+    """Raises PipelineError. What the job has published by then stays; no report is written.
+
+    make: called when Spark runs, because what a job imports needs it.
+    """
+    config = configs.load(file)
+    if master:
+        config = msgspec.structs.replace(config, spark=msgspec.structs.replace(config.spark, master=master))
+        configs.check(config, "--master")
+    check_machine()
+    with stopped_by_signals() as stop, problems_told():
+        began = time.monotonic()
+        with opened(config.spark, name, verbose=verbose) as spark:
+            outcome = make()(Context(spark, config, stop, tell))
+        page = report.write(Path(config.report.path) / name, outcome)
+        return Ended(outcome, page, time.monotonic() - began)
+
+
+@contextmanager
+def problems_told() -> Iterator[None]:
+    """What Spark raises becomes a PipelineError with the reason that is in its text."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise problem_of(str(error)) from error
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise PipelineError(SPARK_LOST, f"Spark's process is gone: {error}") from error
+    except Py4JError as error:
+        raise problem_of(str(error)) from error
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that a signal sets, until the block ends. Only in the main thread; elsewhere nobody sets it."""
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,95 @@
+"""Decides which columns the pipeline's tables have: the lake, what clients saw, where the journals stood. Pure.
+
+Schemas are texts that Spark reads (DDL), given wherever a table is read and never inferred. A table that has other
+columns is refused, not guessed at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+VERSION = 1
+"""Of the lake's layout and columns; a lake of another version is refused."""
+
+
+class Column(NamedTuple):
+    """One column. Every one may be null: Spark checks nothing else of a file."""
+
+    name: str
+    kind: str
+    """As Spark writes it in DDL."""
+
+
+Table = tuple[Column, ...]
+
+JOURNAL: Table = (
+    Column("log_index", "BIGINT"),
+    Column("epoch", "BIGINT"),
+    Column("time", "TIMESTAMP"),
+    Column("kind", "STRING"),
+    Column("queue", "STRING"),
+    Column("queue_id", "BIGINT"),
+    Column("index", "BIGINT"),
+    Column("count", "BIGINT"),
+    Column("id", "BINARY"),
+    Column("lease_id", "BIGINT"),
+    Column("producer", "BINARY"),
+    Column("sequence", "BIGINT"),
+    Column("payload", "BINARY"),
+)
+"""A row of a member's journal, as format("tandemq") gives it (docs/SPARK.md)."""
+
+LAKE: Table = (*JOURNAL, Column("member", "STRING"))
+"""The journals of both members. `member` says whose copy the row was read from; it is the partition, so it is last."""
+
+HISTORY: Table = (
+    Column("client", "STRING"),
+    Column("op", "STRING"),
+    Column("outcome", "STRING"),
+    Column("invoke_ns", "BIGINT"),
+    Column("complete_ns", "BIGINT"),
+    Column("queue", "STRING"),
+    Column("id", "BINARY"),
+    Column("index", "BIGINT"),
+    Column("epoch", "BIGINT"),
+    Column("producer", "BINARY"),
+    Column("sequence", "BIGINT"),
+)
+"""What clients asked for and how it ended, a row a message.
+
+op: send, recv or ack. outcome: ok; fail, which certainly had no effect; unknown.
+invoke_ns, complete_ns: monotonic clock of the host that all clients ran on; complete_ns is null where no answer came.
+id: 16 bytes, null where the client was told none (a send that is not ok). index, epoch: as the answer said, else null.
+producer, sequence: of a send, as the journal has them: how one whose outcome is unknown is found; null for others.
+"""
+
+HEADS: Table = (
+    Column("member", "STRING"),
+    Column("domain", "STRING"),
+    Column("first_log_index", "BIGINT"),
+    Column("next_log_index", "BIGINT"),
+    Column("epoch", "BIGINT"),
+    Column("queue", "STRING"),
+    Column("queue_id", "BIGINT"),
+    Column("first_index", "BIGINT"),
+    Column("next_index", "BIGINT"),
+)
+"""Where each member said its journal and its queues stand, a row a member and queue; a tail cut off below is missing.
+
+One row of a member that names no queue (null) tells of its journal alone. next_log_index, next_index: the first that
+is not there yet. epoch: of the record before next_log_index.
+"""
+
+SEND, RECV, ACK = "send", "recv", "ack"
+OK, FAIL, UNKNOWN = "ok", "fail", "unknown"
+OPS, OUTCOMES = (SEND, RECV, ACK), (OK, FAIL, UNKNOWN)
+
+
+def ddl(table: Table) -> str:
+    """As DataFrameReader.schema and createDataFrame take it."""
+    return ", ".join(f"`{column.name}` {column.kind}" for column in table)
+
+
+def names(table: Table) -> tuple[str, ...]:
+    """In order."""
+    return tuple(column.name for column in table)

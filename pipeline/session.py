@@ -1,0 +1,99 @@
+"""Makes the pipeline's Spark session: the only place that does, for a plain start and under spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from pipeline.config import SparkOptions
+from pipeline.problems import PipelineError
+from tandemq.errors import Refused
+from tandemq.spark.java import check_java, check_packages
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER = "local[2,4]"
+"""Two tasks at once, each tried four times: with local[2] the first worker that dies ends the job."""
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+ALWAYS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # What else reads Parquet knows no INT96.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # The lake is the checkpoint: those of Spark are thrown away, and need no look back.
+    "spark.sql.streaming.minBatchesToRetain": "2",
+}
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""In the environment of what spark-submit started: the JVM is there, and knows its master and its memory."""
+
+
+def check_machine() -> None:
+    """Raises PipelineError with reason NO_JAVA or NO_SPARK."""
+    try:
+        check_java()
+        check_packages()
+    except Refused as refused:
+        raise PipelineError(refused.reason, refused.message) from refused
+
+
+def settings(options: SparkOptions, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What Spark is told. Under spark-submit nothing that was told there already. Pure."""
+    submitted = SUBMITTED in environment
+    master = options.master or ("" if submitted else MASTER)
+    sizes = {
+        "spark.driver.memory": "" if submitted else options.driver_memory,
+        "spark.executor.memory": options.executor_memory,
+        "spark.executor.cores": str(options.executor_cores or ""),
+        "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
+        "spark.local.dir": options.local_dir,
+        "spark.master": master,
+    }
+    given = {key: value for key, value in sizes.items() if value}
+    return {**ALWAYS, **(LOCAL if master.startswith("local") else {}), **given, **options.conf}
+
+
+@contextmanager
+def opened(options: SparkOptions, name: str, *, verbose: bool = False) -> Iterator[SparkSession]:
+    """A session that knows format("tandemq"), until the block ends. Open it before any client in this process.
+
+    Where Spark runs in this process already, that session is used as it is, and left running.
+
+    Raises PipelineError with reason NO_JAVA, NO_SPARK, or SPARK_FAILED when it does not start.
+    """
+    check_machine()
+    # Workers run the first python3 on the PATH unless they are told: another environment, without pyarrow and us.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from tandemq.spark import register
+
+    # Asked of the context: a session is active for one thread alone, and the JVM is everybody's.
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - there is no other way to ask
+        running = SparkSession.builder.getOrCreate()
+        register(running)
+        yield running
+        return
+    builder = SparkSession.builder.appName(f"tandemq {name}")
+    for key, value in settings(options).items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkException as error:
+        raise PipelineError("SPARK_FAILED", f"Spark does not start: {error}") from error
+    try:
+        spark.sparkContext.setLogLevel("WARN" if verbose else "OFF")
+        register(spark)
+        yield spark
+    finally:
+        with suppress(Py4JError, OSError):  # its process may be gone, which somebody else tells
+            spark.stop()

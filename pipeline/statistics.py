@@ -1,0 +1,112 @@
+"""Job stats: what `pipeline.stats` and `pipeline.weights` make of the lake, into tables, Parquet and plots."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from pipeline import weighing
+from pipeline.lake import Lake
+from pipeline.outcome import DONE, Outcome, Plot, Table
+from pipeline.plots import KINDS
+from pipeline.reading import journal_of
+from pipeline.running import Context
+from pipeline.stats import one_history, windows
+from pipeline.weighing import Publication
+from pipeline.weights import weights
+
+WINDOWS_SHOWN_MAX = 20_000
+"""In plots and tables, the newest of them; all are in the Parquet beside the report."""
+PERCENTILES = ("p50", "p95", "p99")
+
+
+def statistics(context: Context, asked: Publication | None = None) -> Outcome:
+    """Counts, delays, service times and depth of every queue in windows of event time, and a share for each queue.
+
+    asked: publish shares as a table of weights, or tell what would be published.
+    """
+    there = weighing.look(context.config.source, asked) if asked is not None else None
+    config, spark = context.config, context.spark
+    place = Path(config.report.path) / "stats"
+    journal = one_history(journal_of(spark, Lake(Path(config.lake.path))))
+    windows(journal, config.stats.window_s).write.mode("overwrite").parquet(str(place / "windows"))
+    counted = spark.read.parquet(str(place / "windows"))
+    shares = weights(counted)
+    shares.write.mode("overwrite").parquet(str(place / "weights"))
+    newest = counted.orderBy(F.col("window_start").desc(), "queue").limit(WINDOWS_SHOWN_MAX)
+    rows = [row.asDict() for row in newest.collect()][::-1]
+    told = {row["queue"]: row.asDict() for row in shares.collect()}
+    queues = _queues(rows, told)
+    lead = f"{len(rows):,} windows of {config.stats.window_s} s of {len(queues)} queues, from {config.lake.path}."
+    tables, plots = [Table("queues", queues), Table("windows", _told(rows))], _plots(rows, queues)
+    if asked is None or there is None:
+        return Outcome("stats", DONE, lead, tables, plots)
+    weighed = weighing.weigh(config.source, asked, there, counted, weighing.newest_of(journal))
+    return Outcome("stats", DONE, f"{lead} {weighed.lead}", [weighed.table, *tables], plots, weighed.facts)
+
+
+def _queues(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a queue, the busiest first."""
+    by_queue: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_queue[_name(row)].append(row)
+    found = [
+        {
+            "queue": name,
+            "enqueued": sum(each["enqueued"] for each in of),
+            "settled": sum(each["settled"] for each in of),
+            "depth": of[-1]["depth"],
+            "worst_delay_p99_ms": max((each["delay_p99_ms"] or 0 for each in of), default=0),
+            "worst_service_p99_ms": max((each["service_p99_ms"] or 0 for each in of), default=0),
+            "weight": round(shares[name]["weight"], 4) if name in shares else None,
+        }
+        for name, of in by_queue.items()
+    ]
+    return sorted(found, key=lambda row: (-int(row["enqueued"] or 0), str(row["queue"])))
+
+
+def _plots(rows: Sequence[dict[str, Any]], queues: Sequence[dict[str, Any]]) -> list[Plot]:
+    """Of all queues that can be told apart: rate and depth; of the busiest: delays and service times."""
+    if not rows:
+        return []
+    began = min(row["window_start"] for row in rows)
+    shown = [row["queue"] for row in queues[: len(KINDS)]]
+
+    def line(queue: str, name: str) -> list[tuple[float, float]]:
+        return [
+            ((row["window_start"] - began).total_seconds(), float(row[name]))
+            for row in rows
+            if _name(row) == queue and row[name] is not None
+        ]
+
+    busiest = shown[0]
+    return [
+        Plot("messages a second that entered", "/s", {queue: line(queue, "enqueued_per_s") for queue in shown}),
+        Plot(f"{busiest}: from entering to leaving", "ms", {p: line(busiest, f"delay_{p}_ms") for p in PERCENTILES}),
+        Plot(
+            f"{busiest}: from lease to acknowledgement",
+            "ms",
+            {p: line(busiest, f"service_{p}_ms") for p in PERCENTILES},
+        ),
+        Plot("messages in the queue, at the end of a window", "", {queue: line(queue, "depth") for queue in shown}),
+    ]
+
+
+def _told(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As JSON and people have times."""
+    return [
+        {
+            **row,
+            "window_start": f"{row['window_start']:%Y-%m-%dT%H:%M:%S}Z",
+            "window_end": f"{row['window_end']:%Y-%m-%dT%H:%M:%S}Z",
+        }
+        for row in rows
+    ]
+
+
+def _name(row: dict[str, Any]) -> str:
+    return row["queue"] or f"#{row['queue_id']}"

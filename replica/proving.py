@@ -1,0 +1,62 @@
+"""Decides when a member's start is counted at the witness: as soon as it can be, and anew when a copy of its directory
+may have taken its place. How that is done is told in `replica.incarnation`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from failover.local_authority import LocalAuthority
+from replica import incarnation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from failover.authority import Authority
+    from replica.node import Node
+
+
+class Proving:
+    """One for each process. `on_old`: see `prove`; `on_counted` is told the number of this start."""
+
+    def __init__(
+        self,
+        node: Node,
+        authority: Authority,
+        member: str,
+        on_old: Callable[[str], None],
+        on_counted: Callable[[int], None],
+    ) -> None:
+        self._node, self._authority, self._member = node, authority, member
+        self._on_old, self._on_counted = on_old, on_counted
+        self._number = 0
+        self._proven = False
+
+    @property
+    def counted(self) -> bool:
+        """Without a third voice nobody else knows how often a member has started."""
+        return not isinstance(self._authority, LocalAuthority)
+
+    async def run(self, number: int) -> None:
+        """No claim before the witness has seen this start: a directory that was put back must not win."""
+        if self.counted:
+            number = await incarnation.prove(self._node, self._authority, self._member, number, self._on_old)
+        self._number = number
+        for domain in self._node.paired():
+            # What is named by this start (nonces, handoffs) must not be named as by an earlier one.
+            domain.shared.incarnation = number
+            domain.replication.may_claim = True
+        self._proven = True
+        self._on_counted(number)
+
+    def on_refused(self) -> None:
+        """By the peer: another process may have this member's place."""
+        if self._proven and self.counted:
+            self._proven = False  # one look at a time
+            self._node.spawn(self._again())
+
+    async def _again(self) -> None:
+        self._proven = not await incarnation.is_replaced(self._authority, self._member, self._number)
+        if not self._proven:
+            incarnation.step_back(self._node)
+            await self.run(self._number)

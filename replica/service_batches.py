@@ -1,0 +1,211 @@
+"""BatchService: numbered batches over the wire. Requests become calls of the queue's domain; its master orders them
+and reads what is in a batch. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from replica import bodies, forward
+from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.calls import NamesCall
+from replica.counting import until_committed
+from replica.effects import Failed, Moved
+from replica.machine import BatchCall, Refused
+from replica.service_calls import parse
+from replica.service_failures import generic_handler
+from replica.whereabouts import check_origin
+from tandemq.v1 import batch_service_pb2 as pb
+from tandemq.v1.common_pb2 import IndexRange, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from replica.domain import Domain
+    from replica.machine import Batch, Lease, Machine
+    from replica.service_admin import AdminHandlers
+    from replica.service_pair import Method
+
+SERVICE = "tandemq.v1.BatchService"
+MESSAGES, MESSAGES_MAX = 1_000, 10_000
+BYTES, BYTES_MAX = 16 << 20, 64 << 20
+LEASE_MS = 600_000
+PAGE_MESSAGES, PAGE_BYTES = 1_000, 1 << 20
+TURN_MESSAGES = 100
+"""Messages that are made into rows before others have their turn."""
+
+_MOVED = Moved("the mastership moved while a batch was looked at; repeat the call")
+
+Context = Any
+
+
+class BatchHandlers:
+    """The handlers of BatchService."""
+
+    def __init__(self, admin: AdminHandlers) -> None:
+        self.admin = admin
+        self.members = admin.members
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        unary = grpc.unary_unary_rpc_method_handler
+        methods: dict[str, Method] = {
+            "LeaseBatch": unary(self.lease),
+            "ReadBatch": unary(self.read),
+            "AckBatch": unary(self.ack),
+            "GetBatches": unary(self.get),
+        }
+        return generic_handler(SERVICE, methods)
+
+    async def lease(self, request: bytes, context: Context) -> bytes:
+        """See BatchService.LeaseBatch."""
+        parsed = await parse(pb.LeaseBatchRequest, request, context)
+        if (problem := self._problem_of_lease(parsed)) is not None:
+            await abort(context, problem)
+        duration_ms = parsed.lease_duration.ToMilliseconds() if parsed.HasField("lease_duration") else LEASE_MS
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            call = NamesCall(
+                FutureWaiter(),
+                parsed.queue,
+                lambda machine, now_ms: machine.plan_batch(
+                    BatchCall(
+                        now_ms,
+                        parsed.queue,
+                        parsed.consumer,
+                        parsed.number,
+                        parsed.max_messages or MESSAGES,
+                        parsed.max_bytes or BYTES,
+                        duration_ms,
+                    )
+                ),
+            )
+            return await self.admin.run(domain, call, lambda _done: _taken(domain, parsed))
+
+        return await self._forwarded("LeaseBatch", parsed.queue, request, context, local)
+
+    def _problem_of_lease(self, parsed: pb.LeaseBatchRequest) -> Failed | None:
+        problem = ""
+        lease_max_ms = self.members.node.limits.lease_ms_max
+        duration = parsed.lease_duration
+        if parsed.max_messages > MESSAGES_MAX:
+            problem = f"max_messages is {parsed.max_messages}; a batch may have {MESSAGES_MAX} messages"
+        elif parsed.max_bytes > BYTES_MAX:
+            problem = f"max_bytes is {parsed.max_bytes}; a batch may have {BYTES_MAX} bytes"
+        elif parsed.HasField("lease_duration") and not (
+            0 <= duration.seconds <= lease_max_ms // 1000 and 0 < duration.ToMilliseconds() <= lease_max_ms
+        ):
+            problem = f"lease_duration must be more than 0 and at most {lease_max_ms // 1000} s"
+        return refusal(Reason.REASON_BAD_REQUEST, problem) if problem else None
+
+    async def ack(self, request: bytes, context: Context) -> bytes:
+        """See BatchService.AckBatch."""
+        parsed = await parse(pb.AckBatchRequest, request, context)
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            ordered = False
+
+            def plan(machine: Machine, now_ms: int) -> Any:
+                nonlocal ordered
+                header = machine.plan_ack_batch(now_ms, parsed.queue, parsed.consumer, parsed.number)
+                ordered = header is not None
+                return header
+
+            call = NamesCall(FutureWaiter(), parsed.queue, plan)
+            return await self.admin.run(domain, call, lambda _done: pb.AckBatchResponse(duplicate=not ordered))
+
+        return await self._forwarded("AckBatch", parsed.queue, request, context, local)
+
+    async def get(self, request: bytes, context: Context) -> bytes:
+        """See BatchService.GetBatches."""
+        parsed = await parse(pb.GetBatchesRequest, request, context)
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            if not await until_committed(domain):
+                return _MOVED
+            machine = domain.shared.machine
+            assert machine is not None
+            try:
+                found = machine.open_batches(parsed.queue, parsed.consumer)
+                last = machine.last_batch(parsed.queue, parsed.consumer)
+            except Refused as refused:
+                return Failed(refused.reason, refused.message, dict(refused.metadata))
+            batches = [_words(number, batch, lease) for number, batch, lease in found]
+            header = header_of(self.members, domain)
+            return pb.GetBatchesResponse(header=header, last_number=last, batches=batches).SerializeToString()
+
+        return await self._forwarded("GetBatches", parsed.queue, request, context, local)
+
+    async def read(self, request: bytes, context: Context) -> bytes:
+        """See BatchService.ReadBatch."""
+        parsed = await parse(pb.ReadBatchRequest, request, context)
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            return await self._read(domain, parsed)
+
+        return await self._forwarded("ReadBatch", parsed.queue, request, context, local)
+
+    async def _read(self, domain: Domain, request: pb.ReadBatchRequest) -> bytes | Failed | Moved:
+        if not await until_committed(domain):
+            return _MOVED
+        machine, store = domain.shared.machine, self.members.node.store
+        assert machine is not None
+        try:
+            batch, lease = machine.batch(request.queue, request.consumer, request.number)
+        except Refused as refused:
+            return Failed(refused.reason, refused.message, dict(refused.metadata))
+        most = min(request.max_messages or PAGE_MESSAGES, PAGE_MESSAGES)
+        # Taken down before another one has a turn: what is acknowledged meanwhile is read all the same.
+        slices = machine.segments_of(lease.queue_id, _ranges(batch.runs, request.first, request.first + most))
+        response = pb.ReadBatchResponse(
+            header=header_of(self.members, domain), batch=_words(request.number, batch, lease), next=request.first
+        )
+        name, size = machine.queue(lease.queue_id).name, 0
+        rows = bodies.rows_of(store, domain.shared, name, lease.lease_id, slices)
+        for at, row in enumerate(rows):
+            size += row.ByteSize()
+            if response.messages and size > PAGE_BYTES:
+                break
+            response.messages.append(row)
+            response.next += 1
+            if at % TURN_MESSAGES == TURN_MESSAGES - 1:
+                await asyncio.sleep(0)
+        expected = min(most, max(0, batch.size - request.first))
+        if len(response.messages) < expected and size <= PAGE_BYTES:
+            text = f"batch {request.number} of queue {name} has bodies that are not here; read it again"
+            return Failed(Reason.REASON_BATCH_GONE, text, {"number": str(request.number)})
+        return response.SerializeToString()
+
+    async def _forwarded(self, method: str, queue: str, request: bytes, context: Context, local: Any) -> bytes:
+        await check_origin(self.members, queue, context)
+        path = f"BatchService/{method}"
+        return await forward.unary(self.members, path, request, context, lambda: self.members.of_queue(queue), local)
+
+
+def _taken(domain: Domain, request: pb.LeaseBatchRequest) -> pb.LeaseBatchResponse:
+    machine = domain.shared.machine
+    assert machine is not None
+    if machine.last_batch(request.queue, request.consumer) < request.number:
+        return pb.LeaseBatchResponse()
+    batch, lease = machine.batch(request.queue, request.consumer, request.number)
+    return pb.LeaseBatchResponse(batch=_words(request.number, batch, lease))
+
+
+def _words(number: int, batch: Batch, lease: Lease) -> pb.LeasedBatch:
+    told = pb.LeasedBatch(number=number, count=batch.size, lease_id=lease.lease_id)
+    told.expires_at.FromMilliseconds(lease.expires_at_ms)
+    return told
+
+
+def _ranges(runs: Iterable[tuple[int, int]], first: int, until: int) -> Sequence[IndexRange]:
+    """The messages at these places of a batch, in its order."""
+    found, at = [], 0
+    for start, end in runs:
+        low, high = max(first, at), min(until, at + end - start)
+        if low < high:
+            found.append(IndexRange(first=start + low - at, count=high - low))
+        at += end - start
+    return found

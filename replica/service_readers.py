@@ -1,0 +1,195 @@
+"""Named readers of the journal over the wire: requests become calls of the domain, which its master orders. It reads no
+record and trims nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from replica import forward
+from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.calls import NamesCall
+from replica.journal import Place, bounds_of, epoch_before, problem_of
+from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
+from replica.service_calls import check_request_id, fingerprint, parse
+from tandemq.v1 import journal_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.domain import Domain
+    from replica.effects import Failed, Moved, QueueDone
+    from replica.machine import Machine, Reader
+    from replica.service_admin import AdminHandlers
+    from replica.service_pair import Method
+    from replica.shared import Shared
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+
+Context = Any
+TTL_S_MAX = 1 << 32
+"""Of the wire: what is longer is refused by its number, not by its type."""
+
+
+class ReaderHandlers:
+    """Their handlers."""
+
+    def __init__(self, admin: AdminHandlers) -> None:
+        self.admin = admin
+        self.members = admin.members
+
+    def methods(self) -> dict[str, Method]:
+        """For JournalService."""
+        unary = grpc.unary_unary_rpc_method_handler
+        return {
+            "RegisterReader": unary(self.register),
+            "AdvanceReader": unary(self.advance),
+            "DeleteReader": unary(self.delete),
+            "ListReaders": unary(self.list),
+        }
+
+    async def register(self, request: bytes, context: Context) -> bytes:
+        """See JournalService.RegisterReader."""
+        parsed = await parse(pb.RegisterReaderRequest, request, context)
+        if not 0 <= parsed.ttl.seconds < TTL_S_MAX or parsed.ttl.nanos < 0:
+            text = f"ttl is {parsed.ttl.seconds} s; a reader is kept for 1 s to 30 days"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        ttl_ms = parsed.ttl.ToMilliseconds()
+        digest = fingerprint(b"register reader", parsed.SerializeToString(deterministic=True))
+
+        def plan(shared: Shared, machine: Machine, now_ms: int) -> RecordHeader:
+            place = _first_place(shared, parsed)
+            call = RegisterCall(now_ms, parsed.name, place, ttl_ms, parsed.restart, parsed.request_id, digest)
+            return machine.plan_register(call)
+
+        def reply(domain: Domain, done: QueueDone) -> pb.RegisterReaderResponse:
+            return pb.RegisterReaderResponse(reader=_told(domain.shared, parsed.name), duplicate=done.duplicate)
+
+        return await self._order("RegisterReader", parsed, request, context, digest, plan, reply)
+
+    async def advance(self, request: bytes, context: Context) -> bytes:
+        """See JournalService.AdvanceReader."""
+        parsed = await parse(pb.AdvanceReaderRequest, request, context)
+        digest = fingerprint(b"advance reader", parsed.SerializeToString(deterministic=True))
+
+        def plan(shared: Shared, machine: Machine, now_ms: int) -> RecordHeader | None:
+            place = _place_of(shared, machine.reader(parsed.name), parsed)
+            return machine.plan_advance(AdvanceCall(now_ms, parsed.name, place, parsed.request_id, digest))
+
+        def reply(domain: Domain, done: QueueDone) -> pb.AdvanceReaderResponse:
+            return pb.AdvanceReaderResponse(reader=_told(domain.shared, parsed.name), duplicate=done.duplicate)
+
+        return await self._order("AdvanceReader", parsed, request, context, digest, plan, reply)
+
+    async def delete(self, request: bytes, context: Context) -> bytes:
+        """See JournalService.DeleteReader."""
+        parsed = await parse(pb.DeleteReaderRequest, request, context)
+        digest = fingerprint(b"delete reader", parsed.name.encode())
+
+        def plan(_shared: Shared, machine: Machine, now_ms: int) -> RecordHeader:
+            return machine.plan_forget(now_ms, parsed.name, parsed.request_id, digest)
+
+        def reply(_domain: Domain, done: QueueDone) -> pb.DeleteReaderResponse:
+            return pb.DeleteReaderResponse(duplicate=done.duplicate)
+
+        return await self._order("DeleteReader", parsed, request, context, digest, plan, reply)
+
+    async def list(self, request: bytes, context: Context) -> bytes:
+        """See JournalService.ListReaders."""
+        parsed = await parse(pb.ListReadersRequest, request, context)
+        home = await self._home(parsed.domain, context)
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            machine = domain.shared.machine
+            assert machine is not None
+            readers = [_words(domain.shared, reader) for reader in machine.readers()]
+            return pb.ListReadersResponse(header=header_of(self.members, domain), readers=readers).SerializeToString()
+
+        return await forward.unary(self.members, "JournalService/ListReaders", request, context, lambda: home, local)
+
+    async def _order(
+        self,
+        method: str,
+        parsed: Any,
+        request: bytes,
+        context: Context,
+        digest: int,
+        plan: Callable[[Shared, Machine, int], RecordHeader | None],
+        reply: Callable[[Domain, QueueDone], Any],
+    ) -> bytes:
+        await check_request_id(parsed.request_id, context)
+        home = await self._home(parsed.domain, context)
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            call = NamesCall(
+                FutureWaiter(),
+                "",
+                lambda machine, now_ms: plan(domain.shared, machine, now_ms),
+                parsed.request_id,
+                digest,
+            )
+            return await self.admin.run(domain, call, lambda done: reply(domain, done))
+
+        return await forward.unary(self.members, f"JournalService/{method}", request, context, lambda: home, local)
+
+    async def _home(self, name: str, context: Context) -> Domain:
+        members = self.members
+        if name and name not in members.by_name:
+            text = f"there is no domain {name!r} here; there are {', '.join(sorted(members.by_name))}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
+        return members.by_name[name] if name else members.of_queue("")
+
+
+def _first_place(shared: Shared, parsed: pb.RegisterReaderRequest) -> ReaderPlace:
+    """Where a new reader begins. Refused when that is trimmed, about to be, or was never ordered."""
+    bounds = bounds_of(shared)
+    first = min(max(bounds.first, shared.trimming + 1), bounds.end)
+    if parsed.at_end:
+        return ReaderPlace(bounds.end, epoch_before(shared, bounds.end) or 0)
+    asked = parsed.position
+    if not asked.log_index:
+        return ReaderPlace(first, epoch_before(shared, first) or 0)
+    if bounds.first <= asked.log_index < first:
+        text = f"log index {asked.log_index} is being trimmed at {shared.member}: the journal begins at {first}"
+        raise Refused(Reason.REASON_OUT_OF_RANGE, text, {"first_log_index": str(first), "member": shared.member})
+    return _checked(shared, asked)
+
+
+def _place_of(shared: Shared, reader: Reader, parsed: pb.AdvanceReaderRequest) -> ReaderPlace | None:
+    """How far it has read. What lies behind its place is no concern of anybody any more."""
+    asked = parsed.position
+    if not asked.log_index or (asked.log_index, asked.row) <= (reader.place.log_index, reader.place.row):
+        return None
+    return _checked(shared, asked)
+
+
+def _checked(shared: Shared, asked: pb.JournalPosition) -> ReaderPlace:
+    epoch = asked.epoch
+    if not epoch and not asked.row and asked.log_index <= shared.commit_index + 1:
+        epoch = epoch_before(shared, asked.log_index) or 0
+    problem = problem_of(shared, Place(asked.log_index, epoch, asked.row), is_master=True)
+    if problem is not None:
+        raise Refused(problem.reason, problem.message, problem.metadata, problem.retry_after_ms)
+    return ReaderPlace(asked.log_index, epoch, asked.row)
+
+
+def _told(shared: Shared, name: str) -> pb.JournalReader:
+    assert shared.machine is not None
+    return _words(shared, shared.machine.reader(name))
+
+
+def _words(shared: Shared, reader: Reader) -> pb.JournalReader:
+    place = reader.place
+    told = pb.JournalReader(
+        name=reader.name,
+        position=pb.JournalPosition(log_index=place.log_index, epoch=place.epoch, row=place.row),
+        lost_until_log_index=reader.lost_until,
+        lost_because=reader.lost_because,
+        lag_records=max(0, bounds_of(shared).end - place.log_index),
+    )
+    told.ttl.FromMilliseconds(reader.ttl_ms)
+    told.expires_at.FromMilliseconds(reader.expires_ms)
+    told.registered_at.FromMilliseconds(reader.registered_ms)
+    return told

@@ -1,0 +1,227 @@
+"""StageService: rows that are kept aside until one call puts all of them into their queues. Requests become calls of
+the domain's core; decides nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from replica import forward
+from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.calls import StagingCall
+from replica.effects import Failed, Moved, PublishDone, StageDone, UnstageDone
+from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
+from replica.machine.content import PROPERTIES_MAX, check_content
+from replica.members import LOCAL, MAIN
+from replica.service_calls import fingerprint, parse
+from replica.service_checks import stale_epoch
+from replica.service_failures import generic_handler
+from replica.weighing import has_huge_column
+from replica.whereabouts import check_origin
+from tandemq.v1 import stage_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.domain import Domain
+    from replica.effects import Answer
+    from replica.members import Members
+    from replica.publishing import Publishing
+
+SERVICE = "tandemq.v1.StageService"
+MORE_BYTES = 1_024
+"""What a StageRequest may have beside its batch."""
+PUBLISH_MS = 600_000
+"""For a call without a deadline that a replica sends on: a large batch takes its time."""
+
+Context = Any
+
+
+class StageHandlers:
+    """The handlers of StageService at one member."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        unary = grpc.unary_unary_rpc_method_handler
+        calls = {
+            "Stage": self.stage,
+            "Publish": self.publish,
+            "Abort": self.abort,
+            "GetWriter": self.get_writer,
+            "ReleaseWriter": self.release_writer,
+        }
+        return generic_handler(SERVICE, {name: unary(call) for name, call in calls.items()})
+
+    # -- the calls -------------------------------------------------------------------------------------------------
+
+    async def stage(self, request: bytes, context: Context) -> bytes:
+        """See StageService.Stage."""
+        limits = self.members.node.limits
+        if len(request) > limits.batch_bytes_max + MORE_BYTES:
+            await abort(context, _too_large(len(request), limits.batch_bytes_max))
+        if has_huge_column(request):
+            text = f"a row has more than {PROPERTIES_MAX} properties; it may have {PROPERTIES_MAX}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        parsed = await parse(pb.StageRequest, request, context, len(request))
+        batch = parsed.batch
+        body = batch.SerializeToString(deterministic=True)
+        if (problem := _problem_of_stage(parsed, len(body), limits.batch_bytes_max, limits.stage_ms_max)) is not None:
+            await abort(context, problem)
+        await check_origin(self.members, batch.queue, context)
+        try:
+            columns = columns_of(batch)
+            check_content(batch.messages)
+        except Refused as refused:
+            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        member = forward.member_of(self.members, context)
+        digest = fingerprint(body)
+
+        def order(publishing: Publishing, now_ms: int, waiter: FutureWaiter) -> None:
+            call = StageCall(
+                now_ms, parsed.stage_id, parsed.part, batch.queue, columns, milliseconds(parsed.ttl), digest, member
+            )
+            publishing.stage(waiter, call, body)
+
+        def reply(done: Answer) -> pb.StageResponse:
+            assert isinstance(done, StageDone)
+            made = pb.StageResponse(rows=done.rows, payload_bytes=done.payload_bytes, duplicate=done.duplicate)
+            made.expires_at.FromMilliseconds(done.expires_at_ms)
+            return made
+
+        return await self._change(
+            "Stage", request, context, lambda: self.members.of_queue(batch.queue), order, reply, epoch=parsed.epoch
+        )
+
+    async def publish(self, request: bytes, context: Context) -> bytes:
+        """See StageService.Publish."""
+        parsed = await parse(pb.PublishRequest, request, context)
+        home = await self._home(parsed.domain, context)
+        member = forward.member_of(self.members, context)
+
+        def order(publishing: Publishing, now_ms: int, waiter: FutureWaiter) -> None:
+            call = PublishCall(now_ms, parsed.writer, parsed.query_id, parsed.batch, list(parsed.stage_ids), member)
+            publishing.publish(waiter, call, parsed.min_copies)
+
+        def reply(done: Answer) -> pb.PublishResponse:
+            assert isinstance(done, PublishDone)
+            queues = [
+                pb.PublishedRows(
+                    queue=each.queue, first_index=each.first_index, last_index=each.last_index, rows=each.rows
+                )
+                for each in done.placed
+            ]
+            return pb.PublishResponse(duplicate=done.duplicate, queues=queues)
+
+        return await self._change("Publish", request, context, lambda: home, order, reply, epoch=parsed.epoch)
+
+    async def abort(self, request: bytes, context: Context) -> bytes:
+        """See StageService.Abort."""
+        parsed = await parse(pb.AbortRequest, request, context)
+        home = await self._home(parsed.domain, context)
+
+        def order(publishing: Publishing, _now_ms: int, waiter: FutureWaiter) -> None:
+            publishing.unstage(waiter, parsed.stage_ids)
+
+        def reply(done: Answer) -> pb.AbortResponse:
+            assert isinstance(done, UnstageDone)
+            return pb.AbortResponse(dropped=done.count)
+
+        return await self._change("Abort", request, context, lambda: home, order, reply)
+
+    async def release_writer(self, request: bytes, context: Context) -> bytes:
+        """See StageService.ReleaseWriter."""
+        parsed = await parse(pb.ReleaseWriterRequest, request, context)
+        home = await self._home(parsed.domain, context)
+
+        def order(publishing: Publishing, _now_ms: int, waiter: FutureWaiter) -> None:
+            publishing.release(waiter, parsed.writer)
+
+        def reply(done: Answer) -> pb.ReleaseWriterResponse:
+            assert isinstance(done, UnstageDone)
+            return pb.ReleaseWriterResponse(released=bool(done.count))
+
+        return await self._change("ReleaseWriter", request, context, lambda: home, order, reply)
+
+    async def get_writer(self, request: bytes, context: Context) -> bytes:
+        """See StageService.GetWriter. Of what is ordered: the answer waits until that is committed."""
+        parsed = await parse(pb.GetWriterRequest, request, context)
+        home = await self._home(parsed.domain, context)
+
+        def order(publishing: Publishing, _now_ms: int, waiter: FutureWaiter) -> None:
+            publishing.look_up(waiter)
+
+        def reply(_done: Answer) -> pb.GetWriterResponse:
+            machine = home.shared.machine
+            found = machine.writer(parsed.writer) if machine is not None else None
+            if found is None:
+                return pb.GetWriterResponse()
+            made = pb.GetWriterResponse(known=True, query_id=found.query_id, batch=found.batch)
+            made.published_at.FromMilliseconds(found.time_ms)
+            return made
+
+        return await self._change("GetWriter", request, context, lambda: home, order, reply)
+
+    # -- how -------------------------------------------------------------------------------------------------------
+
+    async def _change(
+        self,
+        method: str,
+        request: bytes,
+        context: Context,
+        domain_of: Callable[[], Domain],
+        order: Callable[[Publishing, int, FutureWaiter], None],
+        reply: Callable[[Answer], Any],
+        *,
+        epoch: int = 0,
+    ) -> bytes:
+        """Have it ordered, here or at the master. Each of these calls carries its identity, so it may be repeated."""
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            if (stale := stale_epoch(self.members, domain, epoch)) is not None:
+                return stale
+            node, waiter = self.members.node, FutureWaiter()
+            domain.submit(StagingCall(waiter, lambda core, now_ms: order(core, now_ms, waiter)), node.clock.now_ms())
+            node.dispatch(domain)
+            result = await waiter.future
+            if isinstance(result, (Failed, Moved)):
+                return result
+            response = reply(result)
+            response.header.CopyFrom(header_of(self.members, domain))
+            data: bytes = response.SerializeToString()
+            return data
+
+        path = f"StageService/{method}"
+        return await forward.unary(
+            self.members, path, request, context, domain_of, local, otherwise_ms=PUBLISH_MS
+        )  # fmt: skip
+
+    async def _home(self, name: str, context: Context) -> Domain:
+        members = self.members
+        domain = members.by_name.get(name or (MAIN if members.peer else LOCAL))
+        if domain is None:
+            text = f"there is no domain {name!r} here; there are {', '.join(sorted(members.by_name))}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
+        return domain
+
+
+def _too_large(size: int, bytes_max: int) -> Failed:
+    text = f"a part of {size} bytes; the limit is {bytes_max}: stage the rows in more parts"
+    return refusal(Reason.REASON_MESSAGE_TOO_LARGE, text, {"limit": str(bytes_max)})
+
+
+def _problem_of_stage(request: pb.StageRequest, size: int, bytes_max: int, ttl_ms_max: int) -> Failed | None:
+    """What is wrong with a part before a domain sees it."""
+    if size > bytes_max:
+        return _too_large(size, bytes_max)
+    if request.batch.first_sequence:
+        return refusal(Reason.REASON_BAD_REQUEST, "batch.first_sequence must be 0: a part is named by its stage")
+    if request.HasField("ttl") and not 0 < milliseconds(request.ttl) <= ttl_ms_max:
+        text = f"ttl is {milliseconds(request.ttl)} ms; it may be from 1 ms to {ttl_ms_max // 3_600_000} hours"
+        return refusal(Reason.REASON_BAD_ATTRIBUTE, text)
+    return None

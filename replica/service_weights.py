@@ -1,0 +1,186 @@
+"""WeightsService: tables of routing weights over the wire. Requests become calls of the domain, ordered by its master;
+a read is answered once what it saw is committed. Routes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from replica import forward
+from replica.answers import FutureWaiter, abort, refusal
+from replica.calls import NamesCall
+from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
+from replica.members import LOCAL, MAIN
+from replica.service_calls import check_request_id, fingerprint, parse
+from replica.service_failures import generic_handler
+from tandemq.v1 import weights_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.domain import Domain
+    from replica.effects import Failed, Moved, QueueDone
+    from replica.machine import Machine, ToldWeights
+    from replica.machine.requests import RequestAnswer
+    from replica.service_admin import AdminHandlers
+    from replica.service_pair import Method
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+
+SERVICE = "tandemq.v1.WeightsService"
+Context = Any
+
+
+class WeightHandlers:
+    """The handlers of WeightsService."""
+
+    def __init__(self, admin: AdminHandlers) -> None:
+        self.admin = admin
+        self.members = admin.members
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        unary = grpc.unary_unary_rpc_method_handler
+        methods: dict[str, Method] = {
+            "PublishWeights": unary(self.publish),
+            "GetWeights": unary(self.get),
+            "ListWeights": unary(self.list),
+            "DeleteWeights": unary(self.delete),
+        }
+        return generic_handler(SERVICE, methods)
+
+    async def publish(self, request: bytes, context: Context) -> bytes:
+        """See WeightsService.PublishWeights."""
+        parsed = await parse(pb.PublishWeightsRequest, request, context)
+        await check_request_id(parsed.request_id, context)
+        digest = fingerprint(b"publish weights", parsed.SerializeToString(deterministic=True))
+
+        def plan(machine: Machine, now_ms: int) -> RecordHeader:
+            return machine.plan_publish_weights(_publication(parsed, now_ms, digest))
+
+        def reply(machine: Machine, done: QueueDone) -> pb.PublishWeightsResponse:
+            answer = _answer(machine, parsed.request_id, digest)
+            made = pb.PublishWeightsResponse(version=answer.version, duplicate=done.duplicate)
+            made.valid_until.FromMilliseconds(answer.valid_until_ms)
+            return made
+
+        return await self._run("PublishWeights", parsed, request, context, plan, reply, digest)
+
+    async def delete(self, request: bytes, context: Context) -> bytes:
+        """See WeightsService.DeleteWeights."""
+        parsed = await parse(pb.DeleteWeightsRequest, request, context)
+        await check_request_id(parsed.request_id, context)
+        digest = fingerprint(b"delete weights", parsed.SerializeToString(deterministic=True))
+
+        def plan(machine: Machine, now_ms: int) -> RecordHeader:
+            expected = parsed.expected_version if parsed.HasField("expected_version") else None
+            call = DeleteWeightsCall(now_ms, parsed.name, expected, parsed.request_id, digest)
+            return machine.plan_delete_weights(call)
+
+        def reply(_machine: Machine, done: QueueDone) -> pb.DeleteWeightsResponse:
+            return pb.DeleteWeightsResponse(duplicate=done.duplicate)
+
+        return await self._run("DeleteWeights", parsed, request, context, plan, reply, digest)
+
+    async def get(self, request: bytes, context: Context) -> bytes:
+        """See WeightsService.GetWeights."""
+        parsed = await parse(pb.GetWeightsRequest, request, context)
+        seen: list[ToldWeights] = []
+
+        def plan(machine: Machine, now_ms: int) -> None:
+            seen[:] = [machine.told_weights(parsed.name, now_ms)]
+
+        def reply(_machine: Machine, _done: QueueDone) -> pb.GetWeightsResponse:
+            return pb.GetWeightsResponse(table=_told(seen[0]))
+
+        return await self._run("GetWeights", parsed, request, context, plan, reply)
+
+    async def list(self, request: bytes, context: Context) -> bytes:
+        """See WeightsService.ListWeights."""
+        parsed = await parse(pb.ListWeightsRequest, request, context)
+        seen: list[ToldWeights] = []
+
+        def plan(machine: Machine, now_ms: int) -> None:
+            seen[:] = machine.all_weights(now_ms)
+
+        def reply(_machine: Machine, _done: QueueDone) -> pb.ListWeightsResponse:
+            return pb.ListWeightsResponse(tables=map(_told, seen))
+
+        return await self._run("ListWeights", parsed, request, context, plan, reply)
+
+    async def _run(
+        self,
+        method: str,
+        parsed: Any,
+        request: bytes,
+        context: Context,
+        plan: Callable[[Machine, int], RecordHeader | None],
+        reply: Callable[[Machine, QueueDone], Any],
+        digest: int = 0,
+    ) -> bytes:
+        """Have it ordered, here or at the master. A read (no digest) is no record: it looks when it is its turn, and is
+        answered when all that it saw is committed.
+        """
+        home = await self._home(parsed.domain, context)
+        request_id = parsed.request_id if digest else b""
+
+        async def local(domain: Domain) -> bytes | Failed | Moved:
+            def told(done: QueueDone) -> Any:
+                machine = domain.shared.machine
+                assert machine is not None
+                return reply(machine, done)
+
+            return await self.admin.run(domain, NamesCall(FutureWaiter(), "", plan, request_id, digest), told)
+
+        return await forward.unary(self.members, f"WeightsService/{method}", request, context, lambda: home, local)
+
+    async def _home(self, name: str, context: Context) -> Domain:
+        members = self.members
+        domain = members.by_name.get(name or (MAIN if members.peer else LOCAL))
+        if domain is None:
+            text = f"there is no domain {name!r} here; there are {', '.join(sorted(members.by_name))}"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
+        return domain
+
+
+def _publication(parsed: pb.PublishWeightsRequest, now_ms: int, digest: int) -> PublishWeightsCall:
+    return PublishWeightsCall(
+        now_ms,
+        parsed.name,
+        [(each.queue, each.weight) for each in parsed.weights],
+        milliseconds(parsed.valid_until),
+        milliseconds(parsed.valid_for),
+        parsed.expected_version if parsed.HasField("expected_version") else None,
+        parsed.published_by,
+        Window(milliseconds(parsed.computed_from), milliseconds(parsed.computed_until)),
+        parsed.request_id,
+        digest,
+    )
+
+
+def _answer(machine: Machine, request_id: bytes, digest: int) -> RequestAnswer:
+    found = machine.find_request(request_id, digest)
+    if found is None:
+        text = "the commit took longer than requests are remembered: read the table to see what became of it"
+        raise Refused(Reason.REASON_DEDUP_EXPIRED, text)
+    return found
+
+
+def _told(seen: ToldWeights) -> pb.WeightTable:
+    table = seen.table
+    made = pb.WeightTable(
+        name=table.name,
+        version=table.version,
+        weights=[pb.QueueWeight(queue=queue, weight=weight) for queue, weight in seen.queues],
+        expired=not seen.left_ms,
+        published_by=table.published_by,
+    )
+    made.valid_until.FromMilliseconds(table.valid_until_ms)
+    made.valid_for.FromMilliseconds(seen.left_ms)
+    made.published_at.FromMilliseconds(table.published_ms)
+    if table.window.until_ms:
+        made.computed_from.FromMilliseconds(table.window.from_ms)
+        made.computed_until.FromMilliseconds(table.window.until_ms)
+    return made

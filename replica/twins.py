@@ -1,0 +1,69 @@
+"""Decides whether a process that calls itself the peer takes the place of the one that did so before: a member that was
+started again does, a copy of its data directory that was started beside it does not. Asks nobody.
+
+Two starts of one name must not both count as current. The copy has no vote by the witness's count of starts
+(`replica.incarnation`), yet a peer that took it in the original's place would bring it up to date, within the epoch,
+and the original knew nothing of what was acknowledged with the copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replica.convert_marks import data_of
+from replica.session import PeerRefused
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from tandemq.peer.v1.peer_service_pb2 import Hello
+
+ALIVE_MS = 500
+"""Heard within this time a connection is not one that a dead process left behind."""
+LOST_MS = 1_500
+
+
+@dataclass(slots=True)
+class PeerInfo:
+    """What is known of the peer outside of any domain."""
+
+    member: str
+    address: str
+    endpoint: str = ""
+    instance_id: str = ""
+    incarnation: int = 0
+    process_id: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Of the process that was connected last."""
+
+    connected: bool
+    silent_ms: int
+    gone: bool
+    """Nobody listens at its port."""
+
+
+def check_process(known: PeerInfo, hello: Hello, signs: Signs, *, counted: bool, lost_ms: int = LOST_MS) -> None:
+    """Raises PeerRefused for a copy, as far as this member can tell. `counted`: a third voice counts the starts."""
+    if not known.process_id or hello.process_id == known.process_id:
+        return
+    called = f"the caller is start {hello.incarnation}; was its data directory copied?"
+    if counted and hello.incarnation <= known.incarnation:
+        # Also a disk that was lost, or was put back: the witness tells it the number to go on with, and it calls again.
+        text = f"start {known.incarnation} of {known.member} was here already, {called} Or it waits for the witness"
+        raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
+    current = all(data_of(part.data_state).is_good for part in hello.domains)
+    if signs.connected:
+        lives = signs.silent_ms < (ALIVE_MS if current else lost_ms)
+    else:
+        # The other one may be frozen, or its connection cut: until it counts as lost, nothing takes its place that
+        # would first have to be brought up to date.
+        lives = not current and not signs.gone and signs.silent_ms < lost_ms
+    if lives:
+        text = (
+            f"start {known.incarnation} of {known.member} is connected and lives, {called} Stop one of the two, and "
+            "empty its directory"
+        )
+        raise PeerRefused(Reason.REASON_WRONG_PAIR, text)

@@ -1,0 +1,109 @@
+"""Decides what a directory's LMDB environment must be like, and whose; never what goes into it later.
+
+LMDB 0.9 files, default sync and metasync, no writemap: anything else lost or tore acknowledged commits in crash images.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from storage.errors import CorruptRecord, NewerFormat, StoreFailed
+from storage.identity import check_identity, new_identity
+from storage.log_format import LogState, decode_state
+from storage.store import META_FORMAT, META_LOG, RESERVED_META, STORE_FORMAT
+
+META = b"meta"
+DATA_FILE = "data.mdb"
+_READERS_MAX = 1022  # reads at the same moment; a slot is 64 bytes
+_DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadTxnError)
+
+
+def make_environment(directory: Path, map_bytes: int, pair: str, member: str) -> None:
+    """A new one that says whose it is."""
+    with read_errors(str(directory)), open_environment(directory, map_bytes, 0) as env:
+        check_owner(env, directory, pair, member)
+
+
+def open_environment(directory: Path, map_bytes: int, max_domains: int, *, readonly: bool = False) -> lmdb.Environment:
+    """With `readonly` nothing is made, and whoever has the directory's lock is alone with it."""
+    try:
+        return lmdb.Environment(
+            os.fspath(directory),
+            map_size=map_bytes,
+            max_dbs=max_domains + 1,
+            max_readers=_READERS_MAX,
+            mode=0o600,
+            readonly=readonly,
+            create=not readonly,
+            lock=not readonly,
+            sync=True,
+            metasync=True,
+            writemap=False,
+            lib_version=0,
+        )
+    except lmdb.Error as error:
+        if isinstance(error, lmdb.VersionMismatchError) or _is_of_newer_engine(directory):
+            raise NewerFormat("The file was written by a newer LMDB", str(directory)) from error
+        if isinstance(error, _DAMAGED):
+            raise CorruptRecord(f"LMDB cannot read this file: {error}", str(directory)) from error
+        raise StoreFailed(f"LMDB cannot open this directory: {error}", str(directory)) from error
+
+
+def _is_of_newer_engine(directory: Path) -> bool:
+    """The 0.9 engine calls such a file no LMDB file at all; moving it away would be the wrong advice."""
+    try:
+        lmdb.Environment(os.fspath(directory), readonly=True, lock=False, create=False, lib_version=1).close()
+    except lmdb.Error:
+        return False
+    return True
+
+
+def check_owner(env: lmdb.Environment, directory: Path, pair: str, member: str) -> None:
+    """Whose directory this is; writes it if nothing was ever committed here, and raises an older format to ours."""
+    with env.begin(write=True) as txn:
+        if txn.stat()["entries"] == 0:
+            meta = env.open_db(META, txn=txn)
+            for key, value in new_identity(pair, member, os.urandom(16)).items():
+                txn.put(key.encode(), value, db=meta)
+            return
+    found = identity_in(env, directory)
+    check_identity(found, pair, member, str(directory))
+    if found[META_FORMAT] != b"%d" % STORE_FORMAT:
+        with env.begin(write=True) as txn:
+            txn.put(META_FORMAT.encode(), b"%d" % STORE_FORMAT, db=env.open_db(META, txn=txn, create=False))
+
+
+def identity_in(env: lmdb.Environment, directory: Path) -> dict[str, bytes | None]:
+    """Its reserved values. Raises CorruptRecord where there are none of ours at all."""
+    return _values(env, directory, sorted(RESERVED_META))
+
+
+def log_state_in(env: lmdb.Environment, directory: Path) -> LogState | None:
+    """What it says of its commit log; None: it has none. Raises CorruptRecord."""
+    stored = _values(env, directory, [META_LOG])[META_LOG]
+    return decode_state(stored, str(directory)) if stored is not None else None
+
+
+def _values(env: lmdb.Environment, directory: Path, keys: list[str]) -> dict[str, bytes | None]:
+    try:
+        meta = env.open_db(META, create=False)
+    except lmdb.NotFoundError:
+        raise CorruptRecord("The directory holds data that is not Tandemq's", str(directory)) from None
+    with env.begin() as txn:
+        return {key: txn.get(key.encode(), db=meta) for key in keys}
+
+
+@contextmanager
+def read_errors(where: str) -> Iterator[None]:
+    """Says what a failed read means."""
+    try:
+        yield
+    except _DAMAGED as error:
+        raise CorruptRecord(f"LMDB found damage: {error}", where) from error
+    except lmdb.Error as error:
+        raise StoreFailed(f"Reading failed: {error}", where) from error

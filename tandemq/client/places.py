@@ -1,0 +1,26 @@
+"""Where somebody is in a journal, as a value and as the contract has it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tandemq.v1 import journal_service_pb2 as pb
+
+
+class JournalPosition(NamedTuple):
+    """Between two rows of a domain's journal. Keep it, and go on from it at either member."""
+
+    log_index: int
+    epoch: int = 0
+    """Names the history that was read; 0: not checked."""
+    row: int = 0
+
+
+def position_of(found: pb.JournalPosition) -> JournalPosition:
+    """From the contract."""
+    return JournalPosition(found.log_index, found.epoch, found.row)
+
+
+def message_of(place: JournalPosition) -> pb.JournalPosition:
+    """For the contract."""
+    return pb.JournalPosition(log_index=place.log_index, epoch=place.epoch, row=place.row)

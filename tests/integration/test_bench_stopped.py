@@ -1,0 +1,80 @@
+"""The benchmarks that start their own pair: whoever stops one in the middle finds nothing of it left."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 60.0
+SPARK = ["-m", "bench.spark_read", "--rows", "1000", "--only"]
+NEEDS_SPARK = pytest.mark.skipif(find_spec("pyspark") is None, reason="SPARK NOT TESTED: no pyspark (`make spark`)")
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def session(leader: int) -> dict[int, str]:
+    """State and command line of each living process of a session, by pid; who ended and was not waited for is none."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found[int(entry.name)] = f"{fields[0]} {words}"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "under_way", "number"),
+    [
+        ("bench", ["bench/run.py", "--seconds", "60", "--only", "frames of 500"], "bench/load.py", signal.SIGINT),
+        ("scale", ["bench/scale.py", "--only", "deep"], "bench/scale_load.py", signal.SIGTERM),
+        ("failover", ["bench/failover.py", "--only", "frozen"], "^T ", signal.SIGTERM),  # a member is stopped
+        ("bench-budget", ["-m", "bench.budget.run", "--seconds", "60"], "bench/load.py", signal.SIGTERM),
+        pytest.param("bench-spark", [*SPARK, "read"], "tandemq serve", signal.SIGTERM, marks=NEEDS_SPARK),
+        pytest.param(
+            "bench-spark", [*SPARK, "audit", "--rows", "1000"], "--audit-one", signal.SIGHUP, marks=NEEDS_SPARK
+        ),
+    ],
+    ids=["bench", "scale", "failover", "budget", "spark", "spark's audit"],
+)
+def test_what_a_benchmark_started_ends_before_it_does(
+    name: str, arguments: list[str], under_way: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Killed at once by SIGTERM it left its load at work for up to a minute, and a frozen member for ever."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'bench'}", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        start_new_session=True,
+    ) as command:
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while not any(re.search(under_way, text) for text in session(command.pid).values()):
+                assert command.poll() is None, "it ended before its load began"
+                assert time.monotonic() < until, "its load does not begin"
+            command.send_signal(number)
+            _, err = command.communicate(timeout=PATIENCE_S)
+            assert session(command.pid) == {}
+        finally:
+            for pid in session(command.pid):
+                os.kill(pid, signal.SIGKILL)
+    assert err.splitlines()[-1] == f"{name}: stopped, and what it had started is ended"
+    assert command.returncode == 130
+    assert list(tmp_path.iterdir()) == []

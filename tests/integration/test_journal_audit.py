@@ -1,0 +1,171 @@
+"""The audit of a real pair: what it wrote down over a kill, moves and rejections breaks no promise, and damage
+to a copy of it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic_ns
+
+import pytest
+
+from chaos.cluster import Cluster
+from chaos.journal_checks import violations
+from chaos.journals import Head, Row, Told
+from tandemq import aio
+from tandemq.client.receipts import Receipts
+from tests.integration.support import roles, until
+
+pytestmark = pytest.mark.process
+
+
+class Watched:
+    """A client that writes down what it was told."""
+
+    def __init__(self, client: aio.Client) -> None:
+        self._client = client
+        self.told: list[Told] = []
+
+    async def send(self, producer: aio.Producer, queue: str, first: int, count: int) -> None:
+        """Over a stream; `first` is the sequence of the first."""
+        asked = monotonic_ns()
+        receipts = await producer.send_many([b"m"] * count)
+        self._sent(receipts, queue, asked, producer.client_id, first)
+
+    async def enqueue(self, queue: str, payloads: Sequence[bytes]) -> None:
+        """By a call of its own. Its request id is not told, so that what it sent is found by its id."""
+        asked = monotonic_ns()
+        receipts = await self._client.enqueue(queue, payloads)
+        self._sent(receipts, queue, asked, None, 0)
+
+    def _sent(self, receipts: Receipts, queue: str, asked: int, producer: bytes | None, first: int) -> None:
+        for at, receipt in enumerate(receipts):
+            sequence = first + at if first else 0
+            self.told.append(
+                Told(
+                    "send",
+                    "ok",
+                    asked,
+                    monotonic_ns(),
+                    queue,
+                    receipt.index,
+                    receipt.id,
+                    receipt.epoch,
+                    producer,
+                    sequence,
+                )
+            )
+
+    async def ack(self, queue: str, count: int) -> None:
+        asked = monotonic_ns()
+        got = await self._client.dequeue(queue, count)
+        await got.ack()
+        self.told += [Told("ack", "ok", asked, monotonic_ns(), queue, message.index, message.id) for message in got]
+
+
+async def journal_of(endpoint: str, name: str, queues: Sequence[str], end: int) -> tuple[list[Row], list[Head]]:
+    """A member's own copy up to `end`, and what it says of itself."""
+    async with aio.connect(endpoint, follow_master=False) as member:
+
+        async def there() -> bool:
+            return (await member.journal_head(this_member=True)).next.log_index >= end
+
+        await until(there, f"{name} knows of record {end - 1}")
+        head = await member.journal_head(queues, this_member=True)
+        rows = [
+            Row(
+                name,
+                row.log_index,
+                row.epoch,
+                row.kind.name,
+                row.queue_id,
+                row.first,
+                row.messages,
+                row.queue or None,
+                row.id or None,
+                row.lease_id,
+                row.producer or None,
+                row.sequence,
+                round(row.time.timestamp() * 1_000_000),
+                row.payload,
+            )
+            async for page in member.read_journal(this_member=True)
+            for row in page.rows()
+        ]
+    heads = [
+        Head(
+            name,
+            head.first.log_index,
+            head.next.log_index,
+            each.queue,
+            each.queue_id,
+            each.first_index,
+            each.next_index,
+        )
+        for each in head.queues
+    ]
+    return rows, heads
+
+
+@pytest.mark.timeout(180)
+async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
+    queues = ["orders", "orders.dead", "bills"]
+    async with Cluster(tmp_path).running() as cluster:
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target) as client:
+            watched = Watched(client)
+            for queue in ("orders", "bills"):
+                await client.create_queue(queue)
+            producer = client.producer("orders")
+            await watched.send(producer, "orders", 1, 40)
+            await watched.ack("orders", 10)
+            await (await client.dequeue("orders", 5)).reject("not ours")
+            await (await client.dequeue("orders", 3)).release()
+            await watched.enqueue("bills", [b"one", b"two", b"three"])
+
+            async def dead() -> bool:
+                return (
+                    "orders.dead" in {each.name for each in await client.list_queues()}
+                    and (await client.get_queue("orders.dead")).length == 5
+                )
+
+            await until(dead, "what was rejected is in the dead-letter queue")
+            master, _ = await roles(cluster)
+            cluster.kill(master)
+            await watched.send(producer, "orders", 41, 40)
+            await watched.ack("orders", 20)
+            await cluster.restart(master)
+            await cluster.wait_ready()
+            await client.move_messages("bills", "orders")
+            await watched.ack("orders", 30)
+            await watched.enqueue("bills", [b"four"])
+            await producer.close()
+        master, _ = await roles(cluster)
+        async with aio.connect(cluster.endpoint(master), follow_master=False) as member:
+            # Of the master: the replica hears of a commit with what comes next, and may not know of the last ones.
+            end = (await member.journal_head(this_member=True)).next.log_index
+        rows: list[Row] = []
+        heads: list[Head] = []
+        for name in ("a", "b"):
+            found = await journal_of(cluster.endpoint(name), name, queues, end)
+            rows += found[0]
+            heads += found[1]
+    assert {row.member for row in rows} == {"a", "b"}
+    assert {"ACKED", "RELEASED", "REJECTED", "DEAD_LETTERED", "MOVED", "EPOCH_BEGAN"} <= {row.kind for row in rows}
+    assert len({row.epoch for row in rows}) > 1
+    assert violations(rows, watched.told, heads) == []
+
+    entered = next(
+        at for at, row in enumerate(rows) if row.kind == "ENQUEUED" and row.index == 50 and row.member == "b"
+    )
+    place = rows[entered]
+    damaged = [*rows[:entered], *rows[entered + 1 :]]
+    assert {each.kind for each in violations(damaged, watched.told, heads)} == {"COPIES_DIFFER", "GAP"}
+    gone = [row for row in rows if row.log_index != place.log_index]
+    assert {"LOST", "GAP"} <= {each.kind for each in violations(gone, watched.told, heads)}
+    refused = [
+        replace(each, outcome="fail", id=None, index=None) if each.id == place.id else each for each in watched.told
+    ]
+    assert {(each.kind, each.index) for each in violations(rows, refused, heads)} == {("GHOST", 50)}

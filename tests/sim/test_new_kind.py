@@ -1,0 +1,62 @@
+"""A newcomer adds a kind of fault as one class in one file: nothing else has to know of it.
+
+In a process of its own, since a kind is there for good once its module is imported.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+from dataclasses import replace
+
+import chaos.sim.moments  # where the class would stand
+from chaos.sim.kinds import MEMBERS, kind
+
+
+@kind("hiccup")
+class Hiccup:
+    @staticmethod
+    def draw(stream):
+        return stream.choice(MEMBERS), {"for_ms": stream.choice((30, 60))}
+
+    @staticmethod
+    def strike(world, fault):
+        member = world.members[fault.target]
+        member.pause()
+        world.loop.at(world.loop.now + fault.args["for_ms"] / 1000, None, member.resume)
+        return True
+
+
+from chaos.sim.kernel import of_product
+from chaos.sim.tally import Tally, floors
+
+kernel = of_product()
+plan = next(
+    plan
+    for plan in (kernel.draw("swarm", seed) for seed in range(1, 200))
+    if any(fault.kind == "hiccup" for fault in plan.faults)
+)
+struck = tuple(fault for fault in plan.faults if fault.kind == "hiccup")
+outcome = kernel.run(replace(plan, faults=struck))
+assert outcome.violations == [], outcome.violations
+assert outcome.counters["fault.hiccup"] == len(struck)
+tally = Tally(seeds=3_000)
+assert any("fault hiccup" in line for line in tally.shortfalls((), floors(kernel.kinds))), "nobody misses it"
+try:
+    kernel.check(replace(plan, faults=(replace(struck[0], target="nobody"),)))
+except ValueError as refused:
+    assert "nobody" in str(refused)
+else:
+    raise AssertionError("a plan that cannot be carried out was taken")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_new_kind_is_drawn_struck_counted_missed_and_checked() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

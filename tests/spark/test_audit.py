@@ -1,0 +1,93 @@
+"""The audit on Spark and the one in memory: each planted fault is named by both, and both say the same of any rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chaos.journal_checks import violations
+from chaos.journals import Violation
+from tests.support.pair_histories import OF_BOTH, PLANTED, Run, any_run, frames, joined, planted, spoil, usual
+
+pytest.importorskip("pyspark", reason="SPARK NOT TESTED: no pyspark (`make spark`)")
+
+Verdict = set[tuple[Any, ...]]
+
+
+def in_memory(run: Run) -> Verdict:
+    return {told_of(each) for each in violations(run.rows, run.told, run.heads)}
+
+
+def on_spark(spark: Any, run: Run) -> Verdict:
+    from pipeline.audit import audit
+
+    found = audit(*frames(spark, run))
+    try:
+        rows = [Violation(**row.asDict()) for row in found.violations.collect()]
+    finally:
+        found.close()
+    assert all(each.journals or each.clients for each in rows), "each proves itself"
+    assert sum(found.counts.values()) == len(rows)
+    return {told_of(each) for each in rows}
+
+
+def told_of(each: Violation) -> tuple[Any, ...]:
+    found = each.id if each.kind in ("LOST", "COPIES_DIFFER") else None
+    return (each.kind, each.member, each.queue_id, each.index, each.count, each.log_index, found)
+
+
+def test_a_right_run_is_clean(spark: Any) -> None:
+    run = joined([usual(), usual(1)])
+    assert in_memory(run) == set()
+    assert on_spark(spark, run) == set()
+
+
+@pytest.mark.parametrize(
+    "plants",
+    [
+        pytest.param(set(PLANTED), id="journals that differ"),
+        pytest.param(OF_BOTH, id="equal journals", marks=pytest.mark.long),
+    ],
+)
+def test_spark_names_what_was_planted(spark: Any, plants: set[Callable[[Run], None]]) -> None:
+    """Each fault in a run of its own, the runs beside each other in one journal."""
+    chosen = [plant for plant in PLANTED if plant in plants]
+    run = joined([planted(place, plant) for place, plant in enumerate(chosen)])
+    found = in_memory(run)
+    assert {each[0] for each in found} >= set().union(*(PLANTED[plant] for plant in chosen))
+    assert ("COPIES_DIFFER" in {each[0] for each in found}) == (plants is not OF_BOTH)
+    assert on_spark(spark, run) == found
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 1 << 32), spoilt=st.integers(0, 3))
+def test_both_say_the_same_of_any_rows(spark: Any, seed: int, spoilt: int) -> None:
+    """Twenty small runs beside each other, some of them spoilt: one job for all of them."""
+    random = Random(seed)
+    runs = [any_run(random, place) for place in range(20)]
+    for run in random.sample(runs, min(len(runs), spoilt * 5)):
+        spoil(run, random)
+    whole = joined(runs)
+    assert on_spark(spark, whole) == in_memory(whole)
+
+
+def test_an_audit_that_fails_keeps_nothing_in_spark(spark: Any) -> None:
+    from pipeline.audit import audit
+
+    run = usual()
+    run.rows.append(replace(run.rows[0], member="c"))
+    journal, history, heads = frames(spark, run)
+    for each in (journal, history, heads):
+        each.count()  # Spark keeps these, which are the caller's, from here on
+    kept = set(spark.sparkContext._jsc.getPersistentRDDs().keys())
+    with pytest.raises(ValueError, match="a pair has two members, and the journals are of a, b, c"):
+        audit(journal, history, heads)
+    assert set(spark.sparkContext._jsc.getPersistentRDDs().keys()) == kept

@@ -1,0 +1,51 @@
+"""What `make bench-spark` makes and judges: its journals are clean, its targets are held against what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="SPARK NOT TESTED: no pyspark (`make spark`)")
+
+
+def test_each_target_is_held_against_what_was_measured() -> None:
+    from bench.spark_read import judged
+
+    found = judged(
+        {
+            "read_rows_per_s": [100_000, 310_000, 305_000],
+            "stream_rows_per_s": [60_000, 69_000, 80_000],
+            "master_cpu_us": {"alone": [5.0, 5.0, 9.0], "ingest": [5.3, 5.6, 5.4]},
+            "audit": [
+                {"rows": 1_000_000, "checks_s": 10.0, "all_s": 20.0},
+                {"rows": 5_000_000, "checks_s": 20.0, "all_s": 30.0},
+                {"rows": 19_999_998, "checks_s": 88.0, "all_s": 91.0},
+            ],
+        }
+    )
+    assert {name: (line["value"], line["reached"]) for name, line in found.items()} == {
+        "batch read, rows/s": (305_000, True),
+        "stream, rows/s in steady batches": (69_000, False),
+        "master CPU with ingest, share more": (0.08, True),
+        "audit of 20 million rows, s": (91.0, False),
+        "audit, growth beside linear": (1.1, False),
+    }
+    assert judged({"audit": [{"rows": 1_000, "checks_s": 1.0, "all_s": 2.0}]}) == {}, "no claim about another size"
+
+
+@pytest.mark.long
+def test_the_journals_that_are_made_are_clean(spark: Any, tmp_path: Path) -> None:
+    from bench.spark_read import made_journal
+    from pipeline.audit import audit
+    from pipeline.schema import HISTORY, LAKE, ddl
+
+    made_journal(spark, 6_000, tmp_path)
+    journal = spark.read.schema(ddl(LAKE)).parquet(str(tmp_path / "journal"))
+    history = spark.read.schema(ddl(HISTORY)).parquet(str(tmp_path / "history"))
+    found = audit(journal, history)
+    try:
+        assert (found.clean, found.rows, found.told) == (True, {"a": 3_000, "b": 3_000}, 2_000)
+    finally:
+        found.close()

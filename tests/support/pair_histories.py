@@ -1,0 +1,353 @@
+"""Makes small runs of a pair, right and spoilt: rows of both members' journals, client histories and heads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from chaos.journals import Head, Row, Told
+from pipeline.schema import HEADS, HISTORY, LAKE, ddl
+
+MEMBERS = ("a", "b")
+APART = 1 << 16
+"""Log indexes of one run are below it: runs stand side by side in one journal."""
+
+
+def message_id(epoch: int, log_index: int, ordinal: int) -> bytes:
+    return b"main" + epoch.to_bytes(4, "big") + log_index.to_bytes(6, "big") + ordinal.to_bytes(2, "big")
+
+
+@dataclass
+class Run:
+    """What a right pair wrote down. `place` sets runs apart."""
+
+    place: int = 0
+    rows: list[Row] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
+    heads: list[Head] = field(default_factory=list)
+    epoch: int = 1
+    log_index: int = 0
+    now_ns: int = 0
+    next_index: dict[int, int] = field(default_factory=dict)
+    sequences: dict[tuple[bytes, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.epoch += 10 * self.place
+        self.log_index += APART * self.place
+        self.now_ns += 10**9 * self.place
+
+    def queue_id(self, number: int) -> int:
+        return 10 * self.place + number
+
+    def record(self, *facts: dict[str, Any]) -> None:
+        """At both members."""
+        self.log_index += 1
+        for member in MEMBERS:
+            for fact in facts:
+                self.rows.append(Row(member, self.log_index, self.epoch, time_us=self.log_index * 1000, **fact))
+
+    def about(self, kind: str, number: int, index: int = 0, count: int = 0, lease_id: int = 0) -> dict[str, Any]:
+        queue_id = self.queue_id(number)
+        return {
+            "kind": kind,
+            "queue_id": queue_id,
+            "index": index,
+            "count": count,
+            "lease_id": lease_id,
+            "queue": f"q{queue_id}",
+        }
+
+    def create(self, number: int) -> None:
+        self.record(self.about("QUEUE_CREATED", number))
+        self.next_index[number] = 1
+
+    def take_over(self) -> None:
+        self.epoch += 1
+        self.record({"kind": "EPOCH_BEGAN"})
+
+    def send(
+        self, number: int, count: int, producer: bytes = b"p", outcome: str = "ok", *, stored: bool = True
+    ) -> None:
+        """A batch over a stream; without `stored` nothing came of it."""
+        first, key = self.next_index[number], (producer, number)
+        sequence = self.sequences.get(key, 0) + 1
+        self.sequences[key] = sequence + count - 1
+        self.now_ns += 10
+        messages = [
+            dict(
+                self.about("ENQUEUED", number, first + at, 1),
+                id=message_id(self.epoch, self.log_index + 1, at),
+                producer=producer,
+                sequence=sequence + at,
+                payload=b"body",
+            )
+            for at in range(count)
+        ]
+        if stored:
+            self.record(*messages)
+            self.next_index[number] += count
+        for message in messages:
+            answer = {"index": message["index"], "id": message["id"], "epoch": self.epoch} if outcome == "ok" else {}
+            name, who = message["queue"], {"producer": producer, "sequence": message["sequence"]}
+            self.told.append(Told("send", outcome, self.now_ns, self.now_ns + 5, name, **answer, **who))
+
+    def ack(self, number: int, index: int, count: int, kind: str = "ACKED") -> None:
+        self.record(self.about("LEASED", number, index, count, self.log_index + 1))
+        self.record(self.about(kind, number, index, count, self.log_index))
+        self.now_ns += 10
+        if kind == "ACKED":
+            self.told += [
+                Told("ack", "ok", self.now_ns, self.now_ns + 5, f"q{self.queue_id(number)}", each)
+                for each in range(index, index + count)
+            ]
+
+    def move(self, number: int, to: int, index: int, kind: str = "MOVED") -> None:
+        """To another queue, under the name of the request that asked for it."""
+        stored = dict(
+            self.about("ENQUEUED", to, self.next_index[to], 1),
+            id=message_id(self.epoch, self.log_index + 1, 0),
+            producer=b"request",
+            payload=b"body",
+        )
+        self.record(stored, self.about(kind, number, index, 1))
+        self.next_index[to] += 1
+
+    def end(self) -> Run:
+        """Both members say where they end."""
+        first = APART * self.place + 1
+        for member in MEMBERS:
+            for number, index in self.next_index.items():
+                queue_id = self.queue_id(number)
+                self.heads.append(Head(member, first, self.log_index + 1, f"q{queue_id}", queue_id, 1, index))
+        return self
+
+
+def usual(place: int = 0) -> Run:
+    """Two queues, three epochs, everything that is right and looks odd."""
+    run = Run(place)
+    run.create(1)
+    run.create(2)
+    run.send(1, 20)
+    run.send(2, 5, b"other")
+    run.ack(1, 1, 8)
+    run.take_over()
+    run.send(1, 10, outcome="unknown")  # stored, and nobody was told
+    run.send(1, 3, b"third", outcome="unknown", stored=False)
+    run.send(1, 3, b"fourth", outcome="fail", stored=False)
+    run.ack(1, 9, 2, "RELEASED")
+    run.ack(1, 9, 2)
+    run.ack(1, 12, 1, "REJECTED")
+    run.move(1, 2, 12, "DEAD_LETTERED")
+    run.take_over()
+    run.move(1, 2, 11)
+    run.send(1, 10)
+    run.send(2, 3, b"other")
+    run.record(run.about("EXPIRED", 2, 1, 2))
+    run.ack(1, 20, 5)
+    run.record({"kind": "LEASE_ENDED", "lease_id": run.log_index})
+    return run.end()
+
+
+def any_run(random: Random, place: int) -> Run:
+    """A right run of a few random steps."""
+    run = Run(place)
+    run.create(1)
+    run.create(2)
+    settled = {1: 1, 2: 1}
+    for _ in range(random.randrange(2, 12)):
+        number = random.choice((1, 2))
+        left = run.next_index[number] - settled[number]
+        step = random.choice(("send", "send", "ack", "take_over", "move", "lost"))
+        if step == "send":
+            run.send(
+                number, random.randrange(1, 9), random.choice((b"p", b"r")), random.choice(("ok", "ok", "unknown"))
+            )
+        elif step == "lost":
+            run.send(number, 2, b"s" + bytes([len(run.rows) % 250]), random.choice(("fail", "unknown")), stored=False)
+        elif step == "ack" and left:
+            count = random.randrange(1, left + 1)
+            kind = random.choice(("ACKED", "ACKED", "TAKEN", "EXPIRED", "REJECTED"))
+            run.ack(number, settled[number], count, kind)
+            settled[number] += count
+        elif step == "move" and left:
+            run.move(number, 3 - number, settled[number])
+            settled[number] += 1
+        elif step == "take_over":
+            run.take_over()
+    return run.end()
+
+
+def spoil(run: Run, random: Random) -> None:
+    """Something that no right pair writes, or that only looks so; the two audits must say the same of it."""
+    rows, told, at = run.rows, run.told, random.randrange(len(run.rows))
+    row = rows[at]
+    match random.randrange(12):
+        case 0:
+            del rows[at]
+        case 1:
+            rows.append(row)
+        case 2:
+            rows[at] = replace(row, epoch=max(1, row.epoch - 1))
+        case 3:
+            rows[at] = replace(row, index=row.index + random.choice((-1, 1, 5)))
+        case 4:
+            rows[at] = replace(row, payload=random.choice((None, b"else")))
+        case 5:
+            rows[at] = replace(row, id=None if row.id is None else row.id[:-1] + b"\x77")
+        case 6:  # at both members
+            run.rows = [each for each in rows if (each.log_index, each.index) != (row.log_index, row.index)]
+        case 7:
+            member = random.choice(MEMBERS)
+            run.rows = [each for each in rows if each.member != member or each.log_index < row.log_index]
+        case 8:
+            run.rows += [
+                replace(each, log_index=run.log_index, epoch=run.epoch, index=each.index + random.choice((0, 40)))
+                for each in rows
+                if (each.log_index, each.index) == (row.log_index, row.index)
+            ]
+        case 9 if told:
+            one = random.randrange(len(told))
+            told[one] = replace(told[one], outcome=random.choice(("ok", "fail", "unknown")))
+        case 10 if told:
+            del told[random.randrange(len(told))]
+        case 11 if told:
+            one = random.randrange(len(told))
+            told[one] = replace(told[one], invoke_ns=told[one].invoke_ns + random.choice((-1000, 1000)))
+        case _:
+            run.heads.clear()
+
+
+def joined(runs: list[Run]) -> Run:
+    """All of them as one."""
+    whole = Run()
+    for run in runs:
+        whole.rows += run.rows
+        whole.told += run.told
+        whole.heads += run.heads
+    return whole
+
+
+def first_of(run: Run, kind: str, index: int, member: str = "b") -> int:
+    return next(at for at, row in enumerate(run.rows) if (row.kind, row.index, row.member) == (kind, index, member))
+
+
+def without_at_both(run: Run, kind: str, index: int) -> None:
+    log_index = run.rows[first_of(run, kind, index)].log_index
+    run.rows = [row for row in run.rows if (row.log_index, row.kind, row.index) != (log_index, kind, index)]
+
+
+def lost(run: Run) -> None:
+    without_at_both(run, "ENQUEUED", 20)
+
+
+def duplicate(run: Run) -> None:
+    """The last record stores what an early one has stored."""
+    for member in ("a", "b"):
+        row = run.rows[first_of(run, "ENQUEUED", 3, member)]
+        last = run.rows[first_of(run, "ENQUEUED", 40, member)]
+        run.rows.append(replace(row, log_index=last.log_index, epoch=last.epoch, index=41))
+    run.heads = [replace(head, next_index=42) if head.next_index == 41 else head for head in run.heads]
+
+
+def index_twice(run: Run) -> None:
+    run.rows.append(run.rows[first_of(run, "ENQUEUED", 7)])
+
+
+def ghost(run: Run) -> None:
+    run.told = [replace(told, outcome="fail") if told.outcome == "unknown" else told for told in run.told]
+
+
+def unsent(run: Run) -> None:
+    run.told = [told for told in run.told if not (told.op == "send" and told.index == 4)]
+
+
+def settled_twice(run: Run) -> None:
+    run.ack(1, 5, 1)
+
+
+def settle_lost(run: Run) -> None:
+    without_at_both(run, "ACKED", 1)
+
+
+def hole_at_b(run: Run) -> None:
+    del run.rows[first_of(run, "ENQUEUED", 5)]
+
+
+def swapped_at_b(run: Run) -> None:
+    one, other = first_of(run, "ENQUEUED", 5), first_of(run, "ENQUEUED", 6)
+    run.rows[one], run.rows[other] = (
+        replace(run.rows[one], id=run.rows[other].id),
+        replace(run.rows[other], id=run.rows[one].id),
+    )
+
+
+def other_body_at_b(run: Run) -> None:
+    at = first_of(run, "ENQUEUED", 5)
+    run.rows[at] = replace(run.rows[at], payload=b"else")
+
+
+def epoch_back(run: Run) -> None:
+    run.rows = [replace(row, epoch=1) if row.kind == "EXPIRED" else row for row in run.rows]
+
+
+def inversion(run: Run) -> None:
+    at = next(at for at, told in enumerate(run.told) if told.index == 4)
+    run.told[at] = replace(run.told[at], invoke_ns=run.told[-1].complete_ns or 0)
+
+
+def cut_at_b(run: Run) -> None:
+    end = run.rows[first_of(run, "ENQUEUED", 40)].log_index
+    run.rows = [row for row in run.rows if row.member == "a" or row.log_index < end]
+
+
+def cut_at_both(run: Run) -> None:
+    end = run.rows[first_of(run, "ENQUEUED", 40)].log_index
+    run.rows = [row for row in run.rows if row.log_index < end]
+
+
+PLANTED: dict[Callable[[Run], None], set[str]] = {
+    lost: {"LOST", "GAP"},
+    duplicate: {"DUPLICATE"},
+    index_twice: {"INDEX_TWICE", "COPIES_DIFFER"},
+    ghost: {"GHOST"},
+    unsent: {"UNSENT"},
+    settled_twice: {"SETTLED_TWICE"},
+    settle_lost: {"SETTLE_LOST"},
+    hole_at_b: {"COPIES_DIFFER", "GAP"},
+    swapped_at_b: {"COPIES_DIFFER"},
+    other_body_at_b: {"COPIES_DIFFER"},
+    epoch_back: {"EPOCH_NOT_FENCED"},
+    inversion: {"REAL_TIME_ORDER"},
+    cut_at_b: {"COPIES_DIFFER", "TAIL_CUT"},
+    cut_at_both: {"TAIL_CUT", "LOST", "SETTLE_LOST"},
+}
+OF_BOTH = {lost, duplicate, ghost, unsent, settled_twice, settle_lost, epoch_back, inversion}
+"""Faults of which the two journals know nothing of each other's: they stay equal."""
+
+
+def planted(place: int, plant: Callable[[Run], None]) -> Run:
+    run = usual(place)
+    plant(run)
+    return run
+
+
+def frames(spark: Any, run: Run) -> tuple[Any, Any, Any]:
+    """As the pipeline's tables: journal, history, heads."""
+    rows = [
+        {
+            **asdict(row),
+            "time": datetime.fromtimestamp(row.time_us / 1_000_000, UTC),
+        }
+        for row in run.rows
+    ]
+    heads = [{"domain": "main", **asdict(head), "epoch": None} for head in run.heads]
+
+    def table(found: list[dict[str, Any]], columns: Any) -> Any:
+        return spark.createDataFrame(
+            [tuple(each.get(c.name) for c in columns) for each in found], ddl(columns)
+        ).persist()
+
+    return table(rows, LAKE), table([asdict(told) for told in run.told], HISTORY), table(heads, HEADS)

@@ -1,0 +1,110 @@
+"""The commands of a script by which publishers put up tables of routing weights, and what must hold of them.
+
+What the service does is repeated here (`replica.service_weights`): the master orders, and answers once it is committed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replica.calls import NamesCall
+from replica.effects import Failed, QueueDone
+from replica.machine import DeleteWeightsCall, Machine, PublishWeightsCall, Refused, Window
+from tandemq.v1.common_pb2 import Reason
+from tests.support.checks import require
+from tests.support.clients import Waiter
+from tests.support.grammar import command
+from tests.support.reading import Reading
+
+TABLE, QUEUE, VALID_MS = "shares", "q", 3_600_000
+
+
+class Weighing(Reading):
+    """Publishers of one table, each by its name, and somebody who routes by it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = 0
+        """The last one that anybody was told of; 0: that there is none."""
+        self.told_by: dict[int, str] = {}
+        """Whose table each version was, as it was told."""
+        self.open = 0
+        """Publications and deletions that nobody has answered: they may have been done."""
+
+    @command("publish weights OP over version COUNT at MEMBER")
+    def publish_weights(self, by: str, count: str, name: str) -> list[str]:
+        """A publisher that has read this version, 0 for none, puts its table in the place of it; nothing is moved."""
+        expected, made = int(count), []
+
+        def plan(machine: Machine, now_ms: int) -> Any:
+            call = PublishWeightsCall(
+                now_ms, TABLE, ((QUEUE, 1.0),), 0, VALID_MS, expected, by, Window(), b"", 0
+            )  # fmt: skip
+            header = machine.plan_publish_weights(call)
+            made[:] = [int(header.weights.version)]
+            return header
+
+        def done() -> str:
+            require(expected == self.version or self.open, f"{by} has replaced version {self.version} unread")
+            self._hear_version(made[0], by)
+            return f"version {made[0]} is of {by}"
+
+        return self._weigh(name, plan, done, by, changes=True)
+
+    @command("delete the weights of version COUNT at MEMBER")
+    def delete_weights(self, count: str, name: str) -> list[str]:
+        """Whoever routes is to go by his own counters; nothing is moved."""
+        call = DeleteWeightsCall(0, TABLE, int(count), b"", 0)
+
+        def done() -> str:
+            self.version = 0
+            return "there are none"
+
+        return self._weigh(name, lambda machine, _now: machine.plan_delete_weights(call), done, "", changes=True)
+
+    @command("ask for the weights at MEMBER")
+    def ask_for_weights(self, name: str) -> list[str]:
+        """Somebody who routes reads the table; nothing is moved."""
+        seen: list[tuple[int, str]] = []
+
+        def plan(machine: Machine, now_ms: int) -> None:
+            table = machine.told_weights(TABLE, now_ms).table
+            seen[:] = [(table.version, table.published_by)]
+
+        def done() -> str:
+            self._hear_version(*seen[0])
+            return f"version {seen[0][0]} is of {seen[0][1]}"
+
+        return self._weigh(name, plan, done, "a reader", changes=False)
+
+    def _hear_version(self, version: int, by: str) -> None:
+        whose = self.told_by.setdefault(version, by)
+        require(whose == by, f"version {version} was of {whose}, and is of {by}")
+        require(version >= self.version, f"version {self.version} was told, and taken back: now it is {version}")
+        self.version = version
+
+    def _weigh(self, name: str, plan: Any, done: Any, by: str, *, changes: bool) -> list[str]:
+        self.open += changes
+
+        def on_answer(result: Any) -> None:
+            if isinstance(result, QueueDone):
+                self.open -= changes
+                self.teller.say(f"weights at {name}: {done()}")
+            elif isinstance(result, Failed):
+                self.open -= changes
+                reason = Reason.Name(result.reason).removeprefix("REASON_")
+                self.teller.say(f"weights at {name}: {by or 'a publisher'} is refused, {reason}")
+
+        self.member(name).submit(NamesCall(Waiter(on_answer), "", plan))
+        return self.said()
+
+    def check_weights(self) -> None:
+        """At the end the table that was told last is there, or one that nobody was told of has taken its place."""
+        master = self.pair.master
+        if not self.version or master is None:
+            return
+        try:
+            found = master.shared.machine.told_weights(TABLE, 0).table.version
+        except Refused:
+            found = 0
+        require(found == self.version or self.open, f"version {self.version} was told, and {found or 'none'} is there")

@@ -1,0 +1,66 @@
+"""What is measured again because of others, and what never is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bench.peers.calm import AGAIN_MAX, PAUSE_S, calm
+from bench.peers.figures import NOISY_CORES
+
+NOISE = NOISY_CORES + 0.01
+RATE = {"rate": 1000.0, "load_share": {"producer": 0.1}, "late_p50_ms": 9.0, "late_p99_ms": 9.0, "p50_ms": 10.0,
+        "p99_ms": 10.0}  # fmt: skip
+
+
+def measured(*attempts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """What is shown of such attempts, and how many were made."""
+    left, pauses = list(attempts), list[float]()
+    shown = calm(lambda: left.pop(0), pauses.append)
+    made = len(attempts) - len(left)
+    assert pauses == [PAUSE_S * number for number in range(1, made)]
+    return shown, made
+
+
+def line(value: float, cores: float, **more: Any) -> dict[str, Any]:
+    return {"value": value, "foreign_cores": cores, **more}
+
+
+def test_a_quiet_attempt_stands_as_it_is() -> None:
+    assert measured([line(5, NOISY_CORES)], [line(9, 0)]) == ([line(5, NOISY_CORES)], 1)
+
+
+def test_a_noisy_attempt_is_told_beside_the_one_that_counts_be_it_the_slower_one() -> None:
+    noisy = [line(7, NOISE, p50_ms=2.0, seconds=5), line(8, 0)]
+    assert measured(noisy, [line(1, 0), line(2, 0)], [line(9, 0), line(9, 0)]) == (
+        [
+            line(1, 0, set_aside=[line(7, NOISE, p50_ms=2.0)]),
+            line(2, 0, set_aside=[line(8, 0)]),
+        ],
+        2,
+    )
+
+
+def test_what_stays_noisy_is_shown_noisy() -> None:
+    shown, made = measured(*([line(number, NOISE)] for number in range(AGAIN_MAX + 2)))
+    assert made == AGAIN_MAX + 1
+    assert shown[0]["foreign_cores"] == NOISE
+    assert [each["value"] for each in shown[0]["set_aside"]] == list(range(AGAIN_MAX))
+
+
+@pytest.mark.parametrize("why", ["3 messages lost", "setting fsync"])
+def test_no_noise_excuses_a_failure(why: str) -> None:
+    failed = [line(1, NOISE, refused=[why])]
+    assert measured(failed, [line(9, 0)]) == (failed, 1)
+
+
+def test_a_load_that_was_late_in_noise_is_measured_again() -> None:
+    late = "the load was the bottleneck: p50 9.00 ms late of 10.00 ms"
+    assert (
+        measured(
+            [line(1, NOISE, **RATE, refused=[late, late.replace("p50", "p99")])], [line(9, 0, **RATE, refused=[late])]
+        )[1]
+        == 2
+    )
+    assert measured([line(1, NOISE, **RATE, refused=[late, "2 messages lost"])], [line(9, 0)])[1] == 1

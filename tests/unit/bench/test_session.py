@@ -1,0 +1,116 @@
+"""Commands that measure peers: options without sense, runs that fail or are stopped, sources that change meanwhile."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.peers import session
+from bench.peers.contract import Peer, Setting
+from bench.peers.place import BenchError, Place
+from bench.peers.report import unfit
+
+LINE = {"peer": "tandemq", "workload": "enqueue", "value": 1.0, "p50_ms": 1.0, "refused": [], "remarks": []}
+
+
+class Nothing(Peer):
+    """A peer without processes."""
+
+    name, roles = "tandemq", ()
+
+    def start(self) -> None: ...
+
+    def target(self) -> dict[str, Any]:
+        return {}
+
+    def settings(self) -> list[Setting]:
+        return []
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+
+class Turn:
+    """A line, then what is to happen."""
+
+    facts: dict[str, Any] = {"title": "Tandemq", "copies": 2}  # noqa: RUF012 - read alone
+
+    def __init__(self, run: int, then: Callable[[int], None]) -> None:
+        self._run, self._then = run, then
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        yield {**LINE, "run": self._run}
+        self._then(self._run)
+
+
+def options(tmp_path: Path, **more: Any) -> argparse.Namespace:
+    given = {"peers": ["tandemq"], "runs": 3, "seconds": 1.0, "size": 100, "out": tmp_path / "made/out.json"}
+    return argparse.Namespace(**{**given, **more})
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"peers": ["kafka"]}, "nothing known of kafka: choose of tandemq, redis"),
+        ({"runs": 0}, "--runs and --seconds are at least 1"),
+        ({"seconds": -1.0}, "--runs and --seconds are at least 1"),
+        ({"size": 10}, "--size 10: a payload has 24 to 1048576 bytes"),
+        ({"size": 1 << 30}, "--size 1073741824: a payload has 24 to"),
+        ({"out": Path("/")}, "--out / is a folder"),
+    ],
+)
+def test_options_that_make_no_sense_are_told(
+    more: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        session.check_options(argparse.ArgumentParser(), options(tmp_path, **more), ("tandemq", "redis"))
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_peer_that_is_named_twice_is_measured_once(tmp_path: Path) -> None:
+    given = options(tmp_path, peers=["redis", "redis", "tandemq"])
+    session.check_options(argparse.ArgumentParser(), given, ("tandemq", "redis"))
+    assert given.peers == ("redis", "tandemq")
+    assert given.out.parent.is_dir()
+
+
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[int], None]) -> dict[str, Any]:
+    monkeypatch.setattr(session, "PEERS", {"tandemq": Nothing})
+    with Place(tmp_path / "run") as place:
+        return session.in_turns(place, options(tmp_path), {"runs": 3}, lambda _peer, run: Turn(run, then))
+
+
+def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def then(run: int) -> None:
+        if run == 1:
+            raise KeyboardInterrupt
+
+    found = document(tmp_path, monkeypatch, then)
+    assert [line["run"] for line in found["results"]] == [0, 1]
+    assert found["failed"] == [{"peer": "tandemq", "run": 1, "why": session.STOPPED}]
+    assert "tandemq failed in run 2" in unfit(found)
+
+
+def test_a_run_that_fails_is_told_and_the_next_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def then(run: int) -> None:
+        if run == 0:
+            raise BenchError("server ended (-9) while the producer was at work")
+
+    found = document(tmp_path, monkeypatch, then)
+    assert len(found["results"]) == 3
+    assert [failure["run"] for failure in found["failed"]] == [0]
+    assert "tandemq failed in run 1" in unfit(found)
+
+
+def test_sources_that_change_in_the_middle_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that is started later runs the later sources."""
+    commits = iter(("abc", "def"))
+    monkeypatch.setattr(session, "facts", lambda: {"commit": next(commits)})
+    assert unfit(document(tmp_path, monkeypatch, lambda _: None)) == [
+        "the sources changed while it was measured, from abc to def"
+    ]

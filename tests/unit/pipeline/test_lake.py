@@ -1,0 +1,208 @@
+"""The lake on disk, without Spark: stretches get in whole or not at all, follow each other, and are written by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.compacting import groups
+from pipeline.lake import Lake, Place, Stretch
+from pipeline.problems import PipelineError
+
+
+def staged(lake: Lake, text: str = "rows") -> Path:
+    path = lake.staging("rows-a")
+    path.mkdir()
+    (path / "part.parquet").write_text(text)
+    return path
+
+
+def published(lake: Lake, *ends: int, start: int = 1) -> list[Stretch]:
+    found = []
+    for end in ends:
+        found.append(lake.publish("a", start, Place(end, 3), staged(lake)))
+        start = end
+    return found
+
+
+def test_a_stretch_says_where_the_next_one_begins(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    assert (lake.members(), lake.paths(), lake.end("a")) == ([], [], None)
+    with lake.locked():
+        published(lake, 10, 25)
+    assert lake.members() == ["a"]
+    assert [(each.start, each.end) for each in lake.stretches("a")] == [(1, Place(10, 3)), (10, Place(25, 3))]
+    assert lake.end("a") == Place(25, 3)
+
+
+def test_what_is_not_published_is_not_there_and_is_removed_by_the_next_job(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        left = staged(lake)
+    assert lake.end("a") is None
+    with lake.locked():
+        assert not left.exists()
+
+
+def test_only_what_was_staged_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        left = staged(lake)
+        lake.discard(left)
+        assert not left.exists()
+        [kept] = published(lake, 10)
+        for path in (Path(), tmp_path, kept.path, lake.path):
+            with pytest.raises(AssertionError, match="is not in"):
+                lake.discard(path)
+        assert kept.path.exists()
+
+
+def test_a_wider_stretch_replaces_those_inside_it_wherever_its_writer_died(tmp_path: Path) -> None:
+    """1. Three stretches are merged. 2. The wide one is published. 3. Death before the narrow ones are removed."""
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        narrow = published(lake, 10, 20, 30, 40)
+        wide = lake.publish("a", 1, Place(30, 3), staged(lake))
+    assert lake.paths() == [str(wide.path), str(narrow[3].path)]
+    assert narrow[0].path.exists()
+    with lake.locked():
+        assert not narrow[0].path.exists()
+        merged = lake.replace("a", lake.stretches("a"), staged(lake))
+        assert lake.paths() == [str(merged.path)]
+        assert not wide.path.exists()
+    assert lake.end("a") == Place(40, 3)
+
+
+class Busy(Lake):
+    """Whose micro-batches go on while stretches are put together: one is published after the next listing."""
+
+    late: list[tuple[int, int]]
+
+    def _every(self, member: str) -> list[Stretch]:
+        found = super()._every(member)
+        if self.late:
+            start, end = self.late.pop()
+            self.publish(member, start, Place(end, 3), staged(self))
+        return found
+
+
+def test_what_is_published_while_stretches_are_put_together_stays(tmp_path: Path) -> None:
+    """1. Stretches are merged. 2. Those inside the wide one are looked for. 3. A micro-batch is published meanwhile."""
+    lake = Busy(tmp_path / "lake")
+    lake.late = []
+    with lake.locked():
+        narrow = published(lake, 10, 20)
+        merging = staged(lake)
+        lake.late = [(20, 30)]
+        lake.replace("a", narrow, merging)
+        assert not lake.late
+    assert [(each.start, each.end.log_index) for each in lake.stretches("a")] == [(1, 20), (20, 30)]
+
+
+def test_what_names_a_file_is_on_the_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lake whose first stretch is durable and whose directories are not would be empty after a loss of power, and
+    the next run would begin anew, behind what was trimmed meanwhile.
+    """
+    synced: list[Path] = []
+
+    def fsync(number: int) -> None:
+        path = Path(f"/proc/self/fd/{number}").readlink()
+        synced.append(path)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        assert lake.path in synced, "journal/"
+        synced.clear()
+        lake.claim({})
+        assert synced[-1] == lake.path
+        published(lake, 10)
+        assert lake.journal in synced, "member=a/"
+        synced.clear()
+        lake.save_heads("a", [])
+        assert synced[0] == lake.path, "_heads/"
+        assert synced[-1] == lake.path / "_heads"
+
+
+def test_a_gap_is_told(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        published(lake, 10, 20, 30)
+    lake.stretches("a")[1].path.rename(tmp_path / "away")
+    with pytest.raises(PipelineError, match=r"BAD_LAKE: after .*-00000000000000000010-3 comes .* is missing"):
+        lake.paths()
+
+
+def test_one_job_writes_at_a_time(tmp_path: Path) -> None:
+    with (
+        Lake(tmp_path).locked(),
+        pytest.raises(PipelineError, match=f"LAKE_IN_USE: another job writes to {tmp_path}"),
+        Lake(tmp_path).locked(),
+    ):
+        pass
+    with Lake(tmp_path).locked():
+        pass
+
+
+def test_a_lake_holds_rows_of_one_kind(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        lake.claim({"domain": "main", "queues": []})
+        lake.claim({"domain": "main", "queues": []})
+        with pytest.raises(PipelineError, match=r"LAKE_SCHEMA: .*queues is \[\] there, \['x'\] is wanted"):
+            lake.claim({"domain": "main", "queues": ["x"]})
+        published(lake, 10)
+        (lake.path / "_lake.json").write_text("{")
+        with pytest.raises(PipelineError, match="BAD_LAKE"):
+            lake.claim({"domain": "main", "queues": []})
+        (lake.path / "_lake.json").unlink()
+        with pytest.raises(PipelineError, match=r"LAKE_SCHEMA: .* has rows"):
+            lake.claim({"domain": "main", "queues": []})
+
+
+def test_a_lake_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    lake = Lake(tmp_path / "file" / "lake")
+    with pytest.raises(PipelineError, match=r"BAD_LAKE: .* cannot be written: Not a directory"), lake.locked():
+        pass
+
+
+def test_a_directory_of_the_lake_that_cannot_be_made_is_refused_by_its_reason(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        for name in ("_staging", "_heads"):
+            (lake.path / name).touch()
+        with pytest.raises(PipelineError, match=r"BAD_LAKE: .*_staging cannot be written"):
+            lake.staging("rows-a")
+        with pytest.raises(PipelineError, match=r"BAD_LAKE: .*_heads cannot be written"):
+            lake.save_heads("a", [])
+
+
+def test_heads_are_kept_by_member(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        lake.save_heads("a", [{"member": "a", "next_log_index": 3}])
+        lake.save_heads("b", [{"member": "b", "next_log_index": 4}])
+        lake.save_heads("a", [{"member": "a", "next_log_index": 5}])
+    assert [(row["member"], row["next_log_index"]) for row in lake.heads()] == [("a", 5), ("b", 4)]
+
+
+def test_small_stretches_that_follow_each_other_go_together(tmp_path: Path) -> None:
+    def stretches(*sizes: int) -> list[Stretch]:
+        found = []
+        for number, size in enumerate(sizes):
+            path = tmp_path / f"{len(sizes)}-{number}-{size}"
+            path.mkdir(exist_ok=True)
+            (path / "part.parquet").write_bytes(bytes(size))
+            found.append(Stretch(number, Place(number + 1, 1), path))
+        return found
+
+    def sizes(given: list[Stretch], limit: int, fewest: int) -> list[list[int]]:
+        return [[each.bytes for each in group] for group in groups(given, limit, fewest)]
+
+    assert sizes(stretches(10, 10, 10, 10, 10), 30, 2) == [[10, 10, 10], [10, 10]]
+    assert sizes(stretches(10, 10, 10), 100, 4) == []
+    assert sizes(stretches(10, 10, 60, 10, 10), 100, 2) == [[10, 10], [10, 10]], "what is large enough stays"
+    assert groups([], 100, 2) == []

@@ -1,0 +1,44 @@
+"""Spark's texts become stable reasons again, and each has a next step."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.problems import NEXT_STEPS, PipelineError, problem_of
+
+STREAM = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: [PYTHON_DATA_SOURCE_ERROR] Failed when
+Python data source instance read data: Traceback (most recent call last):
+  File "stream.py", line 66, in latestOffset
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "may_pass"),
+    [
+        (STREAM + "tandemq.errors.Refused: OUT_OF_RANGE: log index 3 is trimmed\n", "OUT_OF_RANGE", False),
+        (STREAM + "tandemq.errors.Refused: EPOCH_DIVERGED: no\n", "EPOCH_DIVERGED", False),
+        ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.", "SPARK_LOST", False),
+        (STREAM + "tandemq.errors.NotFound: QUEUE_NOT_FOUND: orders\n", "QUEUE_NOT_FOUND", False),
+        (STREAM + "tandemq.errors.Unreachable: UNREACHABLE: 127.0.0.1:1\n", "UNREACHABLE", True),
+        (STREAM + "tandemq.errors.TimedOut: DEADLINE_EXCEEDED\n", "DEADLINE_EXCEEDED", True),
+        (STREAM + "tandemq.errors.Unavailable: SYNCING: not in step\n", "SYNCING", True),
+        ("... pipeline.problems.PipelineError: DISK_FULL: /lake cannot be written\n", "DISK_FULL", False),
+        ("SparkException: Job aborted: java.io.IOException: No space left on device", "DISK_FULL", False),
+        ("SparkException: Python worker exited unexpectedly (crashed)", "WORKER_LOST", True),
+        ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "WORKER_LOST", True),
+        ("[SOME_THING] nobody knows", "SPARK_FAILED", False),
+        ("", "SPARK_FAILED", False),
+    ],
+)
+def test_the_reason_is_found_in_what_spark_says(text: str, reason: str, may_pass: bool) -> None:
+    found = problem_of(text)
+    assert (found.reason, found.may_pass) == (reason, may_pass)
+    assert found.cause
+    assert found.next_step
+
+
+def test_a_reason_survives_being_told_by_spark() -> None:
+    problem = PipelineError("LAKE_SCHEMA", "columns differ")
+    again = problem_of(f"Traceback ...\n{type(problem).__module__}.PipelineError: {problem}\n  at org.apache")
+    assert (again.reason, again.cause) == ("LAKE_SCHEMA", "columns differ")
+    assert NEXT_STEPS["LAKE_SCHEMA"] == again.next_step
