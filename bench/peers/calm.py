@@ -26,13 +26,15 @@ def is_noisy(line: Mapping[str, Any]) -> bool:
     return bool(line.get("foreign_cores", 0.0) > NOISY_CORES)
 
 
-def calm(measure: Callable[[], Sequence[Line]], pause: Callable[[float], None] = time.sleep) -> list[Line]:
-    """What `measure` gives in the first attempt in which the machine was ours, or in the last; `set_aside` of each line
-    says what it was in those before."""
+def calm(
+    measure: Callable[[], Sequence[Line]], again_max: int = AGAIN_MAX, pause: Callable[[float], None] = time.sleep
+) -> list[Line]:
+    """What `measure` gives in the first attempt in which the machine was ours, or in the last of 1 + `again_max`;
+    `set_aside` of each line says what it was in those before."""
     earlier: list[Sequence[Line]] = []
     while True:
         lines = measure()
-        if len(earlier) == AGAIN_MAX or not repeatable(lines):
+        if len(earlier) == again_max or not repeatable(lines):
             break
         earlier.append(lines)
         most = max(line["foreign_cores"] for line in lines)

@@ -19,7 +19,7 @@ from typing import Any
 
 from bench.peers.adapters import PEERS
 from bench.peers.adapters.floor import Floor
-from bench.peers.calm import calm
+from bench.peers.calm import AGAIN_MAX, calm
 from bench.peers.contract import Peer, in_flight
 from bench.peers.figures import refusals, remarks, syncs_short
 from bench.peers.place import KEPT, KILLED_WITH_US, ROOT, BenchError, Place
@@ -98,8 +98,11 @@ class Load:
 class Measurement:
     """One peer in one run."""
 
-    def __init__(self, place: Place, peer: Peer, options: argparse.Namespace, run: int) -> None:
+    def __init__(
+        self, place: Place, peer: Peer, options: argparse.Namespace, run: int, again_max: int = AGAIN_MAX
+    ) -> None:
         self._place, self._peer, self._options, self._run = place, peer, options, run
+        self._again_max = again_max
         self.facts: dict[str, Any] = {}
         self._found: dict[str, Any] = {}  # that holds for every result of this run
         self._number = 0
@@ -145,15 +148,17 @@ class Measurement:
         """A line for each; the peer is checked before and after."""
         if self._options.rates:
             for rate in self._options.rates:
-                yield from calm(lambda rate=rate: [self.open_loop(rate)])
+                yield from calm(lambda rate=rate: [self.open_loop(rate)], self._again_max)
             return
         if isinstance(self._peer, Floor):
             floor, spec = self._peer, {key: self._spec("floor")[key] for key in ("size", "warm_s", "seconds")}
             for workload in ("enqueue", "flow", "single"):
-                yield from calm(lambda workload=workload: [self._line(workload, floor.load(workload, spec))])
+                yield from calm(
+                    lambda workload=workload: [self._line(workload, floor.load(workload, spec))], self._again_max
+                )
             return
         for measured in (self._pipelined, self._flowing, self._one_by_one):
-            yield from calm(measured)
+            yield from calm(measured, self._again_max)
 
     def _pipelined(self) -> list[dict[str, Any]]:
         enqueued, drained = self._filled_and_drained("enqueue")
@@ -300,7 +305,8 @@ def main() -> None:
 
     def measured(place: Place) -> dict[str, Any]:
         told = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
-        return in_turns(place, options, told, lambda peer, run: Measurement(place, peer, options, run))
+        again_max = 0 if options.quick else AGAIN_MAX  # a quick look is over in minutes on any machine
+        return in_turns(place, options, told, lambda peer, run: Measurement(place, peer, options, run, again_max))
 
     carry_out(
         "peers",

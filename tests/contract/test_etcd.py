@@ -80,7 +80,7 @@ async def test_a_frozen_etcd_is_unknown_within_the_timeout(server: EtcdServer, a
     watch = authority.watch("main")
     assert await anext(watch) == committed
     desired = add_member(committed, member_added=B, nonce=b"3")
-    server.freeze()
+    await server.freeze()
     try:
         began = time.monotonic()
         assert isinstance(await authority.compare_and_set("main", committed, desired), CasUnknown)
@@ -111,7 +111,7 @@ async def test_a_frozen_etcd_is_noticed_by_a_watch_that_nobody_calls_beside(serv
     watch = watcher.watch("main")
     assert await anext(watch) == Register()
     waiting = asyncio.ensure_future(anext(watch))
-    server.freeze()
+    await server.freeze()
     try:
         async with asyncio.timeout(WAIT_S):
             while watcher.connected:  # noqa: ASYNC110 (keepalive finds it; nothing is sent on a silent watch)

@@ -105,8 +105,12 @@ async def test_a_flipped_bit_at_the_replica_is_found_and_its_copy_begins_anew(tm
             await until(repaired, "b took everything anew")
             async with client.producer("q") as producer:
                 assert {receipt.copies for receipt in await producer.send_many([b"x"] * 3)} == {2}
-            events = (await a.pair.ListEvents(pb.ListEventsRequest())).events
-            assert [event for event in events if event.kind == pb.PAIR_EVENT_KIND_VERIFY and "damaged" in event.text]
+
+            async def said() -> bool:
+                events = (await a.pair.ListEvents(pb.ListEventsRequest())).events
+                return any(event.kind == pb.PAIR_EVENT_KIND_VERIFY and "damaged" in event.text for event in events)
+
+            await until(said, "the damage is among the events")
 
 
 async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path) -> None:
@@ -127,8 +131,12 @@ async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path
             assert not answers[-1].equal
             assert "damaged at b: 12" in answers[-1].difference
             assert await whole(client)  # the good copy was not thrown away
-            events = (await b.pair.ListEvents(pb.ListEventsRequest())).events
-            assert [event for event in events if event.kind == pb.PAIR_EVENT_KIND_FAULT and "hand off" in event.text]
+
+            async def said() -> bool:  # an event is shown once it is written
+                events = (await b.pair.ListEvents(pb.ListEventsRequest())).events
+                return any(event.kind == pb.PAIR_EVENT_KIND_FAULT and "hand off" in event.text for event in events)
+
+            await until(said, "the way out is among the events")
 
 
 async def test_a_replica_takes_everything_anew_when_it_is_told_to(tmp_path: Path) -> None:

@@ -84,10 +84,15 @@ class EtcdServer:
             await self._process.wait()
         self._process = None
 
-    def freeze(self) -> None:
-        """SIGSTOP: the kernel goes on accepting for it."""
+    async def freeze(self) -> None:
+        """SIGSTOP: the kernel goes on accepting for it. Until each of its threads has stopped."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        for _ in range(10_000):
+            if has_stopped(self._process.pid):
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError("etcd does not stop")
 
     def thaw(self) -> None:
         """SIGCONT."""
@@ -113,3 +118,9 @@ def cluster(folder: Path, count: int) -> list[EtcdServer]:
     for server in servers:
         server.members = members
     return servers
+
+
+def has_stopped(pid: int) -> bool:
+    """Every thread of it: one of several can answer a while after the signal was sent."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)

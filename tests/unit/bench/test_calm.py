@@ -14,10 +14,10 @@ RATE = {"rate": 1000.0, "load_share": {"producer": 0.1}, "late_p50_ms": 9.0, "la
         "p99_ms": 10.0}  # fmt: skip
 
 
-def measured(*attempts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+def measured(*attempts: list[dict[str, Any]], again_max: int = AGAIN_MAX) -> tuple[list[dict[str, Any]], int]:
     """What is shown of such attempts, and how many were made."""
     left, pauses = list(attempts), list[float]()
-    shown = calm(lambda: left.pop(0), pauses.append)
+    shown = calm(lambda: left.pop(0), again_max, pauses.append)
     made = len(attempts) - len(left)
     assert pauses == [PAUSE_S * number for number in range(1, made)]
     return shown, made
@@ -47,6 +47,10 @@ def test_what_stays_noisy_is_shown_noisy() -> None:
     assert made == AGAIN_MAX + 1
     assert shown[0]["foreign_cores"] == NOISE
     assert [each["value"] for each in shown[0]["set_aside"]] == list(range(AGAIN_MAX))
+
+
+def test_who_asks_for_no_repetition_has_the_first() -> None:
+    assert measured([line(1, NOISE)], [line(2, 0)], again_max=0) == ([line(1, NOISE)], 1)
 
 
 @pytest.mark.parametrize("why", ["3 messages lost", "setting fsync"])
