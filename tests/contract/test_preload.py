@@ -68,9 +68,8 @@ def child(preload: Preload, tmp_path: Path) -> Iterator[Child]:
 
 
 def test_disk_and_clock_are_as_they_are_told_to_be(preload: Preload, child: Child) -> None:
-    said, took_s, ahead_s = child.write()
+    said, _, ahead_s = child.write()
     assert (said, preload.felt("a")) == ("ok", 0)
-    assert took_s < 0.3
     assert abs(ahead_s) < 1
     preload.hurt("a", fsync_s=0.4)
     said, took_s, _ = child.write()
@@ -86,9 +85,9 @@ def test_disk_and_clock_are_as_they_are_told_to_be(preload: Preload, child: Chil
     assert preload.felt("a") > felt
     preload.hurt("b", full=True)  # of another member
     preload.calm("a")
-    said, took_s, ahead_s = child.write()
-    assert said == "ok"
-    assert took_s < 0.3
+    felt = preload.felt("a")
+    said, _, ahead_s = child.write()
+    assert (said, preload.felt("a")) == ("ok", felt)  # a slow sync now would be the disk's own
     assert abs(ahead_s) < 1
 
 
