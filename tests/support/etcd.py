@@ -14,6 +14,7 @@ import pytest
 
 from failover.etcd import EtcdAuthority
 from failover.register import Register
+from tests.integration.support import until
 
 READY_S = 20.0
 
@@ -87,12 +88,13 @@ class EtcdServer:
     async def freeze(self) -> None:
         """SIGSTOP: the kernel goes on accepting for it. Until each of its threads has stopped."""
         assert self._process is not None
+        pid = self._process.pid
         self._process.send_signal(signal.SIGSTOP)
-        for _ in range(10_000):
-            if has_stopped(self._process.pid):
-                return
-            await asyncio.sleep(0.001)
-        raise AssertionError("etcd does not stop")
+
+        async def stopped() -> bool:
+            return has_stopped(pid)
+
+        await until(stopped, "etcd has stopped")
 
     def thaw(self) -> None:
         """SIGCONT."""
