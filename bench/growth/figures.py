@@ -70,6 +70,22 @@ def foreign_cores(before: Mapping[str, float], after: Mapping[str, float], secon
     return float(shares(used, seconds, 1, ())["foreign_cores"])
 
 
+def strangers(measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of the machine, by others, in each run, and the most of it: a noisy one of several is not averaged away."""
+    each = [one["foreign_cores"] for one in measured]
+    return {"foreign_cores": max(each), "foreign_cores_of": each}
+
+
+def most_foreign(line: Result) -> float | None:
+    """Of the machine, by others, in the worst run; None where it was not measured. Older documents say 0.0 of an open
+    loop over a kill, of which they have no processor time at all."""
+    if each := line.get("foreign_cores_of"):
+        return float(max(each))
+    if line["kind"] != "point" and not line["cpu_us"]:
+        return None
+    return line.get("foreign_cores")
+
+
 def judged(line: dict[str, Any]) -> dict[str, Any]:
     """With why it must not be shown, and what must be said beside it."""
     return {**line, "refused": refusals(line), "remarks": remarks(line)}
@@ -97,7 +113,7 @@ def of_runs(
         "times": {name: spread([run[name] for run in good]) for name in TIMES} if good else {},
         "ratio": ratio,
         "cpu_us": {role: spread([run["cpu_us"][role] for run in good]) for role in good[0]["cpu_us"]} if good else {},
-        "foreign_cores": max(run["foreign_cores"] for run in runs),
+        **strangers(runs),
         "set_aside": set_aside(runs),
         "load_share": {role: max(run["load_share"][role] for run in runs) for role in runs[0]["load_share"]},
         "account": {what: sum(run["account"][what] for run in runs) for what in runs[0]["account"]},

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bench.growth.figures import FLAT_WITHIN, ROLES, growths
+from bench.growth.figures import FLAT_WITHIN, ROLES, growths, most_foreign
 from bench.growth.plan import curves as planned
-from bench.peers.calm import is_noisy
+from bench.peers.figures import NOISY_CORES
 from bench.peers.place import ROOT
 from bench.peers.plots import Curve, curves
 from bench.peers.report import grid
@@ -61,9 +61,21 @@ def unfit(lines: Sequence[Line]) -> list[str]:
     parts = {line["curve"] if line["kind"] == "point" else line["kind"] for line in measured}
     if missing := [name for name in (*(curve.name for curve in planned()), "open", "fault") if name not in parts]:
         found.append(f"without {', '.join(missing)}")
-    if noisy := [line for line in measured if is_noisy(line)]:
-        found.append(f"{len(noisy)} of {len(measured)} figures while others used the machine")
+    others = {name_of(line): most_foreign(line) for line in measured if shown(line)}
+    if unknown := [name for name, cores in others.items() if cores is None]:
+        found.append(f"what others used was not measured of {', '.join(unknown)}")
+    if noisy := [name for name, cores in others.items() if cores is not None and cores > NOISY_CORES]:
+        found.append(f"{len(noisy)} of {len(measured)} figures while others used the machine: {', '.join(noisy)}")
     return found
+
+
+def shown(line: Line) -> bool:
+    """Whether there is a figure: of open loops that were all refused there is none."""
+    return line["kind"] == "point" or bool(line["times"])
+
+
+def name_of(line: Line) -> str:
+    return f"{line['curve'] if line['kind'] == 'point' else line['kind']} {line['label']}"
 
 
 def runs_of(line: Line) -> int:
@@ -104,14 +116,23 @@ def point_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
     return rows
 
 
+OTHERS = "others, cores at most"
+
+
 def time_rows(lines: Sequence[Line], head: str) -> list[tuple[str, ...]]:
     """Milliseconds from when messages were due."""
-    rows = [(head, "answered/s", *(f"{title}, ms" for title in TIMES.values()), "load's own lateness, p99 ms", "")]
+    milliseconds = (f"{title}, ms" for title in TIMES.values())
+    rows = [(head, "answered/s", *milliseconds, "load's own lateness, p99 ms", OTHERS, "")]
     for line in lines:
         times = line["times"]
         cells = [spread_of(times[name]) for name in ("value", *TIMES, "late_p99_ms")] if times else [""] * 6
-        rows.append((line["label"], *cells, told(line)))
+        rows.append((line["label"], *cells, others(line), told(line)))
     return rows
+
+
+def others(line: Line) -> str:
+    cores = most_foreign(line) if shown(line) else 0.0
+    return "not measured" if cores is None else f"{cores:.2f}"
 
 
 def spread_of(figure: Mapping[str, Any]) -> str:
@@ -140,6 +161,8 @@ def markdown(lines: Sequence[Line]) -> str:
     where = f"{about['cpu']}, {about['cores']} cores for everything, Linux {about['kernel']}, Python {about['python']}"
     said = f"Commit {about['commit']}, {about['time'][:10]}, {where}, grpcio {about['grpcio']}, lmdb {about['lmdb']}."
     out = [said, "", HOW_TO_READ]
+    if reasons := unfit(lines):  # nothing of the kind is taken now
+        out += ["", f"This run is older than some of what is asked of one today: {'; '.join(reasons)}."]
     for name, points in by_curve(lines).items():
         out += ["", f"**{points[0]['title']}.**" + (f" {flatness(points)}" if points[0]["flat"] else ""), ""]
         out += [*whole_grid(point_rows(points)), "", f"![{points[0]['title']}](img/growth-{name}.svg)"]

@@ -25,8 +25,9 @@ from bench.growth.points import Running
 from bench.growth.report import ended
 from bench.machine import facts
 from bench.peers.adapters.tandemq import Tandemq
-from bench.peers.calm import calm
-from bench.peers.place import KEPT, BenchError, Place, stoppable
+from bench.peers.calm import AGAIN_MAX, calm
+from bench.peers.figures import remarks
+from bench.peers.place import KEPT, BenchError, Place, stoppable, strangers_us
 from bench.peers.run import Measurement
 
 Line = dict[str, Any]
@@ -64,7 +65,9 @@ def open_lines(place: Place, options: argparse.Namespace, rates: list[float]) ->
             measurement = Measurement(place, peer, options, run)
             measurement.check()
             for rate in (*rates[run % len(rates) :], *rates[: run % len(rates)]):
-                found[rate] += calm(lambda measurement=measurement, rate=rate: [measurement.open_loop(rate)])
+                found[rate] += calm(
+                    lambda measurement=measurement, rate=rate: [measurement.open_loop(rate)], options.again_max
+                )
     for rate, runs in found.items():
         yield of_runs({"kind": "open", "label": f"{rate:,.0f}/s", "x": rate}, runs, found[rates[0]])
 
@@ -82,7 +85,8 @@ def fault_lines(place: Place, options: argparse.Namespace) -> Iterator[Line]:
             measurement.check()
             for fault in (*FAULTS[run % len(FAULTS) :], *FAULTS[: run % len(FAULTS)]):
                 found[fault] += calm(
-                    lambda measurement=measurement, fault=fault: [hurt(peer, measurement, fault, rate, middle_s)]
+                    lambda measurement=measurement, fault=fault: [hurt(peer, measurement, fault, rate, middle_s)],
+                    options.again_max,
                 )
     for fault, runs in found.items():
         label = "undisturbed" if fault == NONE else fault
@@ -94,11 +98,13 @@ def hurt(peer: Tandemq, measurement: Measurement, fault: str, rate: float, middl
     before = peer.master()
     target = {**peer.target(), "copies": 1 if fault == KILL else 2, "hurt": fault != NONE}
     meanwhile = disturbed(peer, fault, before, middle_s)
+    strangers, began = strangers_us(), time.perf_counter()
     line = measurement.open_loop(rate, meanwhile, target=target)
+    foreign = (strangers_us() - strangers) / (time.perf_counter() - began) / 1e6
     line["refused"] += not_as_told(fault, before, peer.master())
-    if fault == KILL:  # what its processes used went with one of them
-        line |= {"foreign_cores": 0.0, "cpu_us": {}}
-        line["remarks"] = [what for what in line["remarks"] if not what.startswith("noisy")]
+    if fault == KILL:  # what its processes used went with one of them: to the load that looks like a stranger's
+        line |= {"foreign_cores": round(max(0.0, foreign), 3), "cpu_us": {}}
+        line["remarks"] = remarks(line)
     whole_again(peer, fault, before)
     return line
 
@@ -169,6 +175,7 @@ def main() -> None:
     options = parser.parse_args()
     options.only = options.only.split(",") if options.only else []
     options.warm_s, options.size, options.rates = min(1.0, options.seconds / 4), 1024, []
+    options.again_max = AGAIN_MAX
     if unknown := set(options.only) - set(parts(options)):
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts(options))}")
     if min(options.turns, options.runs) < 1 or not 0 < options.share <= 1 or options.seconds <= 0:

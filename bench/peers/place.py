@@ -147,6 +147,12 @@ def tree_us(leader: int) -> float:
     return sum(map(cpu_us, tree_of(leader)))
 
 
+def strangers_us() -> float:
+    """Microseconds of processor time that everybody has used but this process and all that it has started, whether that
+    runs, was killed, or was waited for: what a process below `usage`'s folder had used goes with it."""
+    return machine_us() - tree_us(os.getpid())
+
+
 @contextlib.contextmanager
 def ending_all() -> Iterator[None]:
     """What this process has started and still runs ends with the block, whatever started what: it is asked to, so that

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +19,11 @@ import pytest
 from bench.growth.faults import HANDOFF, KILL, whole_again
 from bench.growth.plan import Curve, Point
 from bench.growth.points import Running
-from bench.growth.run import fault_lines
+from bench.growth.run import fault_lines, hurt
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.contract import Setting
-from bench.peers.figures import refusals
-from bench.peers.place import BenchError, Place, processes_below
+from bench.peers.figures import NOISY_CORES, refusals
+from bench.peers.place import BenchError, Place, cpu_us, processes_below
 from bench.peers.run import Measurement
 from tandemq import aio
 
@@ -33,7 +38,17 @@ STREAMS = Point("streams", 0, turn=200, depth=300, before=100, size=100, queues=
 CALLS = Point("calls", 1, turn=200, depth=60, size=100, queues=3, calls=True)
 CURVE = Curve("tiny", "Tiny", "way", (STREAMS, CALLS))
 OPTIONS = argparse.Namespace(
-    turns=2, runs=1, seconds=1.0, warm_s=0.2, size=100, rates=[], rate_max=200.0, share=0.001, deep=False, only=[]
+    turns=2,
+    runs=1,
+    seconds=1.0,
+    warm_s=0.2,
+    size=100,
+    rates=[],
+    rate_max=200.0,
+    share=0.001,
+    deep=False,
+    only=[],
+    again_max=0,  # on a busy machine repetitions take minutes, and say nothing here
 )
 
 
@@ -94,6 +109,39 @@ def test_an_open_loop_over_a_kill_loses_nothing(place: Place) -> None:
         assert line["account"]["sent"] == 240
         # A machine that does much else makes the load late, which is for the benchmark to refuse, not for this test.
         assert [why for run in line["runs_refused"] for why in run if "bottleneck" not in why] == []
+
+
+BUSY_S = 6.0
+STRANGER = f"""
+import os, sys, time
+if os.fork():
+    os._exit(0)  # so that it is nobody's child of ours
+until = time.monotonic() + {BUSY_S}
+print(os.getpid(), flush=True)
+while time.monotonic() < until: pass
+"""
+
+
+def test_what_a_stranger_uses_while_a_master_is_killed_is_counted(place: Place) -> None:
+    """The processes of the load cannot: of the killed one they see no more what it had used."""
+    with place:
+        pair = Tandemq(place)
+        try:
+            pair.start()
+            stranger = subprocess.Popen([sys.executable, "-c", STRANGER], stdout=subprocess.PIPE)
+            assert stranger.stdout
+            pid = int(stranger.stdout.readline())
+            line = hurt(pair, Measurement(place, pair, OPTIONS, 0), KILL, 200.0, 0.5)
+            used_us = cpu_us(pid)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            stranger.wait()
+            stranger.stdout.close()
+        finally:
+            pair.stop()
+    assert used_us > 100_000, "there was a stranger"
+    assert line["foreign_cores"] > 0.02
+    assert any(what.startswith("noisy") for what in line["remarks"]) is (line["foreign_cores"] > NOISY_CORES)
 
 
 class Unfaithful(Tandemq):

@@ -108,16 +108,19 @@ def test_a_document_that_did_not_count_strangers_says_so() -> None:
 
 
 def test_what_this_process_and_its_children_use_is_no_strangers() -> None:
-    """A child's time is counted while it runs, when it has ended, and when it was waited for."""
+    """A child's time is counted while it runs, when it was killed, and when it was waited for."""
     busy = "import sys, time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); sys.stdin.read()"
     before = tree_us(os.getpid())
     child = subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert child.stdout
     child.stdout.readline()
     running = tree_us(os.getpid()) - before
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    killed = tree_us(os.getpid()) - before
     child.communicate()
     waited_for = tree_us(os.getpid()) - before
-    assert 0.28e6 < running <= waited_for
+    assert 0.28e6 < running <= killed <= waited_for
     assert tree_us(os.getpid()) < machine_us()
 
 

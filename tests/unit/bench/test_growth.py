@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.growth.faults import HANDOFF, KILL, NONE, not_as_told
-from bench.growth.figures import cost, growths, judged, of_runs, point_result
+from bench.growth.figures import cost, growths, judged, most_foreign, of_runs, point_result
 from bench.growth.plan import curves, shrunk
 from bench.growth.report import BEGIN, END, drawn, ended, flatness, markdown, read, unfit
 from bench.peers.plots import Curve
@@ -163,6 +163,29 @@ def test_a_refused_run_is_in_no_figure_and_is_told() -> None:
 )
 def test_a_run_without_the_fault_of_its_name_is_refused(fault: str, after: str, wrong: bool) -> None:
     assert bool(not_as_told(fault, "a", after)) is wrong
+
+
+def test_what_others_used_is_told_of_the_worst_run() -> None:
+    runs = [opened(0, foreign_cores=0.0), opened(1, foreign_cores=0.9), opened(2, foreign_cores=0.0)]
+    line = {**of_runs({"kind": "fault", "label": KILL, "x": 1}, runs, runs), **ABOUT}
+    assert line["foreign_cores_of"] == [0.0, 0.9, 0.0]
+    assert most_foreign(line) == 0.9
+    assert unfit([*whole(), line]) == [f"1 of 11 figures while others used the machine: fault {KILL}"]
+    assert "| 4 (4 to 4) | 5 (5 to 5) | 0.2 (0.2 to 0.2) | 0.90 |" in markdown([*whole(), line])
+
+
+def test_what_was_not_measured_is_not_shown_as_quiet() -> None:
+    """Documents once had 0.0 for a kill, after which nobody had counted."""
+    runs = [opened(run, foreign_cores=0.0, cpu_us={}) for run in range(3)]
+    line = {**of_runs({"kind": "fault", "label": KILL, "x": 1}, runs, runs), **ABOUT}
+    assert most_foreign(line) == 0.0
+    del line["foreign_cores_of"]
+    assert most_foreign(line) is None
+    reason = f"what others used was not measured of fault {KILL}"
+    assert unfit([*whole(), line]) == [reason]
+    text = markdown([*whole(), line])
+    assert "| 0.2 (0.2 to 0.2) | not measured |" in text
+    assert f"older than some of what is asked of one today: {reason}." in text
 
 
 # -- what is shown -----------------------------------------------------------------------------------------------------
