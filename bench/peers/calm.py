@@ -18,6 +18,7 @@ AGAIN_MAX = 5
 PAUSE_S = 5.0
 """Before the first repetition, and so much more before each that follows: neighbours come for a while."""
 KEPT_OF = ("value", "p50_ms", "p99_ms", "foreign_cores")
+SAID_OF = ("refused", "remarks")  # where it says anything
 
 Line = dict[str, Any]
 
@@ -44,9 +45,15 @@ def calm(
         return list(lines)
     before = zip(*earlier, strict=True)
     return [
-        {**line, "set_aside": [{name: one[name] for name in KEPT_OF if name in one} for one in attempts]}
+        {**line, "set_aside": [kept_of(attempt) for attempt in attempts]}
         for line, attempts in zip(lines, before, strict=True)
     ]
+
+
+def kept_of(attempt: Line) -> Line:
+    """Its figures, and why it would not have counted in quiet either."""
+    said = {name: attempt[name] for name in SAID_OF if attempt.get(name)}
+    return {name: attempt[name] for name in KEPT_OF if name in attempt} | said
 
 
 def repeatable(lines: Sequence[Line]) -> bool:

@@ -42,6 +42,18 @@ def test_a_noisy_attempt_is_told_beside_the_one_that_counts_be_it_the_slower_one
     )
 
 
+def test_what_was_said_of_an_attempt_is_kept_with_it() -> None:
+    """Else a load that was late in each of them looks like one that the noise alone disturbed."""
+    late = "the load was the bottleneck: p50 9.00 ms late of 10.00 ms"
+    noisy = line(7, NOISE, **RATE, refused=[late], remarks=["noisy: strangers used 0.36 cores"])
+    silent = line(8, NOISE, refused=[], remarks=[])
+    ((shown,), _) = measured([noisy], [silent], [line(1, 0)])
+    assert [(each.get("refused"), each.get("remarks")) for each in shown["set_aside"]] == [
+        ([late], ["noisy: strangers used 0.36 cores"]),
+        (None, None),
+    ]
+
+
 def test_what_stays_noisy_is_shown_noisy() -> None:
     shown, made = measured(*([line(number, NOISE)] for number in range(AGAIN_MAX + 2)))
     assert made == AGAIN_MAX + 1
