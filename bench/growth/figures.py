@@ -48,20 +48,15 @@ def point_result(turns: Sequence[Turn], first: Sequence[Turn]) -> dict[str, Any]
     }
 
 
-def load_of(turns: Sequence[Turn]) -> dict[str, float]:
-    """Of a core that the load used, and strangers, over all turns."""
-    seconds = sum(turn["seconds"] for turn in turns)
-    client = sum(turn["used_us"]["client"] for turn in turns) / 1e6
-    foreign = sum(turn["foreign_cores"] * (turn["seconds"] + turn["rest_s"]) for turn in turns)
-    return {
-        "client": round(client / seconds, 3),
-        "foreign_cores": round(foreign / sum(turn["seconds"] + turn["rest_s"] for turn in turns), 3),
-    }
+def load_share(turns: Sequence[Turn]) -> float:
+    """Of a core that the load used, over all turns."""
+    return round(sum(turn["used_us"]["client"] for turn in turns) / 1e6 / sum(turn["seconds"] for turn in turns), 3)
 
 
-def set_aside(measured: Sequence[Mapping[str, Any]]) -> int:
-    """Attempts that were noisy and measured again."""
-    return sum(len(each.get("set_aside", ())) for each in measured)
+def set_aside(measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How many attempts were noisy and measured again, and what is kept of them."""
+    attempts = [attempt for each in measured for attempt in each.get("set_aside", ())]
+    return {"set_aside": len(attempts), **({"set_aside_of": attempts} if attempts else {})}
 
 
 def foreign_cores(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> float:
@@ -71,16 +66,16 @@ def foreign_cores(before: Mapping[str, float], after: Mapping[str, float], secon
 
 
 def strangers(measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of the machine, by others, in each run, and the most of it: a noisy one of several is not averaged away."""
+    """Of the machine, by others, in each run or turn, and the most: one noisy one of several is not averaged away."""
     each = [one["foreign_cores"] for one in measured]
     return {"foreign_cores": max(each), "foreign_cores_of": each}
 
 
 def most_foreign(line: Result) -> float | None:
-    """Of the machine, by others, in the worst run; None where it was not measured. Older documents say 0.0 of an open
-    loop over a kill, of which they have no processor time at all."""
+    """Of the machine, by others, in the worst run or turn; None where it was not measured. Older documents say 0.0 of
+    an open loop over a kill, of which they have no processor time at all, and of a point the mean over turns."""
     if each := line.get("foreign_cores_of"):
-        return float(max(each))
+        return float(max(*each, line["foreign_cores"]))
     if line["kind"] != "point" and not line["cpu_us"]:
         return None
     return line.get("foreign_cores")
@@ -114,7 +109,7 @@ def of_runs(
         "ratio": ratio,
         "cpu_us": {role: spread([run["cpu_us"][role] for run in good]) for role in good[0]["cpu_us"]} if good else {},
         **strangers(runs),
-        "set_aside": set_aside(runs),
+        **set_aside(runs),
         "load_share": {role: max(run["load_share"][role] for run in runs) for role in runs[0]["load_share"]},
         "account": {what: sum(run["account"][what] for run in runs) for what in runs[0]["account"]},
         "syncs": runs[0].get("syncs"),

@@ -12,7 +12,7 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from bench.growth.figures import foreign_cores, judged, load_of, point_result
+from bench.growth.figures import foreign_cores, judged, load_share, point_result, set_aside, strangers
 from bench.growth.plan import Curve
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.place import KILLED_WITH_US, ROOT, BenchError, Place, usage
@@ -87,13 +87,12 @@ class Running:
         """By everything of the benchmark's, this process included, and by the machine."""
         return {**usage(self._place.folder), "harness": time.process_time() * 1e6}
 
-    def turn(self, *, kept: bool = True) -> None:
-        # Never taken again: each point has had the same traffic, and a checkpoint belongs to the turn that caused it.
+    def turn(self) -> dict[str, Any]:
+        """One turn; whether it counts, is decided for a round of all points."""
         before, began = self._usage(), time.perf_counter()
         found = self._ask("turn")
-        found["foreign_cores"] = foreign_cores(before, self._usage(), time.perf_counter() - began)
-        if kept:
-            self.turns.append(found)
+        foreign = foreign_cores(before, self._usage(), time.perf_counter() - began)
+        return {**found, "value": round(found["messages"] / found["seconds"], 1), "foreign_cores": foreign}
 
     def drain(self) -> None:
         """Receives the rest, and sees that the pair is the one that was measured."""
@@ -103,7 +102,7 @@ class Running:
 
     def line(self, first: Running) -> dict[str, Any]:
         """The result, beside that of the curve's first point; complete with why it is refused."""
-        curve, load = self.curve, load_of(self.turns)
+        curve = self.curve
         return judged(
             {
                 "kind": "point",
@@ -116,8 +115,9 @@ class Running:
                 "settings": {**asdict(self.point), "batch": self.point.batch, "turns": len(self.turns)},
                 **point_result(self.turns, first.turns),
                 "messages": sum(each["messages"] for each in self.turns),
-                "load_share": {"client": load["client"]},
-                "foreign_cores": load["foreign_cores"],
+                "load_share": {"client": load_share(self.turns)},
+                **strangers(self.turns),
+                **set_aside(self.turns),
                 "account": self.account,
                 **self.checked,
             }

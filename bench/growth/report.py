@@ -64,6 +64,8 @@ def unfit(lines: Sequence[Line]) -> list[str]:
     others = {name_of(line): most_foreign(line) for line in measured if shown(line)}
     if unknown := [name for name, cores in others.items() if cores is None]:
         found.append(f"what others used was not measured of {', '.join(unknown)}")
+    if mean := [line for line in measured if line["kind"] == "point" and "foreign_cores_of" not in line]:
+        found.append(f"{len(mean)} points tell what others used in the mean over their turns, not in the worst")
     if noisy := [name for name, cores in others.items() if cores is not None and cores > NOISY_CORES]:
         found.append(f"{len(noisy)} of {len(measured)} figures while others used the machine: {', '.join(noisy)}")
     return found
@@ -102,6 +104,7 @@ def point_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
         "all, us",
         "wall, us",
         "both members, to the first",
+        OTHERS,
         "",
     )
     rows = [heads]
@@ -112,7 +115,7 @@ def point_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
             costs, said = [""] * len(costs), ""
         else:
             said = f"{ratio['mean']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
-        rows.append((line["label"], *costs, said, told(line)))
+        rows.append((line["label"], *costs, said, others(line), told(line)))
     return rows
 
 
@@ -132,7 +135,9 @@ def time_rows(lines: Sequence[Line], head: str) -> list[tuple[str, ...]]:
 
 def others(line: Line) -> str:
     cores = most_foreign(line) if shown(line) else 0.0
-    return "not measured" if cores is None else f"{cores:.2f}"
+    if cores is None:
+        return "not measured"
+    return f"{cores:.2f}" if "foreign_cores_of" in line or line["kind"] != "point" else f"{cores:.2f} in the mean"
 
 
 def spread_of(figure: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import datetime as dt
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,22 @@ def curve_lines(place: Place, curve: Curve, options: argparse.Namespace) -> Iter
             say(f"{curve.name}: {point.point.label} is filled")
         for turn in range(-WARM_TURNS, options.turns):
             first = turn % len(running)
-            for point in (*running[first:], *running[:first]):
-                point.turn(kept=turn >= 0)
+            in_turns([*running[first:], *running[:first]], options.again_max, kept=turn >= 0)
         for point in running:
             point.drain()
         for point in running:
             yield point.line(running[0])
+
+
+def in_turns(
+    points: Sequence[Running], again_max: int, *, kept: bool, pause: Callable[[float], None] = time.sleep
+) -> None:
+    """A turn of each point. When others used the machine in one, all are set aside and taken anew: so each point has
+    had the same traffic, and the checkpoints that a turn caused are its own or aside with it."""
+    turns = calm(lambda: [point.turn() for point in points], again_max if kept else 0, pause)
+    for point, turn in zip(points, turns, strict=True):
+        if kept:
+            point.turns.append(turn)
 
 
 def open_lines(place: Place, options: argparse.Namespace, rates: list[float]) -> Iterator[Line]:

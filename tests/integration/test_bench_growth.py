@@ -19,7 +19,7 @@ import pytest
 from bench.growth.faults import HANDOFF, KILL, whole_again
 from bench.growth.plan import Curve, Point
 from bench.growth.points import Running
-from bench.growth.run import fault_lines, hurt
+from bench.growth.run import fault_lines, hurt, in_turns
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.contract import Setting
 from bench.peers.figures import NOISY_CORES, refusals
@@ -76,8 +76,7 @@ def test_a_curve_has_its_figures_and_what_is_planted_is_refused(place: Place) ->
                 running.append(point)
                 point.start()
             for _ in range(OPTIONS.turns):
-                for point in running:
-                    point.turn()
+                in_turns(running, OPTIONS.again_max, kept=True)
             steal(running[1].pair.target()["servers"])
             for point in running:
                 point.drain()
@@ -91,6 +90,8 @@ def test_a_curve_has_its_figures_and_what_is_planted_is_refused(place: Place) ->
     assert whole["account"] == {"sent": 803, "received": 803, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
     assert all(whole["us"][role]["mean"] > 0 for role in ("master", "replica", "client", "wall"))
     assert len(whole["us"]["cpu"]["runs"]) == OPTIONS.turns
+    assert whole["foreign_cores"] == max(whole["foreign_cores_of"])
+    assert len(whole["foreign_cores_of"]) == OPTIONS.turns
     assert whole["ratio"]["servers"]["runs"] == [1.0, 1.0]
     assert min(whole["syncs"][name] for name in ("tandemq-a", "tandemq-b")) >= 95
     (reason,) = refusals(mislabelled)

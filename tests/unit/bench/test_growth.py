@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from bench.growth.faults import HANDOFF, KILL, NONE, not_as_told
-from bench.growth.figures import cost, growths, judged, most_foreign, of_runs, point_result
+from bench.growth.figures import cost, growths, judged, most_foreign, of_runs, point_result, set_aside, strangers
 from bench.growth.plan import curves, shrunk
 from bench.growth.report import BEGIN, END, drawn, ended, flatness, markdown, read, unfit
+from bench.growth.run import in_turns
 from bench.peers.plots import Curve
 from bench.peers.plots import curves as plotted
 from bench.shown import GROWTH, OPEN, PEERS, kind_of
@@ -31,7 +32,7 @@ def turn(master: float, replica: float = 1.0, client: float = 1.0, messages: int
 def point(label: str, turns: list[dict[str, Any]], first: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     line = {
         "kind": "point", "curve": "depth", "title": "Depth", "axis": "messages", "flat": True, "label": label, "x": 0,
-        **point_result(turns, first), "messages": 100, "load_share": {"client": 0.4}, "foreign_cores": 0.1,
+        **point_result(turns, first), "messages": 100, "load_share": {"client": 0.4}, **strangers(turns),
         "account": GOOD_ACCOUNT, "settings_wrong": [], "syncs_short": "", **more,
     }  # fmt: skip
     return {**judged(line), **ABOUT}
@@ -141,6 +142,54 @@ def test_a_point_is_refused_and_stands_in_no_figure(change: dict[str, Any], said
 
 def test_a_load_that_sets_the_pace_is_said_to() -> None:
     assert point("0", FIRST, FIRST, load_share={"client": 0.9})["remarks"] == ["bound by the client (90% of a core)"]
+
+
+def test_one_noisy_turn_of_many_is_not_averaged_away() -> None:
+    turns = [{**turn(4.0), "foreign_cores": cores} for cores in (0.0, 0.0, 0.0, 0.9, 0.0)]
+    lines = [point("0", turns, FIRST), *whole()[1:]]
+    assert lines[0]["remarks"] == ["noisy: strangers used 0.90 cores"]
+    assert unfit(lines) == ["1 of 10 figures while others used the machine: depth 0"]
+    assert "| 1.00 (1.00 to 1.00) | 0.90 | noisy: strangers used 0.90 cores |" in markdown(lines)
+
+
+def test_a_document_with_the_mean_over_turns_is_not_taken_and_says_so_where_it_is_shown() -> None:
+    lines = whole()
+    del lines[0]["foreign_cores_of"]
+    reason = "1 points tell what others used in the mean over their turns, not in the worst"
+    assert unfit(lines) == [reason]
+    assert reason in markdown(lines)
+    assert "| 1.00 (1.00 to 1.00) | 0.10 in the mean |" in markdown(lines)
+
+
+class Turning:
+    """A point whose turns are known before."""
+
+    def __init__(self, *cores: float) -> None:
+        self._left = [{**turn(4.0), "value": float(number), "foreign_cores": each} for number, each in enumerate(cores)]
+        self.turns: list[dict[str, Any]] = []
+
+    def turn(self) -> dict[str, Any]:
+        return self._left.pop(0)
+
+
+def test_a_round_with_a_noisy_turn_is_taken_anew_by_all_points() -> None:
+    """One point alone would have had more traffic than the others."""
+    points, pauses = [Turning(0.9, 0.1, 0.1), Turning(0.2, 0.1, 0.1)], list[float]()
+    in_turns(points, 5, kept=True, pause=pauses.append)
+    assert [[each["value"] for each in one.turns] for one in points] == [[1.0], [1.0]]
+    assert len(pauses) == 1
+    in_turns(points, 5, kept=True, pause=pauses.append)
+    found = [set_aside(one.turns) for one in points]
+    assert found[0] == {"set_aside": 1, "set_aside_of": [{"value": 0.0, "foreign_cores": 0.9}]}
+    assert found[1] == {"set_aside": 1, "set_aside_of": [{"value": 0.0, "foreign_cores": 0.2}]}
+    assert set_aside(points[0].turns[1:]) == {"set_aside": 0}
+
+
+def test_a_warm_round_is_taken_once_and_counts_nowhere() -> None:
+    points = [Turning(0.9, 0.1)]
+    in_turns(points, 5, kept=False)
+    assert points[0].turns == []
+    assert points[0].turn()["value"] == 1.0
 
 
 # -- open loops and faults ---------------------------------------------------------------------------------------------
