@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from replica.machine.columns import DURATION_MS_MAX, TIMESTAMP_MS_MAX
-from storage.records import FLAG_VOLATILE_BODY, split
+from storage.records import FLAG_VOLATILE_BODY, split_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
 from tandemq.v1.message_pb2 import DeliveredMessage, Message, MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -44,12 +44,12 @@ class Stored(NamedTuple):
 
 
 def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
-    """A record from memory, else from the store. None: it is gone, or its volatile body is."""
+    """A record from memory, else from the store. None: it is gone, or its volatile body is. Raises CorruptRecord."""
     entry = shared.log.get(log_index)
     record = entry.record if entry is not None else store.read(shared.domain, log_index)
     if record is None:
         return None
-    prefix, header_bytes, body_view = split(record)
+    prefix, header_bytes, body_view = split_stored(record)
     header = RecordHeader.FromString(bytes(header_bytes))
     body = bytes(body_view)
     if prefix.flags & FLAG_VOLATILE_BODY and not body:
@@ -64,10 +64,10 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
 
 
 def read_answer(store: Store, shared: Shared, log_index: int) -> Message | None:
-    """The answer that a record holds; None: it is gone."""
+    """The answer that a record holds; None: it is gone. Raises CorruptRecord."""
     entry = shared.log.get(log_index)
     record = entry.record if entry is not None else store.read(shared.domain, log_index)
-    return Message.FromString(bytes(split(record)[2])) if record is not None else None
+    return Message.FromString(bytes(split_stored(record)[2])) if record is not None else None
 
 
 def message_id(domain: int, epoch: int, log_index: int, ordinal: int) -> bytes:

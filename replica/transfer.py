@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark
 from storage.errors import CorruptRecord
-from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, is_bare, split, verify
+from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, is_bare, split, verify, verify_stored
 from storage.store import Append
 from tandemq.peer.v1.peer_service_pb2 import (
     QueueSegments,
@@ -93,7 +93,7 @@ async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIte
                     f"record {log_index} of queue {queue.name} is missing although it holds live messages"
                 )
             try:
-                prefix = verify(record)  # damage stays where it is: what fails its checksum is not sent
+                prefix = verify_stored(record)  # damage stays where it is: what fails its checksum is not sent
             except CorruptRecord as corrupt:
                 raise CorruptRecord(f"record {log_index} is damaged here and is not sent: {corrupt}") from corrupt
             if prefix.flags & FLAG_VOLATILE_BODY:

@@ -104,10 +104,7 @@ def is_bare(record: bytes | memoryview) -> bool:
 
 def split(record: bytes | memoryview) -> tuple[Prefix, memoryview, memoryview]:
     """Prefix, header and body; the views share the record's memory. The body is empty where it is not stored."""
-    prefix = read_prefix(record)
-    view = memoryview(record)
-    body_at = PREFIX_SIZE + prefix.header_len
-    return prefix, view[PREFIX_SIZE:body_at], view[body_at:]
+    return _parts(record, read_prefix(record))
 
 
 def verify(record: bytes | memoryview, *, previous_digest: bytes | None = None) -> Prefix:
@@ -162,6 +159,17 @@ def read_stored_prefix(record: bytes | memoryview) -> Prefix:
         raise CorruptRecord(
             f"{error.what}, in a directory whose records have format 1 to {FORMAT_VERSION}", error.where
         ) from error
+
+
+def split_stored(record: bytes | memoryview) -> tuple[Prefix, memoryview, memoryview]:
+    """As `split`, for such a record. Raises CorruptRecord alone."""
+    return _parts(record, read_stored_prefix(record))
+
+
+def _parts(record: bytes | memoryview, prefix: Prefix) -> tuple[Prefix, memoryview, memoryview]:
+    view = memoryview(record)
+    body_at = PREFIX_SIZE + prefix.header_len
+    return prefix, view[PREFIX_SIZE:body_at], view[body_at:]
 
 
 def _chain(previous_digest: bytes, covered: bytes, header: bytes) -> bytes:

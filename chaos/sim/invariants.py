@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from chaos.sim.outside import epoch_of
 from replica.divergence import NOBODY_WAS_TOLD
 from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Salvage
 from replica.machine import SaveLimits
@@ -151,9 +152,9 @@ class Invariants:
         """Whatever somebody may have been told of is copied before it goes."""
         disk, log_index = member.machine.disk, last + 1
         while (record := disk.record(NUMBER, log_index)) is not None:
-            header = RecordHeader.FromString(bytes(split(record)[1]))
-            kept = (NUMBER, log_index, read_stored_prefix(record).epoch) in member.machine.salvaged
-            if header.WhichOneof("op") not in NOBODY_WAS_TOLD and not kept:
+            epoch = epoch_of(record)
+            told = not epoch or _may_be_known(record)
+            if told and (NUMBER, log_index, epoch) not in member.machine.salvaged:
                 covered = any(each.first <= log_index <= each.last for each in copied)
                 if not covered:
                     text = f"{member.name} cuts its log at {last}, and has not copied record {log_index}"
@@ -252,6 +253,11 @@ class Invariants:
         if beyond:
             text = f"{member.name} delivers what is at log index {beyond[:1]}, committed is {commit_index}"
             self._broken("nothing uncommitted is delivered", text)
+
+
+def _may_be_known(record: bytes) -> bool:
+    header = RecordHeader.FromString(bytes(split(record)[1]))
+    return header.WhichOneof("op") not in NOBODY_WAS_TOLD
 
 
 def _log_index(name: Name) -> int:

@@ -21,7 +21,8 @@ from replica.events import EventLog
 from replica.outside import PROBE_TIMEOUT_S, Outside
 from replica.ports import Ports, Served
 from replica.salvage import SalvageFiles
-from storage.records import read_prefix
+from storage.errors import CorruptRecord
+from storage.records import verify_stored
 from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -76,7 +77,9 @@ class Machine:
         self.name = name
         self.disk = disk
         self.salvaged: dict[tuple[int, int, int], bool] = {}
-        """(domain, log index, epoch) of every record that was copied: whether it was marked as acknowledged."""
+        """(domain, log index, epoch) of every record that was copied: whether it was marked as acknowledged. Epoch 0: a
+        damaged one, of which nobody knows which it was.
+        """
         self.off = False
         """No power: nobody answers, not even with a refusal."""
         self.on_event: Callable[[str, str], None] = lambda _kind, _text: None
@@ -133,8 +136,16 @@ class SalvageNotes(SalvageFiles):
         rows = store.scan(number, salvage.first, limit_records=100_000, limit_bytes=SCAN_BYTES)
         for log_index, record in rows:
             if log_index <= salvage.last:
-                name = (number, log_index, read_prefix(record).epoch)
-                self._machine.salvaged.setdefault(name, log_index <= salvage.acknowledged_up_to)
+                name = (number, log_index, epoch_of(record))
+                self._machine.salvaged.setdefault(name, log_index <= salvage.acknowledged_up_to and name[2] > 0)
+
+
+def epoch_of(record: bytes) -> int:
+    """Of a record as it lies on a disk; 0: it is damaged, and nothing that it says is believed."""
+    try:
+        return verify_stored(record).epoch
+    except CorruptRecord:
+        return 0
 
 
 class NoJournal(Journal):

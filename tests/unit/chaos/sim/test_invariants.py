@@ -10,7 +10,7 @@ from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.replay import KEPT_FOLDER, load, problems, shows
 from chaos.sim.story import delivered_after_settled, read
 from chaos.sim.world import World
-from replica.effects import Deliver, EnqueueDone, LeaseDone, Reply
+from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Salvage
 from replica.machine import SegmentSlice
 from replica.recall import Recall
 from replica.state import decode_state
@@ -121,6 +121,21 @@ def test_a_delivery_of_what_is_not_committed(world: World) -> None:
     done = LeaseDone(1, "q", 0, [part], duplicate=False)
     effects_at(world, master(world), Deliver(None, done))  # type: ignore[arg-type]  # nobody takes it
     assert rules(world) == ["nothing uncommitted is delivered"]
+
+
+@pytest.mark.parametrize("bit", [None, 3, 18, 8 * PREFIX_SIZE], ids=["whole", "magic", "format", "header"])
+def test_a_cut_of_what_nobody_has_copied(world: World, bit: int | None) -> None:
+    """Nor does damage make up for a copy: a record that cannot be read may be one that somebody was told of."""
+    name = master(world)
+    disk = world.members[name].machine.disk
+    last = max(index for index in range(1, 100) if disk.record(NUMBER, index) is not None)
+    if bit is not None:
+        assert disk._content is not None
+        disk._content.flip((NUMBER, last), (bit + 0.5) / (8 * len(disk.record(NUMBER, last) or b"")))
+    effects_at(world, name, Salvage(1, last, last, "because"), Persist(cut=0))
+    assert rules(world) == []
+    effects_at(world, name, Salvage(1, last - 1, last, "because"), Persist(cut=last - 1))
+    assert rules(world) == ["what is cut is copied"]
 
 
 def test_a_lease_that_was_made_after_its_message_was_settled(world: World) -> None:
