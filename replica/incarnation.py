@@ -3,7 +3,8 @@
 An old copy believes in good faith that it holds everything acknowledged; only somebody else can know better
 (reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims. A copy
 that is found to be old is STALE: it follows, and becomes current again by a transfer. Not seen: a copy that is made and
-put back within one start.
+put back within one start. Where the witness has lost its count the peer's memory stands in for it, as long as that
+process lives: it refuses a start that was there already, and says which one it was.
 
 A copy that is started beside the original may take its place at the peer, once the original was frozen or cut off for
 so long that it counts as lost. The original hears of it when the peer refuses it: the witness has counted a later
@@ -63,18 +64,25 @@ async def prove(node: Node, authority: Authority, member: str, incarnation: int,
         found = await authority.get(register_name(member))
         if isinstance(found, Register):
             if found.epoch >= incarnation and found.nonce != nonce:
-                log.error(
-                    "this data directory says start %d, the witness has seen start %d: an older copy was put back; "
-                    "nothing in it counts as current until the other member has transferred what is missing",
-                    incarnation,
-                    found.epoch,
-                )
-                _mark_stale(node)
-                incarnation = await _write(node, found.epoch + 1)
-                on_old("this member's copy is an older one: what is missing comes anew")
+                incarnation = await give_way(node, incarnation, found.epoch, "the witness", on_old)
             if await _count(authority, member, incarnation, found, nonce):
                 return incarnation
         await asyncio.sleep(RETRY_S)
+
+
+async def give_way(node: Node, incarnation: int, seen: int, by: str, on_old: Callable[[str], None]) -> int:
+    """Another process has had that start or a later one: mark the copy as an older one, and count on from there."""
+    log.error(
+        "this data directory says start %d, %s has seen start %d: an older copy was put back; "
+        "nothing in it counts as current until the other member has transferred what is missing",
+        incarnation,
+        by,
+        seen,
+    )
+    _mark_stale(node)
+    incarnation = await _write(node, seen + 1)
+    on_old("this member's copy is an older one: what is missing comes anew")
+    return incarnation
 
 
 async def is_replaced(authority: Authority, member: str, incarnation: int) -> bool:

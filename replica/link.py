@@ -16,7 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
-from replica.session import PeerRefused, Session, check_hello
+from replica.session import SEEN_START, PeerRefused, Session, check_hello
 from replica.twins import LOST_MS, PeerInfo, Signs, check_process
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import from_rpc_error
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from replica.node import Node
     from replica.outside import Outside
+    from tandemq.errors import TandemqError
 
 log = logging.getLogger("tandemq.link")
 
@@ -36,6 +37,8 @@ REDIAL_S = 0.1
 HELLO_TIMEOUT_S = 2.0
 FRAME_BYTES_MAX = 32 << 20
 """A frame of records (2 MiB) plus one whole batch of the largest size, with room."""
+START_DIGITS_MAX = 18
+"""What 8 bytes on disk can count on from."""
 
 CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", FRAME_BYTES_MAX),
@@ -83,8 +86,10 @@ class Link:
         self.session: Session | None = None
         self.on_change: Callable[[str], None] = lambda _text: None
         """Told in a sentence when a connection begins or ends."""
-        self.on_refused: Callable[[], None] = lambda: None
-        """The peer takes this process for none of its pair: perhaps another start of this member has its place."""
+        self.on_refused: Callable[[int], None] = lambda _start: None
+        """The peer takes this process for none of its pair: perhaps another start of this member has its place. Told
+        which one was there already; 0: the peer does not say.
+        """
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
         self.last_refusal = ""
@@ -143,8 +148,10 @@ class Link:
             await self._run_session(Session(self.node, data, beat, transfer), first.hello)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError) as error:
             self._note(f"no connection to {self.peer.address}: {_text(error)}")
-            if isinstance(error, grpc.aio.AioRpcError) and from_rpc_error(error).reason == "WRONG_PAIR":
-                self.on_refused()
+            if isinstance(error, grpc.aio.AioRpcError):
+                told = from_rpc_error(error)
+                if told.reason == "WRONG_PAIR":
+                    self.on_refused(seen_start(told))
         except PeerRefused as refused:
             self._note(str(refused))
             await asyncio.sleep(1)
@@ -238,7 +245,7 @@ class PeerServicer(PeerServiceServicer):
             await self.link.accept(context)
         except PeerRefused as refused:
             self.link._note(str(refused))  # noqa: SLF001  # same module
-            await abort(context, refusal(refused.reason, str(refused)))
+            await abort(context, refusal(refused.reason, str(refused), refused.metadata))
         except DecodeError:
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Data is not a PeerFrame"))
         except TimeoutError:
@@ -264,6 +271,12 @@ class PeerServicer(PeerServiceServicer):
             text = f"only {self.link.peer.member} may open {name}, the caller names itself {first.member!r}"
             await abort(context, refusal(Reason.REASON_WRONG_PAIR, text))
         await self.link.lend(kind, context)
+
+
+def seen_start(told: TandemqError) -> int:
+    """Which start of this member the peer has seen before; 0: it does not say, or what no member can have counted."""
+    number = told.metadata.get(SEEN_START, "")
+    return int(number) if number.isascii() and number.isdigit() and len(number) <= START_DIGITS_MAX else 0
 
 
 def _text(error: BaseException) -> str:

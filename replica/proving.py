@@ -49,14 +49,22 @@ class Proving:
         self._proven = True
         self._on_counted(number)
 
-    def on_refused(self) -> None:
-        """By the peer: another process may have this member's place."""
+    def on_refused(self, seen: int) -> None:
+        """By the peer: another process may have this member's place. `seen`: the start that was there already; 0: the
+        peer does not say.
+        """
         if self._proven and self.counted:
             self._proven = False  # one look at a time
-            self._node.spawn(self._again())
+            self._node.spawn(self._again(seen))
 
-    async def _again(self) -> None:
-        self._proven = not await incarnation.is_replaced(self._authority, self._member, self._number)
-        if not self._proven:
-            incarnation.step_back(self._node)
-            await self.run(self._number)
+    async def _again(self, seen: int) -> None:
+        number = self._number
+        # The witness may have lost its count: what the peer has seen with its own eyes is enough.
+        older = seen >= number
+        self._proven = not older and not await incarnation.is_replaced(self._authority, self._member, number)
+        if self._proven:
+            return
+        incarnation.step_back(self._node)
+        if older:
+            number = await incarnation.give_way(self._node, number, seen, "the peer", self._on_old)
+        await self.run(number)

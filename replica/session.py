@@ -35,6 +35,8 @@ PROTOCOL_MIN = PROTOCOL_MAX = 1
 FRAMES_UNANSWERED_MAX = 2
 """Frames of live records towards the peer: one is committed there while the next one travels."""
 
+SEEN_START = "start"
+"""In a refusal: the start of the caller's member that was here already."""
 
 # What a frame raises that nobody meant as one: the peer's fault, never this member's state.
 _MALFORMED = (DecodeError, ValueError, KeyError, IndexError, struct.error)
@@ -43,9 +45,10 @@ _MALFORMED = (DecodeError, ValueError, KeyError, IndexError, struct.error)
 class PeerRefused(Exception):  # noqa: N818  # an answer, not a fault
     """The other side may not be the peer, or not like this; the text says what to do."""
 
-    def __init__(self, reason: Reason, text: str) -> None:
+    def __init__(self, reason: Reason, text: str, metadata: dict[str, str] | None = None) -> None:
         super().__init__(text)
         self.reason = reason
+        self.metadata = metadata or {}
 
 
 def check_hello(frame: PeerFrame, own: Hello, expected_member: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica.convert_marks import data_of
-from replica.session import PeerRefused
+from replica.session import SEEN_START, PeerRefused
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def check_process(known: PeerInfo, hello: Hello, signs: Signs, *, counted: bool,
         return
     called = f"the caller is start {hello.incarnation}; was its data directory copied?"
     if counted and hello.incarnation <= known.incarnation:
-        # Also a disk that was lost, or was put back: the witness tells it the number to go on with, and it calls again.
+        # Also a disk that was lost, or was put back: the witness tells it the number to go on with, or this refusal
+        # where the witness has lost its count, and it calls again.
         text = f"start {known.incarnation} of {known.member} was here already, {called} Or it waits for the witness"
-        raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
+        raise PeerRefused(Reason.REASON_WRONG_PAIR, text, {SEEN_START: str(known.incarnation)})
     current = all(data_of(part.data_state).is_good for part in hello.domains)
     if signs.connected:
         lives = signs.silent_ms < (ALIVE_MS if current else lost_ms)

@@ -18,6 +18,7 @@ from replica import incarnation
 from replica.domain import Domain
 from replica.machine import Limits
 from replica.node import Node
+from replica.proving import Proving
 from replica.recovery import open_shared
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
@@ -52,12 +53,16 @@ class Start:
         self.store = MemoryStore(pair="p", member="a")
         self.told: list[str] = []
 
-    async def prove(self, number: int) -> int:
+    def node(self, number: int) -> Node:
         node = Node(self.store, SimAuthority(self.route), Limits())
         node.start()
         self.shared = open_shared(self.store, 7, "main", "a", "b", number, Limits())
         self.shared.mark(DataMark.IN_SYNC)
         node.domains[7] = Domain(self.shared, bias_ms=0)
+        return node
+
+    async def prove(self, number: int) -> int:
+        node = self.node(number)
         try:
             return await incarnation.prove(node, SimAuthority(self.route), "a", number, self.told.append)
         finally:
@@ -101,6 +106,64 @@ def test_a_start_is_replaced_by_a_later_one_alone(own: int, replaced: bool) -> N
         assert await incarnation.is_replaced(authority, "a", own) is replaced
         start.register.down()
         assert not await incarnation.is_replaced(authority, "a", own), "nothing is known"
+
+    run(story())
+
+
+class Refused:
+    """A start that was counted, as number 5, and what becomes of it when the peer refuses it."""
+
+    def __init__(self) -> None:
+        self.start = Start()
+        self.node = self.start.node(5)
+        self.numbers: list[int] = []
+        authority = SimAuthority(self.start.route)
+        self.proving = Proving(self.node, authority, "a", self.start.told.append, self.numbers.append)
+
+    @property
+    def may_claim(self) -> bool:
+        return self.node.domains[7].replication.may_claim
+
+
+@pytest.mark.parametrize(("seen", "number"), [(0, 5), (4, 5), (5, 6), (9, 10)])
+def test_what_the_peer_has_seen_counts_where_the_register_has_lost_its_count(seen: int, number: int) -> None:
+    """Another process had that number: this copy is not the one that the peer knows, whatever the register says."""
+
+    async def story() -> None:
+        case = Refused()
+        await case.proving.run(5)
+        case.proving.on_refused(seen)
+        await until(5)
+        older = number != 5
+        assert case.numbers == ([5, number] if older else [5])
+        assert case.start.mark is (DataMark.STALE if older else DataMark.IN_SYNC)
+        assert len(case.start.told) == older, "the peer must hear of it on a new connection"
+        assert case.start.register.get(NAME).epoch == number
+        assert case.node.domains[7].shared.incarnation == number
+        assert case.may_claim
+        case.proving.on_refused(number)
+        await until(10)
+        assert case.numbers[-1] == number + 1, "it can be told once more"
+        assert await incarnation.begin(case.node) == number + 2, "the next start goes on from there"
+        await case.node.stop()
+
+    run(story())
+
+
+def test_who_is_told_so_has_no_vote_until_the_register_has_counted_it() -> None:
+    async def story() -> None:
+        case = Refused()
+        await case.proving.run(5)
+        case.start.register.down()
+        case.proving.on_refused(5)
+        await until(60)
+        assert not case.may_claim
+        assert case.start.mark is DataMark.STALE
+        case.start.register.up()
+        await until(70)
+        assert case.may_claim
+        assert case.numbers == [5, 6]
+        await case.node.stop()
 
     run(story())
 

@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 
-from replica.link import Link, PeerInfo, PeerServicer
+from replica.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.outside import Outside
-from tandemq.errors import DETAILS_KEY
+from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame
 
 
@@ -48,6 +48,39 @@ async def test_only_the_peer_may_open_a_heartbeat() -> None:
     with pytest.raises(grpc.aio.AbortError):
         await servicer().Heartbeat(None, caller)
     assert caller.refused == "only b may open Heartbeat, the caller names itself 'x'"
+
+
+async def test_a_start_that_was_here_already_is_refused_with_its_number() -> None:
+    def hello(member: str, number: int) -> Hello:
+        return Hello(
+            pair="p",
+            member=member,
+            instance_id=member,
+            incarnation=number,
+            process_id=b"%d" % number,
+            protocol_min=1,
+            protocol_max=1,
+        )
+
+    node: Any = None
+    peer = PeerInfo("b", "127.0.0.1:1", incarnation=5, process_id=b"5")
+    link = Link(node, "a", peer, lambda: hello("a", 1), Outside())
+    link.counted = True
+    caller = Caller(PeerFrame(hello=hello("b", 4)))
+    with pytest.raises(grpc.aio.AbortError):
+        await PeerServicer(link).Data(None, caller)
+    assert caller.code is grpc.StatusCode.FAILED_PRECONDITION
+    trailers = grpc.aio.Metadata((DETAILS_KEY, caller.details))
+    error = from_rpc_error(grpc.aio.AioRpcError(caller.code, grpc.aio.Metadata(), trailers, caller.refused))
+    assert (error.reason, seen_start(error)) == ("WRONG_PAIR", 5)
+
+
+@pytest.mark.parametrize(
+    ("told", "start"),
+    [({}, 0), ({"start": "7"}, 7), ({"start": "-7"}, 0), ({"start": "9" * 19}, 0), ({"start": ""}, 0)],
+)
+def test_a_number_that_is_none_is_not_taken(told: dict[str, str], start: int) -> None:
+    assert seen_start(Refused("WRONG_PAIR", "", told)) == start
 
 
 async def test_a_member_that_has_left_takes_no_connection_and_says_why() -> None:

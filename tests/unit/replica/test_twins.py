@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import DataMark
-from replica.session import PeerRefused
+from replica.session import SEEN_START, PeerRefused
 from replica.twins import ALIVE_MS, LOST_MS, PeerInfo, Signs, check_process
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, Hello
 
@@ -35,6 +35,17 @@ def test_a_start_that_was_here_already_is_a_copy_until_it_is_counted(signs: Sign
     """Its marks say nothing: it has not heard yet that it is an older one."""
     assert "start 5 of b was here already" in refused(b"other", start, GOOD, signs)
     assert not refused(b"other", 6, GOOD, GONE)
+
+
+def test_the_caller_is_told_which_start_was_here_already() -> None:
+    """It goes on from there where nobody else remembers."""
+    known = PeerInfo("b", "127.0.0.1:1", incarnation=5, process_id=b"first")
+    with pytest.raises(PeerRefused) as told:
+        check_process(known, Hello(member="b", incarnation=5, process_id=b"other"), GONE, counted=True)
+    assert told.value.metadata == {SEEN_START: "5"}
+    with pytest.raises(PeerRefused) as told:
+        check_process(known, Hello(member="b", incarnation=6, process_id=b"other"), HERE, counted=True)
+    assert told.value.metadata == {}, "it is a later one, and the other lives"
 
 
 def test_without_a_third_voice_nobody_counts_and_an_emptied_disk_begins_at_one() -> None:
