@@ -83,9 +83,9 @@ pytest: $(STAMP) etcd strace directories
 	@tools/install_spark.sh $(BIN)/python --optional
 	@# What starts processes mostly waits, for leases and takeovers: two files of it at once. What only computes comes after
 	@# it, and not beside it: that was tried, and tests that look at a clock then failed on both sides. Spark is started once.
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim --ignore=tests/spark -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim --ignore=tests/spark -n 2 --dist loadfile --max-worker-restart=0
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/spark
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not long' -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not long' -n 2 --dist loadfile --max-worker-restart=0
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/sim
 
 audit-check: $(STAMP) ## the audit on Spark and the one in memory say the same of planted faults and of random runs (minutes)
