@@ -15,9 +15,9 @@ from typing import Any
 
 from bench.growth import report as growth
 from bench.native import report as native
+from bench.peers import fit, targets
 from bench.peers import open_report as loops
 from bench.peers import report as peers
-from bench.peers import targets
 from bench.peers.place import ROOT
 
 IMAGES = ROOT / "docs/img"
@@ -73,11 +73,11 @@ GROWTH = Shown(
 )  # fmt: skip
 OPEN = Shown(
     "open", loops.RESULTS, loops.PAGE, (loops.BEGIN, loops.END),
-    json.loads, peers.unfit, loops.markdown, loops.drawn, "make bench-open",
+    json.loads, fit.unfit, loops.markdown, loops.drawn, "make bench-open",
 )  # fmt: skip
 NATIVE = Shown(
     "native", native.RESULTS, native.PAGE, (native.BEGIN, native.END),
-    json.loads, peers.unfit, native.markdown, lambda _: {}, "make bench-native",
+    json.loads, native.unfit, native.markdown, lambda _: {}, "make bench-native",
 )  # fmt: skip
 KINDS = (PEERS, TARGETS, OPEN, NATIVE, GROWTH)
 

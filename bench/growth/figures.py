@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.peers.figures import refusals, remarks, shares, spread
+from bench.peers.figures import PERCENTILES, refusals, remarks, shares, spread
 
 ROLES = ("master", "replica", "client")
 FLAT_WITHIN = 0.2
-PERCENTILES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 TIMES = (*PERCENTILES, "late_p50_ms", "late_p99_ms", "value")
 SAID = re.compile(r" \(|: ")  # the figure of one run follows
 

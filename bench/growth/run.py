@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.growth.faults import FAULTS, KILL, NONE, disturbed, not_as_told, whole_again
-from bench.growth.figures import PERCENTILES, of_runs
+from bench.growth.figures import of_runs
 from bench.growth.plan import FAULT_RATE, OPEN_RATES, Curve, curves, shrunk
 from bench.growth.points import Running
 from bench.growth.report import ended
 from bench.machine import facts
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.calm import AGAIN_MAX, calm
-from bench.peers.figures import remarks
+from bench.peers.figures import PERCENTILES, remarks
 from bench.peers.place import KEPT, BenchError, Place, stoppable, strangers_us
 from bench.peers.run import Measurement
 

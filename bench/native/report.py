@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.native.tools import TOOLS
+from bench.peers import fit
 from bench.peers.place import ROOT
 from bench.peers.report import OURS, RATES, aligned, cell, grid, most_load, summary
 
@@ -12,6 +14,16 @@ RESULTS = ROOT / "bench/results/native.json"
 PAGE = ROOT / "docs/PERFORMANCE.md"
 BEGIN, END = "<!-- native: written by make bench-report -->", "<!-- native: end -->"
 WORKLOADS = ("enqueue", "flow")
+
+
+def unfit(document: Mapping[str, Any]) -> list[str]:
+    """Why a document must not be shown to readers; empty when it may. Who compares what came is ours alone."""
+    return fit.unfit(document, workloads_of, lambda peer: peer == OURS)
+
+
+def workloads_of(peer: str) -> Sequence[str]:
+    """A tool that cannot consume has one."""
+    return WORKLOADS if peer not in TOOLS or TOOLS[peer].flow else WORKLOADS[:1]
 
 
 def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.native.outcome import held_short
-from bench.native.report import table
+from bench.native.report import WORKLOADS, table, workloads_of
 from bench.native.tool import Tool, run
 from bench.native.tools import TOOLS
 from bench.peers.adapters import PEERS
@@ -26,8 +26,6 @@ from bench.peers.place import KEPT, ROOT, BenchError, Place
 from bench.peers.report import OURS
 from bench.peers.run import Measurement
 from bench.peers.session import carry_out, check_options, in_turns
-
-WORKLOADS = ("enqueue", "flow")
 
 
 class Ours(Measurement):
@@ -58,7 +56,7 @@ class Theirs:
         self.facts = about(tool, self._measurement.facts)
         size = self._options.size
         base = {"peer": peer.name, "run": self._run, "size": size, "verified": False, "tool": tool.name, **found}
-        for workload in WORKLOADS if tool.flow else WORKLOADS[:1]:
+        for workload in workloads_of(peer.name):
             queues = (f"native_{workload}_{attempt}" for attempt in itertools.count(1))
             asked = {**base, "workload": workload}
             yield from calm(lambda asked=asked, queues=queues: [self._loaded(asked, next(queues))])
@@ -88,6 +86,7 @@ def loaded(tool: Tool, peer: Peer, workload: str, queue: str, options: argparse.
         "sent": outcome.sent,
         "received": outcome.received,
         "held": held,
+        "slack": tool.slack,
         "short": [short] if short else [],
         "commands": {role: shlex.join(command).replace(f"{ROOT}/", "") for role, command in commands.items()},
         "settings_wrong": [setting.wrong for setting in peer.settings() if setting.wrong],

@@ -24,7 +24,7 @@ Line = dict[str, Any]
 
 
 def is_noisy(line: Mapping[str, Any]) -> bool:
-    return bool(line.get("foreign_cores", 0.0) > NOISY_CORES)
+    return bool((line.get("foreign_cores") or 0.0) > NOISY_CORES)
 
 
 def calm(

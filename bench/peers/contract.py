@@ -17,6 +17,7 @@ from bench.peers.place import VENV_PYTHON, BenchError, Place, processes_below, s
 
 MEASURED_WITH = ("strace", "setpriv")
 """Programs that the benchmark needs, whoever is measured."""
+WORKLOADS = ("enqueue", "drain", "flow", "single")
 IN_FLIGHT_BYTES_MAX = 32 << 20
 """Of payload, sent and not answered, or lying between a producer and its consumer: 5,000 messages of 1 MiB would
 measure memory. Payloads of up to 4 KiB are below it with every window that there is."""
@@ -58,6 +59,7 @@ class Peer(ABC):
     roles: tuple[str, ...]  # one for each process that holds a copy
     open_loop = False  # its client sends what is due without waiting for answers, and tells since when
     verified = True  # False: there is no queue to count at
+    workloads: tuple[str, ...] = WORKLOADS
 
     def __init__(self, place: Place) -> None:
         self.place = place

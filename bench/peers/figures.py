@@ -18,6 +18,8 @@ LATE_SHARE = 0.5
 LATE_MS = {"50": 0.5, "99": 3.0}
 # Fewer of the messages that were due than this were answered in time: the system does not keep the rate up.
 KEPT_UP_SHARE = 0.98
+# Of a result, in their order.
+PERCENTILES = ("p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms")
 # A sync that two messages share is allowed for; that every tenth message has none is not.
 SYNCS_SHARE_MIN = 0.95
 

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.peers.calm import is_noisy
 from bench.peers.figures import ratios, spread
 from bench.peers.place import ROOT
 from bench.peers.plots import Series, bars, percentiles
@@ -18,7 +17,6 @@ RESULTS = ROOT / "bench/results/peers.json"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- peers: written by make bench-report -->", "<!-- peers: end -->"
 OURS = "tandemq"
-RUNS_MIN = 3
 RATES = {"enqueue": "enqueue", "flow": "enqueue + consume + ack", "drain": "drain"}
 REMARK = re.compile(r" \(|: ")  # the figure of one run follows
 PARTS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "p999_ms": "p99.9"}
@@ -53,23 +51,6 @@ def summary(document: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]
             times = PARTS.keys() | {name for line in lines.values() for name in line if name.endswith("_ms")}
             entry |= {name: spread([line.get(name, 0.0) for line in lines.values()])["median"] for name in times}
         found.setdefault(peer, {})[workload] = entry
-    return found
-
-
-def unfit(document: Mapping[str, Any]) -> list[str]:
-    """Why a document must not be shown to readers; empty when it may."""
-    found = []
-    if document["about"]["commit"].endswith("-dirty"):
-        found.append("it was measured on changes that are in no commit")
-    if (began := document["about"]["commit"]) != (ended := document["about"].get("commit_afterwards", began)):
-        found.append(f"the sources changed while it was measured, from {began} to {ended}")
-    if document["options"]["runs"] < RUNS_MIN:
-        found.append(f"{document['options']['runs']} runs; {RUNS_MIN} show a spread")
-    found += [f"{failure['peer']} failed in run {failure['run'] + 1}" for failure in document["failed"]]
-    if noisy := [line for line in document["results"] if is_noisy(line)]:
-        found.append(f"{len(noisy)} of {len(document['results'])} results while others used the machine")
-    if not any(line["peer"] == OURS for line in document["results"]):
-        found.append("without ours there is nothing to compare with")
     return found
 
 

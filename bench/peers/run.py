@@ -29,7 +29,6 @@ from bench.peers.syncs import counted, opened_for_sync
 
 QUICK = ("tandemq", "floor", "redis", "rabbitmq-quorum")
 OPEN_RATES = "1000,5000,20000"
-WORKLOADS = ("enqueue", "drain", "flow", "single")
 UNANSWERED = ("enqueue", "drain", "flow")
 PROBED = 100  # messages under strace
 FLOOR_PROBE_S = 0.5  # its client is asked for a time, not for a count
@@ -152,7 +151,7 @@ class Measurement:
             return
         if isinstance(self._peer, Floor):
             floor, spec = self._peer, {key: self._spec("floor")[key] for key in ("size", "warm_s", "seconds")}
-            for workload in ("enqueue", "flow", "single"):
+            for workload in floor.workloads:
                 yield from calm(
                     lambda workload=workload: [self._line(workload, floor.load(workload, spec))], self._again_max
                 )

@@ -67,7 +67,7 @@ def in_turns(
     document: dict[str, Any] = {
         "about": facts(),
         "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "options": dict(asked),
+        "options": {**asked, "peers": list(options.peers)},
         "peers": {},
         "results": [],
         "failed": [],

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from bench.peers import report
+from bench.peers import fit, report
 from bench.peers.place import ROOT
 from bench.peers.report import summary
 
@@ -69,7 +69,7 @@ def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def unfit(document: Mapping[str, Any]) -> list[str]:
     """Why a document must not be shown beside the targets; empty when it may."""
-    found = report.unfit(document)
+    found = fit.unfit(document)
     if (size := document["options"]["size"]) != SIZE:
         found.append(f"payloads of {size} B; the targets are for {SIZE}")
     if missing := sorted({target.peer for target in TARGETS} - document["peers"].keys()):

@@ -44,6 +44,7 @@ class Floor(Peer):
     interpreter = sys.executable
     roles = ("floor-first", "floor-second")
     verified = False
+    workloads = tuple(KINDS)  # nothing stays to be drained
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)

@@ -15,7 +15,6 @@ from bench.peers.report import (
     markdown,
     rows,
     summary,
-    unfit,
 )
 from bench.shown import placed
 
@@ -68,22 +67,6 @@ def test_what_must_be_said_stands_in_the_table() -> None:
     row = rows(document([*RUNS, bound]))[2]
     assert row[4].endswith("; bound by the consumer; noisy")
     assert row[-1] == "at most 97%"
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"about": {"commit": "abc-dirty"}}, "no commit"),
-        ({"options": {"runs": 1}}, "1 runs"),
-        ({"failed": [{"peer": "redis", "run": 0, "why": "x"}]}, "redis failed in run 1"),
-        ({"results": [*RUNS, line("redis", "flow", 0, 1.0, foreign_cores=0.5)]}, "1 of 13 results"),
-        ({"results": [entry for entry in RUNS if entry["peer"] == "redis"]}, "without ours"),
-    ],
-)
-def test_a_document_is_not_fit_to_be_shown(change: dict[str, Any], said: str) -> None:
-    assert unfit(document(RUNS)) == []
-    (reason,) = unfit(document(**{"results": RUNS, **change}))
-    assert said in reason
 
 
 def test_the_readme_keeps_what_stands_around_its_part() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from bench.peers import session
 from bench.peers.contract import Peer, Setting
+from bench.peers.fit import unfit
 from bench.peers.place import BenchError, Place
-from bench.peers.report import unfit
 
 LINE = {"peer": "tandemq", "workload": "enqueue", "value": 1.0, "p50_ms": 1.0, "refused": [], "remarks": []}
 
@@ -91,6 +91,7 @@ def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path, monkeypatch: pyt
             raise KeyboardInterrupt
 
     found = document(tmp_path, monkeypatch, then)
+    assert found["options"]["peers"] == ["tandemq"]
     assert [line["run"] for line in found["results"]] == [0, 1]
     assert found["failed"] == [{"peer": "tandemq", "run": 1, "why": session.STOPPED}]
     assert "tandemq failed in run 2" in unfit(found)
@@ -111,6 +112,5 @@ def test_sources_that_change_in_the_middle_are_told(tmp_path: Path, monkeypatch:
     """A pair that is started later runs the later sources."""
     commits = iter(("abc", "def"))
     monkeypatch.setattr(session, "facts", lambda: {"commit": next(commits)})
-    assert unfit(document(tmp_path, monkeypatch, lambda _: None)) == [
-        "the sources changed while it was measured, from abc to def"
-    ]
+    found = unfit(document(tmp_path, monkeypatch, lambda _: None))
+    assert found[0] == "the sources changed while it was measured, from abc to def"

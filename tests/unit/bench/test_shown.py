@@ -43,8 +43,7 @@ def test_what_is_committed_fits() -> None:
     ],
 )
 def test_a_document_that_says_nothing_of_the_targets_is_not_taken(document: dict[str, Any], said: str) -> None:
-    (reason,) = targets.unfit(document)
-    assert said in reason
+    assert any(said in reason for reason in targets.unfit(document))
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
