@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ENDS = ("a b", "a *", "b *")
 """Of connections; "*": all clients."""
-ARMED = ("late_set", "unheard_set", "fsync")
-"""Kinds that wait for what they strike: the register's route and the disk tell when they have (`on_struck`)."""
+ARMED = ("late_set", "unheard_set", "fsync", "half_ceded")
+"""Kinds that wait for what they strike, and are counted then; the register's route and the disk tell by `on_struck`."""
 
 
 def strike(world: World, fault: Fault) -> None:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.disk_faults import KINDS
 from chaos.sim.faults import _after, _member, _spread
+from chaos.sim.invariants import STATE
 from chaos.sim.kinds import DIRECTIONS, MEMBERS, Drawn, kind
+from failover.marks import Role
+from replica.state import decode_state
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
@@ -113,6 +116,71 @@ class HalfAdded:
 
         look()
         return True
+
+
+@kind("half_ceded", ("ab",))
+class HalfCeded:
+    """Whoever gives its role away next dies while its promise is written. It is back soon and takes its peer for lost,
+    which may have heard of the role, and reaches neither it nor the register.
+    """
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return "ab", {
+            "hold_ms": _spread(stream, 2, 10),
+            "down_ms": _spread(stream, 0, 20, 300),
+            "for_ms": _spread(stream, 1500, 3000),
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        until_s = world.loop.now + 1.5
+
+        def look() -> None:
+            ceding = [each for each in world.members.values() if _is_ceding(each)]
+            if ceding and not world.healed:
+                _die_half_ceded(world, fault, ceding[0])
+            elif world.loop.now < until_s and not world.healed:
+                world.loop.at(world.loop.now + 0.0003, None, look)
+
+        look()
+        return True
+
+
+def _is_ceding(member: SimMember) -> bool:
+    return member.domain is not None and member.domain.shared.role is Role.CEDING
+
+
+def _die_half_ceded(world: World, fault: Fault, member: SimMember) -> None:
+    world.count(f"fault.{fault.kind}")
+    member.machine.disk.hang()
+    route = world.members[member.peer].route
+    route.cut()
+    _after(world, fault, "for_ms", route.heal)
+
+    def die() -> None:
+        promised = member.domain.shared.state.promised_epoch if member.domain is not None else 0
+        member.kill()
+        member.machine.disk.release()
+        if promised > _promised_on_disk(member):
+            world.sometimes("a promise lost in a crash")
+        for each in DIRECTIONS:
+            _cut(world, fault, each)
+        _after(world, fault, "down_ms", member.start_if_down)
+        _believe_once_up(world, member, world.loop.now + 0.7)
+
+    _after(world, fault, "hold_ms", die)
+
+
+def _promised_on_disk(member: SimMember) -> int:
+    stored = member.machine.disk.meta(STATE)
+    return decode_state(stored).promised_epoch if stored is not None else 0
+
+
+def _believe_once_up(world: World, member: SimMember, until_s: float) -> None:
+    """It takes its peer for lost as soon as there is a process that can."""
+    if not member.believe_lost(refused=True) and world.loop.now < until_s and not world.healed:
+        world.loop.at(world.loop.now + 0.005, None, _believe_once_up, world, member, until_s)
 
 
 @kind("blackout")

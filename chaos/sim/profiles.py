@@ -130,6 +130,7 @@ PROFILES: dict[str, Profile] = {
     "newborn": Profile({"newborn": 6, "flap": 1, "slow_link": 1, "late_set": 1}, faults=(3, 7), is_whole=True),
     "split": Profile({"split": 6, "crash": 1, "verdict": 1}, faults=(2, 5), is_whole=True),
     "half_added": Profile({"half_added": 4, "crash": 1, "unheard_set": 1}, faults=(2, 5), is_whole=True),
+    "half_ceded": Profile({"half_ceded": 6, "crash": 1, "cut": 1}, faults=(2, 4), is_whole=True, handoffs=8),
     "blackout": Profile({"blackout": 4, "kill_in_sync": 2, "crash": 1}, faults=(3, 6), is_whole=True),
     "tail": Profile({"kill_in_sync": 6, "crash": 3, "flap": 1, "cut": 1}, faults=(6, 14), is_whole=True),
     "groups": Profile(

@@ -40,7 +40,9 @@ FLOORS = (
     Floor("client calls", ("calls",), 180_000),
     Floor("acknowledged operations checked", ("acked",), 100_000),
     Floor(
-        "crashes", ("fault.crash", "fault.kill_in_sync", "fault.newborn", "fault.blackout", "fault.half_added"), 5_000
+        "crashes",
+        tuple(f"fault.{kind}" for kind in ("crash", "kill_in_sync", "newborn", "blackout", "half_added", "half_ceded")),
+        5_000,
     ),
     Floor("one-way cuts", ("fault.cut", "fault.client_cut", "fault.split"), 5_000),
     Floor("wrong or late verdicts", ("fault.verdict", "fault.classifier"), 1_500),

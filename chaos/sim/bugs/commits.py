@@ -12,9 +12,11 @@ from replica.commit import Commit
 from replica.holding import Holding
 from replica.replication import Replication
 from replica.sync_target import SyncTarget
+from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:
     from failover.register import Register
+    from tandemq.peer.v1.peer_service_pb2 import Op
 
 
 def _set_advance(patch: Patch, commit_index_of: Callable[[Replication], int]) -> None:
@@ -31,6 +33,18 @@ def _set_advance(patch: Patch, commit_index_of: Callable[[Replication], int]) ->
 @bug("ack-before-replica", "ruling 1, reliability 3", "A master answers before the replica holds it.", "tail", first=1)
 def ack_without_the_peer(patch: Patch) -> None:
     _set_advance(patch, lambda self: self.shared.durable_index)
+
+
+@bug("replica-acks-before-fsync", "ruling 1", "A replica says of what it was sent that its disk has it.", "tail", 10)
+def replica_acks_what_it_received(patch: Patch) -> None:
+    original = SyncTarget.on_op
+
+    def on_op(self: SyncTarget, op: Op) -> None:
+        original(self, op)
+        if self.active and not self.full:
+            self.shared.send(op_ack=OpAck(durable_index=self.shared.log.last_index))
+
+    patch.setattr(SyncTarget, "on_op", on_op)
 
 
 @bug("ack-before-own-fsync", "ruling 1", "A master answers what only the replica has on disk.", "tail", first=1)

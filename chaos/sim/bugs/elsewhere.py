@@ -55,13 +55,6 @@ ELSEWHERE = (
         "tests/scripts/test_tables_told.py::test_every_row_of_the_handoff_table_is_told",
     ),
     Elsewhere(
-        "P15",
-        "The role is given away before that is written.",
-        "its old master must lose power within that write, the register be away, and both then take one number: how "
-        "many seeds that takes is not known",
-        "tests/test_handoff_rules.py::test_script_fails_without_the_rule",
-    ),
-    Elsewhere(
         "J6",
         "A reader beyond its limits holds the log all the same.",
         "how much is kept is counted since the start of a process, and processes of a run live for a second or two",

@@ -31,6 +31,7 @@ def doubt_has_no_way_out(patch: Patch) -> None:
         patch.setattr(table, "IGNORED", (*table.IGNORED, ((key[0],), (key[1],), "taken out")))
 
 
+@bug("ack-before-ceded", "P15", "The role is given away before that is written.", "half_ceded", 20)
 def ack_before_the_write(patch: Patch) -> None:
     row = Row(State.CEDING, (Action.CEDE, Action.SEND_ACK), "too early")
     patch.setitem(table.TABLE, (State.DRAINING, Event.DRAINED), row)
