@@ -102,11 +102,11 @@ fmt: $(STAMP) ## rewrite the sources in the agreed format
 types: $(STAMP) ## mypy, strict
 	$(BIN)/mypy
 
-bench: $(STAMP) ## our benchmarks: one JSON line per run
+bench: $(STAMP) ## a pair beside the floor of the same stack: build/bench/bench.json (4 minutes)
 	@test -f bench/run.py || { echo "bench: bench/run.py does not exist yet" >&2; exit 1; }
 	$(BIN)/python bench/run.py
 
-bench-failover: $(STAMP) ## how long a producer waits when its master dies, freezes, is cut off or hands over (5 minutes)
+bench-failover: $(STAMP) ## how long a producer waits when its master dies, freezes, is cut off or hands over: build/bench/failover.json (5 minutes)
 	$(BIN)/python bench/failover.py
 
 bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 senders that wait: what they cost (20 minutes)
@@ -157,7 +157,7 @@ bench-budget: $(STAMP) ## where the time of a message goes, ours beside the floo
 flamegraph: $(STAMP) ## where the master is under pipelined load: docs/img/flame-master.svg (half a minute)
 	$(BUDGET_RUN) --only enqueue --runs 1 --seconds 15 --flame docs/img/flame-master.svg
 
-bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, open.json, native.json or growth.json: put that there first)
+bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, bench.json, failover.json, open.json, native.json or growth.json: put that there first)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.shown $(if $(TAKE),--take $(TAKE))
 
 model: $(STAMP) ## every order of steps of a pair inside a bound, over the real tables: states, steps, violations (minutes)

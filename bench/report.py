@@ -1,12 +1,25 @@
-"""Turns what run.py kept into a Markdown table: `report.py build/bench/<time>.jsonl`, or the newest one."""
+"""Turns a document of run.py into Markdown: `report.py build/bench/bench.json` prints all of it; the README's part is
+written by `bench/shown.py`.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.peers.calm import is_noisy
+from bench.peers.figures import spread
+from bench.peers.report import grid
+from bench.plan import MEMORY, WORKLOADS
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS, README = ROOT / "bench/results/bench.json", ROOT / "README.md"
+BEGIN, END = "<!-- bench: written by make bench-report -->", "<!-- bench: end -->"
+RUNS_MIN = 3
+RATIO = "ours / floor"
 HEADS = ("what", "ours", "floor", "ours / floor", "CPU us/msg ours (master, replica, client)", "CPU us/msg floor")
 
 
@@ -19,8 +32,8 @@ def cell(line: dict[str, Any] | None) -> str:
     if line is None:
         return ""
     unit = f" {line['unit']}" if line["unit"] else ""
-    spread = f" ({number(line['min'])} to {number(line['max'])})" if len(line["runs"]) > 1 else ""
-    return f"{number(line['median'])}{unit}{spread}"
+    most = f" ({number(line['min'])} to {number(line['max'])})" if len(line["runs"]) > 1 else ""
+    return f"{number(line['median'])}{unit}{most}"
 
 
 def cpu(line: dict[str, Any]) -> str:
@@ -45,16 +58,94 @@ def rows(lines: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     return out
 
 
-def markdown(lines: list[dict[str, Any]]) -> str:
-    about = lines[0]
-    head = (
-        f"Commit {about['commit']}, Python {about['python']}, grpcio {about['grpcio']}, lmdb {about['lmdb']}, uvloop "
-        f"{about.get('uvloop', 'absent')}; {about['cpu']}, {about['cores']} cores for everything, "
-        f"Linux {about['kernel']}; median (range) of {max(len(line['runs']) for line in lines)} runs."
+def where(document: Mapping[str, Any]) -> str:
+    """Which code ran when, where."""
+    about = document["about"]
+    versions = ", ".join(f"{name} {about.get(name, 'absent')}" for name in ("grpcio", "lmdb", "uvloop"))
+    return (
+        f"Commit {about['commit']}, {document['time'][:10]}, {about['cpu']}, {about['cores']} cores for everything, "
+        f"Linux {about['kernel']}, Python {about['python']}, {versions}"
     )
-    body = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
-    body += [f"| {' | '.join(row)} |" for row in rows(lines)]
-    return "\n".join([head, "", *body])
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    lines = document["lines"]
+    head = f"{where(document)}; median (range) of {max(len(line['runs']) for line in lines)} runs."
+    return "\n".join([head, "", *grid([HEADS, *rows(lines)])])
+
+
+# -- the README's part -------------------------------------------------------------------------------------------------
+
+
+def by_name(document: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(line["workload"], line["side"]): line for line in document["lines"]}
+
+
+def memory_of(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    return next((line for line in document["lines"] if line["workload"].endswith(f": {MEMORY}")), None)
+
+
+def unfit(document: Mapping[str, Any]) -> list[str]:
+    """Why a document must not be shown to readers; empty when it may."""
+    about, options = document["about"], document["options"]
+    found = []
+    if about["commit"].endswith("-dirty"):
+        found.append("it was measured on changes that are in no commit")
+    if about["commit"] != about["commit_afterwards"]:
+        found.append("the sources changed while it was measured")
+    if options["runs"] < RUNS_MIN:
+        found.append(f"{options['runs']} runs; {RUNS_MIN} show a spread")
+    lines = by_name(document)
+    wanted = [(name, side) for name in WORKLOADS for side in ("ours", "floor", RATIO)]
+    if missing := [f"{name} ({side})" for name, side in wanted if (name, side) not in lines]:
+        found.append(f"without {', '.join(missing)}")
+    if memory_of(document) is None:
+        found.append("without the memory of a queued message")
+    wrong = [(key, why) for key, line in lines.items() for why in wrong_with(line, lines)]
+    return found + [f"{why}: {name} ({side})" for (name, side), why in wrong]
+
+
+def wrong_with(line: Mapping[str, Any], lines: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
+    """What is noisy, or does not follow from the figures of its runs."""
+    if line["kind"] == "workload" and line.get("foreign_cores") is None:
+        yield "without foreign_cores"
+    if is_noisy(line):
+        yield "while others used the machine"
+    if any(line[name] != value for name, value in spread(line["runs"]).items()):
+        yield "median and range are not those of the runs"
+    if line["side"] == RATIO:
+        ours, floor = (lines.get((line["workload"], side), {}).get("runs", ()) for side in ("ours", "floor"))
+        if line["runs"] != [round(a / b, 3) for a, b in zip(ours, floor, strict=False)]:
+            yield "the ratios are not those of the runs"
+
+
+def readme(document: Mapping[str, Any]) -> str:
+    """Figures of both sides and their ratio within a run; read each as that ratio."""
+    options, lines = document["options"], by_name(document)
+    others = max(lines[name, side]["foreign_cores"] for name in WORKLOADS for side in ("ours", "floor"))
+    head = (
+        f"{where(document)}; median (range) of {options['runs']} runs of {options['seconds']:g} s; others used at most "
+        f"{others:.2f} cores meanwhile."
+    )
+    heads = ("what", "Tandemq", "floor", "ours / floor, within a run")
+    body = [(name, *(shown(lines[name, side]) for side in ("ours", "floor", RATIO))) for name in WORKLOADS]
+    memory = memory_of(document)
+    assert memory
+    said = (
+        f"A queued message of 100 B takes {memory['median']:.1f} bytes of the master's memory beyond the 64 MiB of "
+        "newest records that it keeps there."
+    )
+    return "\n".join([head, "", *grid([heads, *body]), "", said])
+
+
+def shown(line: Mapping[str, Any]) -> str:
+    """As `cell`, with the unit once and rates in full."""
+    unit = {"msg/s": "/s", "us": " us", "": ""}[line["unit"]]
+    value, least, most = (number(line[name]) for name in ("median", "min", "max"))
+    return f"{value}{unit} ({least} to {most})"
+
+
+# -- for a terminal ----------------------------------------------------------------------------------------------------
 
 
 def table(lines: list[dict[str, Any]]) -> None:
@@ -71,11 +162,10 @@ def table(lines: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    kept = Path(__file__).resolve().parent.parent / "build/bench"
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else max(kept.glob("*.jsonl"), default=None)
-    if path is None:
-        raise SystemExit("report: nothing has been measured yet; run `make bench`")
-    print(markdown([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]))
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/bench/bench.json"
+    if not path.exists():
+        raise SystemExit(f"report: {path} is not there; run `make bench`")
+    print(markdown(json.loads(path.read_text(encoding="utf-8"))))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Measures a replicated pair, and the floor beside it, in one run: read each figure as a ratio to its neighbour.
 
-Prints one JSON line each, keeps them in build/bench/<time>.jsonl, ends with a table; `report.py` makes Markdown of it.
+Prints one JSON line each, ends with a table, writes build/bench/bench.json; `report.py` makes Markdown of it. What was
+measured while others used the machine is measured again, as in `bench.peers.calm`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,26 +25,16 @@ from typing import Any
 from machine import commit_us, facts, fdatasync_us, loopback_us
 from report import table
 
-from bench.peers.place import KILLED_WITH_US, stoppable
+from bench.peers.calm import AGAIN_MAX, calm_on_loop
+from bench.peers.place import KILLED_WITH_US, stoppable, strangers_us
+from bench.plan import KIB, MEMORY, WORKLOADS
 from chaos.cluster import Cluster
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 # The floor's scripts share this folder's modules; what is measured is this checkout.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT}"}
-KIB = 1024
 RING_BYTES = 64 << 20
-WORKLOADS: dict[str, dict[str, Any]] = {
-    "enqueue 1 KiB, frames of 100": {"kind": "enqueue", "size": KIB, "frame": 100, "window": 20},
-    "enqueue 1 KiB, frames of 500": {"kind": "enqueue", "size": KIB, "frame": 500, "window": 10},
-    "enqueue 100 B, frames of 1000": {"kind": "enqueue", "size": 100, "frame": 1000, "window": 10},
-    # Beside it: the floor with frames of 100, as if a message that comes alone cost nothing.
-    "enqueue 1 KiB, single sends": {"kind": "single", "size": KIB, "tasks": 1000, "frame": 100, "window": 10},
-    "enqueue + consume + ack 1 KiB, frames of 100": {
-        "kind": "flow", "size": KIB, "frame": 100, "window": 20, "credit": 4000, "backlog": 4000,
-    },
-    "one in flight 1 KiB": {"kind": "latency", "size": KIB, "frame": 1, "window": 1},
-}  # fmt: skip
 
 
 async def child(script: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -138,9 +130,11 @@ class Bench:
         self._write = write
         self._runs = options.runs or (1 if options.quick else 3)
         seconds = options.seconds or (0.8 if options.quick else 4.0)
+        self._again_max = 0 if options.quick else AGAIN_MAX
         self._times = {"seconds": seconds, "warm_s": 0.3 if options.quick else 1.0}
         self._memory_count = 700_000 if options.quick else 1_000_000
         self._only = options.only
+        self.asked = {"runs": self._runs, **self._times, "only": self._only}
         self._found: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
     def _wanted(self) -> dict[str, dict[str, Any]]:
@@ -169,16 +163,27 @@ class Bench:
                         given = {**spec, **self._times}
                         if side == "ours":
                             given |= {"target": cluster.target, "pids": pids, "queue": f"bench-{place}"}
-                            result = await child("load.py", given)
+                            result = await self._calm("load.py", given)
                             assert await roles(cluster) == pids, "the pair changed its roles under load"
                         else:
-                            result = await child("floor/client.py", {**given, "port": floor.port, "pids": floor.pids})
-                            if spec["kind"] == "latency":
-                                result["value"] = round(result["p50_ms"] * 1e3, 1)
+                            given |= {"port": floor.port, "pids": floor.pids}
+                            result = await self._calm("floor/client.py", given)
                         self._found.setdefault((name, side), []).append(result)
                         print(f"run {number + 1}: {name}, {side}: {result['value']:,.0f}", file=sys.stderr, flush=True)
         finally:
             floor.stop()
+
+    async def _calm(self, script: str, given: dict[str, Any]) -> dict[str, Any]:
+        async def measure(attempt: int) -> dict[str, Any]:
+            queue = {"queue": f"{given['queue']}-{attempt}"} if "queue" in given else {}
+            before, began = strangers_us(), time.perf_counter()
+            result = await child(script, {**given, **queue})
+            foreign = (strangers_us() - before) / (time.perf_counter() - began) / 1e6
+            if given["kind"] == "latency":  # the floor's tells a rate in any case
+                result["value"] = round(result["p50_ms"] * 1e3, 1)
+            return {**result, "foreign_cores": round(max(0.0, foreign), 3)}
+
+        return await calm_on_loop(measure, self._again_max)
 
     async def _machine(self, directory: Path, floor: Floor) -> None:
         share = min(1.0, self._times["seconds"] / 3)
@@ -215,6 +220,8 @@ class Bench:
                     "cpu_us": {
                         role: median(result["cpu_us"][role] for result in results) for role in results[0]["cpu_us"]
                     },
+                    "foreign_cores": max(result["foreign_cores"] for result in results),
+                    "set_aside": [attempt for result in results for attempt in result.get("set_aside", ())],
                     "settings": {**spec, **self._times},
                 }
             )
@@ -236,7 +243,7 @@ class Bench:
         ring = min(RING_BYTES, count * 100)
         bytes_per_message = {
             "first, raw": first["anon"] / count,
-            "first, without the ring of recent records": (first["anon"] - ring) / count,
+            MEMORY: (first["anon"] - ring) / count,
             "second, with the ring full": second["anon"] / count,
         }
         for name, value in bytes_per_message.items():
@@ -266,29 +273,29 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="of each measurement; default: 4, with --quick 0.8")
     parser.add_argument("--only", help="workloads whose name contains this")
     parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
+    parser.add_argument("--out", type=Path, default=ROOT / "build/bench/bench.json")
     options = parser.parse_args()
     about = facts()
-    now = dt.datetime.now(dt.UTC)
-    kept = ROOT / "build/bench" / f"{now:%Y%m%dT%H%M%S}.jsonl"
-    kept.parent.mkdir(parents=True, exist_ok=True)
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     lines: list[dict[str, Any]] = []
-    with (
-        stoppable("bench"),
-        kept.open("w", encoding="utf-8") as file,
-        tempfile.TemporaryDirectory(dir=options.data_dir) as directory,
-    ):
+    with stoppable("bench"), tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
 
         def write(line: dict[str, Any]) -> None:
-            line = {**line, "time": now.isoformat(timespec="seconds"), **about}
             lines.append(line)
-            text = json.dumps(line)
-            print(text, flush=True)
-            file.write(text + "\n")
-            file.flush()
+            print(json.dumps({**line, "time": now, **about}), flush=True)
 
-        asyncio.run(Bench(options, Path(directory), write).run())
+        bench = Bench(options, Path(directory), write)
+        asyncio.run(bench.run())
+    document = {
+        "about": {**about, "commit_afterwards": facts()["commit"]},
+        "time": now,
+        "options": {"bench": True, **bench.asked},
+        "lines": lines,
+    }
+    options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     table(lines)
-    print(f"kept in {kept.relative_to(ROOT)}", file=sys.stderr)
+    print(f"kept in {options.out}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Shows what was measured and committed: `python -m bench.shown`, which is `make bench-report`.
 
 Draws what bench/results holds and writes it into README.md and docs/PERFORMANCE.md. `--take build/bench/growth.json`,
-or peers.json, open.json or native.json, puts a new document there first, if it is fit to be shown.
+or bench.json, failover.json, peers.json, open.json or native.json, puts a new document there first, if it is fit to be
+shown.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import failover_report as failover
+from bench import report as pair
 from bench.growth import report as growth
 from bench.native import report as native
 from bench.peers import fit, targets
@@ -79,7 +82,17 @@ NATIVE = Shown(
     "native", native.RESULTS, native.PAGE, (native.BEGIN, native.END),
     json.loads, native.unfit, native.markdown, lambda _: {}, "make bench-native",
 )  # fmt: skip
-KINDS = (PEERS, TARGETS, OPEN, NATIVE, GROWTH)
+PAIR = Shown(
+    "bench", pair.RESULTS, pair.README, (pair.BEGIN, pair.END),
+    json.loads, pair.unfit, pair.readme, lambda _: {}, "make bench",
+)  # fmt: skip
+FAILOVER = Shown(
+    "failover", failover.RESULTS, failover.README, (failover.BEGIN, failover.END),
+    json.loads, failover.unfit, failover.markdown, lambda _: {}, "make bench-failover",
+)  # fmt: skip
+KINDS = (PAIR, FAILOVER, PEERS, TARGETS, OPEN, NATIVE, GROWTH)
+TOLD_BY = {"bench": PAIR, "failover": FAILOVER, "native": NATIVE, "rates": OPEN}
+"""By the option that only these documents have."""
 
 
 def kind_of(text: str) -> Shown:
@@ -91,7 +104,7 @@ def kind_of(text: str) -> Shown:
     if isinstance(first, dict) and "kind" in first:
         return GROWTH
     options = json.loads(text)["options"]
-    return NATIVE if options.get("native") else OPEN if options.get("rates") else PEERS
+    return next((kind for option, kind in TOLD_BY.items() if options.get(option)), PEERS)
 
 
 def placed(page: str, part: str, marks: tuple[str, str]) -> str:
@@ -116,8 +129,8 @@ def main() -> None:
             kind_of(text).take(text)
         except UNREADABLE as failure:
             raise SystemExit(
-                f"report: {options.take} is no document of bench-peers, bench-open, bench-native or bench-growth, or "
-                f"one of another version: {failure!r}; measure again"
+                f"report: {options.take} is no document of bench-peers, bench-open, bench-native, bench-growth, "
+                f"bench or bench-failover, or one of another version: {failure!r}; measure again"
             ) from None
     shown = [kind for kind in KINDS if kind.results.exists()]
     if not shown:

@@ -6,9 +6,10 @@ it repeated when a message was lost or a setting was wrong: that is a result, in
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from bench.peers.figures import NOISY_CORES, load_was_the_limit
@@ -48,6 +49,22 @@ def calm(
         {**line, "set_aside": [kept_of(attempt) for attempt in attempts]}
         for line, attempts in zip(lines, before, strict=True)
     ]
+
+
+async def calm_on_loop(
+    measure: Callable[[int], Awaitable[Line]],
+    again_max: int = AGAIN_MAX,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> Line:
+    """The same of one line, where an event loop must go on meanwhile; `measure` is told how many attempts there were."""
+    earlier: list[Line] = []
+    while True:
+        line = await measure(len(earlier))
+        if len(earlier) == again_max or not repeatable([line]):
+            return {**line, "set_aside": [kept_of(attempt) for attempt in earlier]} if earlier else line
+        earlier.append(line)
+        print(f"measured again: strangers used {line['foreign_cores']:.2f} cores", file=sys.stderr, flush=True)
+        await pause(PAUSE_S * len(earlier))
 
 
 def kept_of(attempt: Line) -> Line:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.peers.calm import AGAIN_MAX, PAUSE_S, calm
+from bench.peers.calm import AGAIN_MAX, PAUSE_S, calm, calm_on_loop
 from bench.peers.figures import NOISY_CORES
 
 NOISE = NOISY_CORES + 0.01
@@ -80,3 +80,20 @@ def test_a_load_that_was_late_in_noise_is_measured_again() -> None:
         == 2
     )
     assert measured([line(1, NOISE, **RATE, refused=[late, "2 messages lost"])], [line(9, 0)])[1] == 1
+
+
+async def test_where_a_loop_must_go_on_it_is_the_same() -> None:
+    attempts, pauses = [line(7, NOISE), line(1, 0.0), line(9, 0.0)], list[float]()
+
+    async def measure(attempt: int) -> dict[str, Any]:
+        return {**attempts[attempt], "attempt": attempt}
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    assert await calm_on_loop(measure, 5, pause) == line(1, 0.0, attempt=1, set_aside=[line(7, NOISE)])
+    assert pauses == [PAUSE_S]
+    assert await calm_on_loop(measure, 0, pause) == {**attempts[0], "attempt": 0}
+    attempts[0]["refused"] = ["3 messages lost"]
+    assert (await calm_on_loop(measure, 5, pause))["attempt"] == 0
+    assert pauses == [PAUSE_S]
