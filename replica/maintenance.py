@@ -213,7 +213,8 @@ class Maintenance:
             self.survivors.update(held)
             await asyncio.sleep(0)
         end = max(self.trimmed, min(keep, at - 1))
-        if not await self._is_committed(machine):
+        # A reader that came while this looked or waited was given a place by what was here then (J5).
+        if not await self._is_committed(machine) or self._keep_from() < end > self.trimmed:
             self._begin_anew()
             return
         for index in gone:

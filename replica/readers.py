@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.effects import Note
+from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ class Limit(NamedTuple):
 
 
 class Hold:
-    """What readers still want, as far as it is committed: an advance that a takeover takes back has freed nothing."""
+    """What readers still want, as far as it is committed: an advance that a takeover takes back has freed nothing. Who
+    comes counts from his record on, committed or not.
+    """
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -55,7 +58,16 @@ class Hold:
             self._sample = now, machine.applied_index
         if self._sample[1] <= shared.commit_index:
             self._settled, self._sample = self._sample[0], None
-        return min(self._settled, now)  # one that came since may be further behind
+        return min(self._settled, now, self._coming())  # one that came since may be further behind
+
+    def _coming(self) -> int:
+        """The nearest place that a replica has been sent and has not applied: its master may have promised it."""
+        places = (
+            each.header.reader.log_index
+            for each in self._shared.pending
+            if each.header.WhichOneof("op") == "reader" and each.header.reader.action == READER_ACTION_REGISTER
+        )
+        return min(places, default=NOBODY)
 
 
 def late_readers(domain: Domain, floor: int) -> list[Reader]:

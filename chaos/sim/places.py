@@ -1,7 +1,8 @@
 """Follows where named readers of the journal are, and asks at each trim whether what they have not read stays.
 
 What a reader has asked for counts, answered or not: its record may be there. A copy that was filled anew, or was
-trimmed further than the master's before the reader came, has less, as the product says (docs/decisions/0023).
+trimmed further than the master's before the reader came, has less, as the product says (docs/decisions/0023). Of what
+it has, nothing that is wanted goes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaos.sim.invariants import NUMBER, STATE
+from failover.marks import DataMark
 from replica.state import decode_state
 
 if TYPE_CHECKING:
@@ -38,24 +40,27 @@ class Places:
     def on_commit(self, member: str, batch: WriteBatch) -> None:
         """A batch is on that member's disk."""
         self._filled += NUMBER in batch.wipe
-        stored = batch.meta.get(STATE) if batch.drops.get(NUMBER) or NUMBER in batch.wipe else None
+        stored = batch.meta.get(STATE)
         if stored is None:
             return
-        kept, before = decode_state(stored).kept_from, self._kept.get(member, 0)
-        self._kept[member] = kept
-        if NUMBER in batch.wipe:
-            return
+        state, before = decode_state(stored), self._kept.get(member, 0)
+        kept = self._kept[member] = state.kept_from
+        if NUMBER in batch.wipe or state.data is DataMark.SYNCING:
+            return  # its log begins where that of whoever fills it ends
         for name, place in self._furthest.items():
-            if before <= place < kept and not self._is_lost(member, name):
+            if max(before, place) < kept and not self._is_lost(member, name):
                 text = f"{member} keeps its log from {kept} on, and {name} has read up to {place}"
                 self._world.violation(RULE, text)
 
     def _is_lost(self, member: str, name: str) -> bool:
-        """The pair has said so; or this member has not heard of the reader yet."""
+        """The pair has said so; or this member has not been sent the reader's record yet."""
         domain = self._world.members[member].domain
-        machine = domain.shared.machine if domain is not None else None
-        found = next((each for each in machine.readers() if each.name == name), None) if machine is not None else None
-        return found is None or bool(found.lost_until)
+        if domain is None or domain.shared.machine is None:
+            return True
+        found = next((each for each in domain.shared.machine.readers() if each.name == name), None)
+        if found is None:
+            return all(each.header.reader.name != name for each in domain.shared.pending)
+        return bool(found.lost_until)
 
     def asks(self, name: str, log_index: int) -> None:
         """It is about to say that it has read everything before that."""

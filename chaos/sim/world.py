@@ -112,8 +112,7 @@ class World:
 
         def on_commit(batch: WriteBatch) -> None:
             invariants.on_commit(machine.name, batch)
-            if batch.drops or batch.wipe:
-                places.on_commit(machine.name, batch)
+            places.on_commit(machine.name, batch)
 
         machine.disk.on_commit = on_commit
 

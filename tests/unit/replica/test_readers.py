@@ -11,7 +11,7 @@ from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
 from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.readers import NOBODY, Hold
 from tests.support.clients import Waiter, create
-from tests.support.pair import Member, Pair, drive
+from tests.support.pair import NUMBER, Member, Pair, drive
 from tests.support.walk import UpkeepNode, trim
 
 COUNT = 10
@@ -175,6 +175,57 @@ def test_a_store_that_is_nearly_full_keeps_nothing_for_readers() -> None:
         keeper.mark()
         keeper._give_up_readers()
         assert (place_lost(master) > 0) is (member is master), "the master orders, and he alone"
+
+
+@pytest.mark.parametrize("at_replica", [False, True], ids=["master", "replica"])
+def test_one_that_registers_while_records_are_looked_at_is_held_back_for(at_replica: bool) -> None:
+    """1. A member has told how far it may trim, and looks at what lies there, or waits for a commit. 2. A reader is
+    given a place there: nothing says that it is about to go. 3. It went, and nobody told the reader of a loss.
+    """
+    pair = Pair().start()
+    create(pair)
+    assert pair.master is not None
+    master = pair.master
+    send(pair, master)
+    member = master.peer if at_replica else master
+    keeper = upkeep(member)
+    drive(keeper.checkpoint())
+    keeper.mark()
+    assert keeper._keep_from() >= COUNT
+    work = keeper._trim()
+    work.send(None)  # in the midst of it
+    assert master.shared.trimming == 0
+    register(pair, master, "lake", 3)
+    drive(work)
+    assert member.shared.state.kept_from <= 3
+    assert {index for index, _, _ in member.store.scan_prefixes(NUMBER, 1, limit=100)} >= set(range(3, COUNT + 1))
+    drive(keeper._trim())
+    assert member.shared.state.kept_from == 3
+    advance(pair, master, 7)
+    pair.settle(200)
+    for _ in range(2):  # what an advance frees goes once it is known to be committed
+        drive(keeper._trim())
+    assert member.shared.state.kept_from == 7
+
+
+def test_a_replica_keeps_what_a_reader_wants_that_it_has_not_heard_the_commit_of() -> None:
+    """The master answers as soon as both have the record; until its next word the replica has not applied it."""
+    pair = Pair().start()
+    create(pair)
+    assert pair.master is not None
+    master, replica = pair.master, pair.master.peer
+    send(pair, master)
+    waiter = Waiter()
+    call = RegisterCall(pair.wall_ms, "lake", ReaderPlace(3, 1), 0, restart=False, request_id=b"", request_hash=0)
+    master.submit(NamesCall(waiter, "", lambda machine, _: machine.plan_register(call)))
+    master.commit()
+    assert pair.deliver(master)
+    replica.commit()
+    assert pair.deliver(replica)
+    assert waiter.done is not None, "both have it"
+    assert replica.shared.machine.readers() == [], "and one of them knows"
+    trim(replica)
+    assert replica.shared.state.kept_from <= 3
 
 
 def test_what_is_about_to_be_trimmed_is_promised_to_nobody() -> None:

@@ -1,0 +1,99 @@
+"""What a reader wants is kept: asked of batches that are put on the disks of a run which ended well."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from chaos.sim.invariants import NUMBER, STATE
+from chaos.sim.kernel import silence
+from chaos.sim.places import RULE, Places
+from chaos.sim.plan import Call, ClientPlan, Plan
+from chaos.sim.world import World
+from failover.marks import DataMark
+from replica.shared import Pending
+from replica.state import decode_state
+from storage.store import WriteBatch
+from tandemq.peer.v1.record_pb2 import ReaderOp, RecordHeader
+
+READS = (Call(50, "read", {"rows": 0, "advance": False, "forgets": False, "only": False}),)
+PLACE = 4
+
+
+@pytest.fixture
+def places() -> Places:
+    """A pair at rest that knows a reader, who was told `PLACE`; both members keep their logs from 2 on."""
+    clients = (
+        ClientPlan("p0", "producer", (Call(0, "send", {"count": 2}),), {"number": 0}),
+        ClientPlan("reader0", "reader", READS),
+    )
+    world = World(Plan(1, "none", clients=clients, safety_ms=200))
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    world.loop.buried = False  # it may tell of violations again
+    world.places.begins("reader0", PLACE)
+    for member in world.members:
+        world.places.on_commit(member, facts(world.places, 2, DataMark.SYNCING))
+    return world.places
+
+
+def facts(places: Places, kept_from: int, data: DataMark = DataMark.IN_SYNC) -> WriteBatch:
+    """A member's log begins there from now on."""
+    stored = places._world.members["b"].machine.disk.meta(STATE)
+    assert stored is not None
+    return WriteBatch(meta={STATE: replace(decode_state(stored), kept_from=kept_from, data=data).encode()})
+
+
+def broken(places: Places) -> list[str]:
+    return [each for each in places._world.outcome.violations if each.startswith(RULE)]
+
+
+def test_trimming_up_to_the_place_is_fine(places: Places) -> None:
+    places.on_commit("b", facts(places, PLACE))
+    assert broken(places) == []
+
+
+@pytest.mark.parametrize("begins", [2, PLACE, PLACE + 2], ids=["before it", "at it", "behind it"])
+def test_what_is_wanted_and_there_goes(places: Places, begins: int) -> None:
+    """Also where the member's log begins behind the place already: what follows is wanted as much."""
+    places.on_commit("b", facts(places, begins, DataMark.SYNCING))
+    places.on_commit("b", facts(places, begins + 4))
+    assert len(broken(places)) == 1
+
+
+def test_a_copy_that_is_filled_anew_begins_where_it_was_filled_up_to(places: Places) -> None:
+    """The end of a transfer is no batch that drops anything, nor the one that emptied the copy."""
+    emptied = facts(places, 2, DataMark.SYNCING)
+    emptied.wipe.add(NUMBER)
+    places.on_commit("b", emptied)
+    places.on_commit("b", facts(places, PLACE + 2, DataMark.SYNCING))
+    dropped = facts(places, PLACE + 2)
+    dropped.drops[NUMBER] = [3]
+    places.on_commit("b", dropped)
+    assert broken(places) == []
+
+
+def test_a_trim_that_drops_nothing_hides_it_too(places: Places) -> None:
+    """Each record there holds messages still, and the journal is read from `kept_from` on."""
+    places.on_commit("b", facts(places, PLACE + 1))
+    assert len(broken(places)) == 1
+
+
+def test_whoever_was_never_sent_the_reader_cannot_keep_anything_for_it(places: Places) -> None:
+    places.begins("reader1", PLACE)
+    places.forget("reader0")
+    places.on_commit("b", facts(places, PLACE + 4))
+    assert broken(places) == []
+
+
+def test_what_a_member_was_sent_and_has_not_applied_counts(places: Places) -> None:
+    member = places._world.members["b"]
+    assert member.domain is not None
+    shared = member.domain.shared
+    header = RecordHeader(reader=ReaderOp(name="reader1"))
+    places.begins("reader1", PLACE)
+    places.forget("reader0")
+    shared.pending.append(Pending(shared.log.last_index + 1, 1, header))
+    places.on_commit("b", facts(places, PLACE + 4))
+    assert len(broken(places)) == 1
