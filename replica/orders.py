@@ -25,7 +25,7 @@ from tandemq.v1.common_pb2 import Error, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.calls import Call, Waiter
+    from replica.calls import Call, QueueCall, Waiter
     from replica.effects import Answer
     from replica.machine import DuplicateRun, EnqueuePlan, Machine
     from replica.replication import Replication
@@ -163,7 +163,15 @@ class Orders:
             else:
                 order_queue(self, call)
         except Refused as refused:
-            self.refuse(call, refused)
+            if isinstance(call, EnqueueCall) or refused.retry_after_ms is not None:
+                self.refuse(call, refused)  # it says "not applied", or what lacks for now: no takeover undoes that
+            else:
+                self._refuse_later(call, refused)
+
+    def _refuse_later(self, call: SettleCall | ReplyCall | QueueCall | NamesCall | StagingCall, why: Refused) -> None:
+        """Once all that the refusal may rest on is committed: what it says is there, or is not, stays so."""
+        last = self.shared.log.last_index
+        self.when_committed(last, lambda: self.refuse(call, why), self.moved(call.waiter))
 
     def refuse(self, call: Call, refused: Refused) -> None:
         """Answer a refusal, to the client or to the peer that holds the request."""

@@ -14,6 +14,7 @@ import grpc
 
 from replica import forward
 from replica.answers import abort, header_of, refusal
+from replica.counting import until_committed
 from replica.effects import Failed
 from replica.journal import (
     PAGE_BYTES,
@@ -224,7 +225,7 @@ class JournalHandlers:
         numbers = _numbers_of(self.members, domain, selection.queues)
         if isinstance(numbers, Failed):
             return numbers
-        reader = _reader_of(domain, selection.reader)
+        reader = await self._reader_of(domain, selection.reader)
         if isinstance(reader, Failed):
             return reader
         if reader is not None and selection.WhichOneof("from") is None:
@@ -265,6 +266,17 @@ class JournalHandlers:
         response.columns.MergeFromString(columns)
         response.columns.queues.extend(names)
         return response.SerializeToString()
+
+    @staticmethod
+    async def _reader_of(domain: Domain, name: str) -> Reader | Failed | None:
+        """As below. A loss that a takeover may still take back is told to nobody: he would begin anew over nothing."""
+        found = _reader_of(domain, name)
+        if isinstance(found, Failed) and domain.replication.serving:
+            if not await until_committed(domain):
+                text = f"the mastership of domain {domain.shared.name} moved meanwhile; repeat the call"
+                return Failed(Reason.REASON_SYNCING, text, {}, SYNCING_RETRY_MS)
+            found = _reader_of(domain, name)
+        return found
 
     async def _place_of(self, domain: Domain, selection: JournalSelection, numbers: list[int]) -> Place | Failed:
         """Where to begin, with the epoch that the reader has seen there, or else the one that is there."""

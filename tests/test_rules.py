@@ -57,6 +57,7 @@ from chaos.sim.bugs.weights import (
 from replica.journal import Bounds
 from replica.machine.plan_stage import PublishCall, PublishPlan
 from replica.machine.state import State
+from replica.orders import Orders
 from replica.replication import Replication
 from replica.shared import Shared
 from replica.sync_source import Phase
@@ -105,6 +106,10 @@ def serves_before_the_commit(patch: Patch) -> None:
 def both_claim(patch: Patch) -> None:
     patch.setattr(failover.promotion, "_named_word", lambda _facts: "self")
     patch.setattr(Replication, "_back_off", lambda _self, _now_ms: None)  # pauses would end it, too
+
+
+def refusals_are_told_at_once(patch: Patch) -> None:
+    patch.setattr(Orders, "_refuse_later", Orders.refuse)
 
 
 def claims_are_not_spared(patch: Patch) -> None:
@@ -251,6 +256,12 @@ RULES = (
         "protocol/weights_are_told_when_committed",
         weights_are_told_uncommitted,
         "taken back",
+    ),
+    Rule(
+        "t3_a_refusal_is_told_when_committed",
+        "protocol/weights_are_gone_when_committed",
+        refusals_are_told_at_once,
+        "there is none was told, and taken back",
     ),
     Rule("p5_only_a_good_mark_promotes", "protocol/empty_disk", mark_is_no_condition, "without the acknowledged"),
     Rule("p5_reliability2_only_the_set_promotes", "protocol/outside_the_set", set_is_no_condition, "without the ack"),

@@ -26,6 +26,8 @@ class Weighing(Reading):
         super().__init__()
         self.version = 0
         """The last one that anybody was told of; 0: that there is none."""
+        self.gone = 0
+        """The last one there could have been when somebody was told that there is none."""
         self.told_by: dict[int, str] = {}
         """Whose table each version was, as it was told."""
         self.open = 0
@@ -81,6 +83,7 @@ class Weighing(Reading):
         whose = self.told_by.setdefault(version, by)
         require(whose == by, f"version {version} was of {whose}, and is of {by}")
         require(version >= self.version, f"version {self.version} was told, and taken back: now it is {version}")
+        require(version > self.gone, f"that there is none was told, and taken back: now it is {version}")
         self.version = version
 
     def _weigh(self, name: str, plan: Any, done: Any, by: str, *, changes: bool) -> list[str]:
@@ -93,6 +96,8 @@ class Weighing(Reading):
             elif isinstance(result, Failed):
                 self.open -= changes
                 reason = Reason.Name(result.reason).removeprefix("REASON_")
+                if result.reason == Reason.REASON_WEIGHTS_NOT_FOUND:
+                    self.gone = max(self.told_by, default=0)
                 self.teller.say(f"weights at {name}: {by or 'a publisher'} is refused, {reason}")
 
         self.member(name).submit(NamesCall(Waiter(on_answer), "", plan))

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 import grpc
 import pytest
 
+from replica.calls import NamesCall
+from replica.machine import ReaderPlace, RegisterCall
 from replica.members import Members
 from replica.outside import Outside
 from replica.service_journal import JournalHandlers
@@ -25,7 +27,7 @@ from tandemq.v1.journal_service_pb2 import (
     ReadJournalPageRequest,
     ReadJournalPageResponse,
 )
-from tests.support.clients import Producer, create
+from tests.support.clients import Producer, Waiter, create
 from tests.support.pair import Member, Pair
 
 
@@ -163,6 +165,43 @@ def test_a_replica_tells_of_no_queue_what_its_disk_lacks() -> None:
     (head,) = GetJournalHeadResponse.FromString(asyncio.run(served.head(request, Context()))).queues
     assert head.next_index == 5
     assert [row.first for row in asyncio.run(from_index(served, 4, this_member=True))] == [4]
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_loss_is_told_once_no_takeover_can_take_it_back(stays: bool) -> None:
+    """1. A master has ordered that a reader loses its place, and its peer does not have that order. 2. The reader is
+    told, and begins anew. 3. The peer takes over: the place was kept all the time, and the reader has given it up.
+    """
+    pair, _ = filled(3)
+    master = pair.master
+    assert master is not None
+    waiter = Waiter()
+    call = RegisterCall(pair.wall_ms, "lake", ReaderPlace(2, 1), 0, restart=False, request_id=b"", request_hash=0)
+    master.submit(NamesCall(waiter, "", lambda machine, _: machine.plan_register(call)))
+    pair.settle(200)
+    if not stays:
+        pair.cut()
+    master.submit(NamesCall(waiter, "", lambda machine, now_ms: machine.plan_lose(now_ms, "lake", 3, "he was late")))
+    served = handlers(master)
+    asked = JournalSelection(reader="lake", this_member=True)
+
+    async def story() -> None:
+        reading = asyncio.create_task(page(served, asked))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not reading.done()
+        if not stays:
+            master.peer.notice()
+            master.peer.lost(refused=True)
+            pair.quiesce()
+            assert not reading.done()
+            pair.heal()
+        pair.settle(200)
+        await reading
+
+    with pytest.raises(RefusedError, match="has lost its place" if stays else "UNAVAILABLE: .* repeat the call"):
+        asyncio.run(story())
+    assert master.shared.machine.readers()[0].lost_until == (3 if stays else 0)
 
 
 def test_a_master_that_does_not_know_yet_what_was_committed_refuses_no_place() -> None:

@@ -1,0 +1,143 @@
+"""What a refusal says of the pair is on every copy before it is said, as what an answer says is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from replica.calls import NamesCall, QueueCall, SettleCall, StagingCall
+from replica.effects import Moved, QueueDone
+from replica.machine import (
+    AdvanceCall,
+    DeleteWeightsCall,
+    PublishWeightsCall,
+    ReaderPlace,
+    RegisterCall,
+    Window,
+)
+from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE
+from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tests.support.clients import Waiter, create
+from tests.support.pair import Member, Pair
+
+TABLE, READER, QUEUE = "shares", "lake", "q"
+Ask = Callable[[Waiter], Any]
+
+
+def names(plan: Callable[[Any, int], Any]) -> Ask:
+    return lambda waiter: NamesCall(waiter, "", plan)
+
+
+def publish(over: int) -> Ask:
+    return names(
+        lambda machine, now_ms: machine.plan_publish_weights(
+            PublishWeightsCall(now_ms, TABLE, ((QUEUE, 1.0),), 0, 1_000, over, "job", Window(), b"", 0)
+        )
+    )
+
+
+def delete_weights(machine: Any, now_ms: int) -> Any:
+    return machine.plan_delete_weights(DeleteWeightsCall(now_ms, TABLE, 1, b"", 0))
+
+
+def read_weights(machine: Any, now_ms: int) -> None:
+    machine.told_weights(TABLE, now_ms)
+
+
+def register(machine: Any, now_ms: int) -> Any:
+    return machine.plan_register(RegisterCall(now_ms, READER, ReaderPlace(1, 0), 0, False, b"", 0))
+
+
+def lose(machine: Any, now_ms: int) -> Any:
+    return machine.plan_lose(now_ms, READER, 2, "it was late")
+
+
+def advance(machine: Any, now_ms: int) -> Any:
+    return machine.plan_advance(AdvanceCall(now_ms, READER, None, b"", 0))
+
+
+def queue(action: Any, name: str) -> Ask:
+    config = QueueConfig() if action == QUEUE_ACTION_CREATE else None
+    return lambda waiter: QueueCall(waiter, action, name, config, members=["a", "b"], open_members=["a", "b"])
+
+
+def settle(waiter: Waiter) -> SettleCall:
+    return SettleCall(waiter, QUEUE, ())
+
+
+BEFORE: tuple[Ask, ...] = (publish(0), names(register))
+CASES = {
+    "a table that is deleted": (names(delete_weights), names(read_weights), Reason.REASON_WEIGHTS_NOT_FOUND),
+    "a version that is replaced": (publish(1), publish(1), Reason.REASON_VERSION_MISMATCH),
+    "a reader that is given up": (names(lose), names(advance), Reason.REASON_READER_LOST),
+    "a queue that is made": (
+        queue(QUEUE_ACTION_CREATE, "new"),
+        queue(QUEUE_ACTION_CREATE, "new"),
+        Reason.REASON_QUEUE_EXISTS,
+    ),
+    "a queue that is deleted": (queue(QUEUE_ACTION_DELETE, QUEUE), settle, Reason.REASON_QUEUE_NOT_FOUND),
+}
+
+
+@pytest.fixture
+def pair() -> Pair:
+    made = Pair().start()
+    create(made)
+    assert made.master is not None
+    for ask in BEFORE:
+        assert isinstance(asked(made.master, ask, made).done, QueueDone)
+    return made
+
+
+def asked(member: Member, ask: Ask, pair: Pair | None = None) -> Waiter:
+    waiter = Waiter()
+    member.submit(ask(waiter))
+    if pair is not None:
+        pair.settle(200)
+    return waiter
+
+
+@pytest.mark.parametrize(("change", "ask", "reason"), CASES.values(), ids=CASES)
+def test_it_is_told_when_what_it_says_is_on_both(pair: Pair, change: Ask, ask: Ask, reason: Any) -> None:
+    assert pair.master is not None
+    changed, refused = asked(pair.master, change), asked(pair.master, ask)
+    assert changed.answers == refused.answers == []
+    pair.settle(200)
+    assert isinstance(changed.done, QueueDone)
+    assert [answer.reason for answer in refused.answers] == [reason]
+
+
+@pytest.mark.parametrize(("change", "ask", "reason"), CASES.values(), ids=CASES)
+def test_it_is_not_told_when_a_takeover_takes_that_back(pair: Pair, change: Ask, ask: Ask, reason: Any) -> None:
+    """1. A master has deleted a table, and its peer has not heard of it. 2. Somebody asks, and is told that there is
+    none. 3. The peer takes over: the table is there. Whoever routes by it was told what never was so.
+    """
+    old = pair.master
+    assert old is not None
+    pair.cut()
+    refused = [asked(old, each) for each in (change, ask)][1]
+    old.commit()
+    old.peer.notice()
+    old.peer.lost(refused=True)
+    pair.quiesce()
+    assert old.peer.serving
+    assert refused.answers == []
+    pair.heal()
+    assert [type(answer) for answer in refused.answers] == [Moved]
+
+
+def test_what_lacks_only_for_now_is_told_at_once(pair: Pair) -> None:
+    """It says nothing of what the pair holds, and the commit that it would wait for may need the same room."""
+    master = pair.master
+    assert master is not None
+    asked(master, publish(1))
+    master.core.orders.is_full = True
+
+    def stage(publishing: Any, now_ms: int) -> None:
+        publishing.orders.check_space(1, all_volatile=False)
+
+    told = asked(master, lambda waiter: StagingCall(waiter, stage)).answers
+    assert [answer.reason for answer in told] == [Reason.REASON_STORAGE_FULL]
