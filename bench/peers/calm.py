@@ -56,7 +56,7 @@ async def calm_on_loop(
     again_max: int = AGAIN_MAX,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Line:
-    """The same of one line, where an event loop must go on meanwhile; `measure` is told how many attempts there were."""
+    """The same of one line, where an event loop must go on; `measure` is told how many attempts there were."""
     earlier: list[Line] = []
     while True:
         line = await measure(len(earlier))
