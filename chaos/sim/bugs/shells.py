@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import replica.incarnation
+import replica.link
 import replica.sync_target
 from chaos.sim.bugs.planting import Patch, bug
 from replica.node import Group, Node
@@ -101,6 +102,18 @@ def old_image_is_not_seen(patch: Patch) -> None:
         return incarnation
 
     patch.setattr(replica.incarnation, "prove", prove)
+
+
+@bug(
+    "seen-start-not-told",
+    "reliability 6.11",
+    "Whoever is refused as a copy is not told which start of it the peer has seen.",
+    "swarm",
+    budget=2000,
+    first=315,
+)
+def seen_start_is_not_told(patch: Patch) -> None:
+    patch.setattr(replica.link, "seen_start", lambda _told: 0)
 
 
 @bug("salvage-skipped", "decision 0005", "What is cut from a log is not copied first.", "tail", first=1)
