@@ -18,7 +18,7 @@ from bench.plan import MEMORY, WORKLOADS
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS, README = ROOT / "bench/results/bench.json", ROOT / "README.md"
 BEGIN, END = "<!-- bench: written by make bench-report -->", "<!-- bench: end -->"
-RUNS_MIN = 3
+RUNS_MIN, SECONDS_MIN = 3, 4.0
 RATIO = "ours / floor"
 HEADS = ("what", "ours", "floor", "ours / floor", "CPU us/msg ours (master, replica, client)", "CPU us/msg floor")
 
@@ -95,6 +95,8 @@ def unfit(document: Mapping[str, Any]) -> list[str]:
         found.append("the sources changed while it was measured")
     if options["runs"] < RUNS_MIN:
         found.append(f"{options['runs']} runs; {RUNS_MIN} show a spread")
+    if options["seconds"] < SECONDS_MIN:
+        found.append(f"{options['seconds']:g} s of each are to see that it runs")
     lines = by_name(document)
     wanted = [(name, side) for name in WORKLOADS for side in ("ours", "floor", RATIO)]
     if missing := [f"{name} ({side})" for name, side in wanted if (name, side) not in lines]:
@@ -128,7 +130,7 @@ def readme(document: Mapping[str, Any]) -> str:
         f"{others:.2f} cores meanwhile."
     )
     heads = ("what", "Tandemq", "floor", "ours / floor, within a run")
-    body = [(name, *(shown(lines[name, side]) for side in ("ours", "floor", RATIO))) for name in WORKLOADS]
+    body = [(titled(name), *(shown(lines[name, side]) for side in ("ours", "floor", RATIO))) for name in WORKLOADS]
     memory = memory_of(document)
     assert memory
     said = (
@@ -136,6 +138,12 @@ def readme(document: Mapping[str, Any]) -> str:
         "newest records that it keeps there."
     )
     return "\n".join([head, "", *grid([heads, *body]), "", said])
+
+
+def titled(name: str) -> str:
+    """With what a reader of the row must know."""
+    kind = WORKLOADS[name]["kind"]
+    return name + {"latency": ", p50", "single": f" (floor: frames of {WORKLOADS[name]['frame']})"}.get(kind, "")
 
 
 def shown(line: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bench.growth.figures import FLAT_WITHIN, ROLES, growths, most_foreign
 from bench.growth.plan import curves as planned
-from bench.peers.figures import NOISY_CORES
+from bench.peers.figures import NOISY_CORES, refusals
 from bench.peers.place import ROOT
 from bench.peers.plots import Curve, curves
 from bench.peers.report import grid
@@ -61,6 +61,8 @@ def unfit(lines: Sequence[Line]) -> list[str]:
     parts = {line["curve"] if line["kind"] == "point" else line["kind"] for line in measured}
     if missing := [name for name in (*(curve.name for curve in planned()), "open", "fault") if name not in parts]:
         found.append(f"without {', '.join(missing)}")
+    if silent := [(name_of(line), why) for line in measured for why in not_refused(line)]:
+        found.append("not refused, although " + "; ".join(f"{why}: {name}" for name, why in silent))
     others = {name_of(line): most_foreign(line) for line in measured if shown(line)}
     if unknown := [name for name, cores in others.items() if cores is None]:
         found.append(f"what others used was not measured of {', '.join(unknown)}")
@@ -69,6 +71,12 @@ def unfit(lines: Sequence[Line]) -> list[str]:
     if noisy := [name for name, cores in others.items() if cores is not None and cores > NOISY_CORES]:
         found.append(f"{len(noisy)} of {len(measured)} figures while others used the machine: {', '.join(noisy)}")
     return found
+
+
+def not_refused(line: Line) -> list[str]:
+    """Why a point that stands in figures must not, by what it says itself. Of open loops the document has the runs
+    together, refused ones too."""
+    return [] if line["kind"] != "point" or line["refused"] else refusals(line)
 
 
 def shown(line: Line) -> bool:

@@ -40,9 +40,10 @@ def test_a_pair_beside_its_floor(tmp_path: Path) -> None:
     assert lines[ONE, "ours / floor"]["runs"] == [round(ours["runs"][0] / floor["runs"][0], 3)]
     reasons = [why for why in pair_report.unfit(found) if not why.startswith(("while others", "it was measured on"))]
     assert reasons[0] == "1 runs; 3 show a spread"
-    assert reasons[1].startswith("without enqueue 1 KiB, frames of 100 (ours), ")
-    assert ONE not in reasons[1]
-    assert reasons[2:] == ["without the memory of a queued message"]
+    assert reasons[1] == "0.3 s of each are to see that it runs"
+    assert reasons[2].startswith("without enqueue 1 KiB, frames of 100 (ours), ")
+    assert ONE not in reasons[2]
+    assert reasons[3:] == ["without the memory of a queued message"]
     assert f"| {ONE} | " in pair_report.markdown(found)
 
 

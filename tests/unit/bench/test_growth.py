@@ -140,6 +140,11 @@ def test_a_point_is_refused_and_stands_in_no_figure(change: dict[str, Any], said
     assert "77.7" not in markdown(lines) + "".join(drawn(lines).values())
 
 
+def test_a_point_that_says_it_is_not_refused_is_not_believed() -> None:
+    robbed = {**point("0", FIRST, FIRST, account={**GOOD_ACCOUNT, "lost": 1}), "refused": []}
+    assert unfit([robbed, *whole()[1:]]) == ["not refused, although 1 messages lost: depth 0"]
+
+
 def test_a_load_that_sets_the_pace_is_said_to() -> None:
     assert point("0", FIRST, FIRST, load_share={"client": 0.9})["remarks"] == ["bound by the client (90% of a core)"]
 

@@ -56,7 +56,8 @@ def test_a_pair_is_shown_beside_its_floor() -> None:
     assert "median (range) of 3 runs of 4 s; others used at most 0.10 cores meanwhile." in text
     figures = "250,000/s (240,000 to 260,000) | 500,000/s (400,000 to 500,000) | 0.50 (0.48 to 0.65)"
     assert f"| enqueue 1 KiB, frames of 100 | {figures} |" in text
-    assert f"| one in flight 1 KiB | {figures.replace('/s', ' us')} |" in text
+    assert f"| enqueue 1 KiB, single sends (floor: frames of 100) | {figures} |" in text
+    assert f"| one in flight 1 KiB, p50 | {figures.replace('/s', ' us')} |" in text
     assert "A queued message of 100 B takes 6.5 bytes" in text
 
 
@@ -91,6 +92,7 @@ def line_of(document: Document, side: str) -> dict[str, Any]:
     [
         (lambda found: found["options"].update(runs=1), "1 runs; 3 show a spread"),
         (lambda found: found["about"].update(commit_afterwards="def"), "the sources changed while it was measured"),
+        (lambda found: found["options"].update(seconds=0.8), "0.8 s of each are to see that it runs"),
         (lambda found: found["lines"].pop(), "without the memory of a queued message"),
         (lambda found: found["lines"].remove(line_of(found, "ours / floor")), "without one in flight 1 KiB (ours / fl"),
         (lambda found: line_of(found, "ours").pop("foreign_cores"), "without foreign_cores: one in flight 1 KiB (ours"),

@@ -75,7 +75,7 @@ def test_a_commit_that_is_named_beside_figures_can_be_found() -> None:
     """In the history, or at least in the document of the run."""
     known = committed_results()
     cited = {name for page in PAGES for name in COMMIT.findall((ROOT / page).read_text(encoding="utf-8"))}
-    assert {"36617e254503", "ff9f908a2eef"} <= cited
+    assert "36617e254503" in cited
     rest = sorted(name for name in cited if name not in known)
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("the history is not here")
