@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ import pytest
 from bench import shown
 from bench.budget import tables as budget
 from bench.peers import targets
-from bench.peers.place import ROOT
 from bench.shown import PEERS, Shown, placed
 
 COMMITTED = json.loads(PEERS.results.read_text(encoding="utf-8"))
@@ -55,31 +52,6 @@ def test_a_page_shows_what_is_committed(kind: Shown) -> None:
     document = kind.read(kind.results.read_text(encoding="utf-8"))
     page = kind.page.read_text(encoding="utf-8")
     assert placed(page, kind.markdown(document), kind.marks) == page
-
-
-PAGES = ("README.md", "bench/README.md", "docs/PERFORMANCE.md", "docs/SPARK.md", "docs/decisions/0003-bench.md")
-COMMIT = re.compile(r"\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12}\b")
-
-
-def git(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-
-
-def committed_results() -> str:
-    """All that bench/results says of commits."""
-    texts = (path.read_text(encoding="utf-8") for path in sorted((ROOT / "bench/results").glob("*.json")))
-    return " ".join(match for text in texts for match in re.findall(r'"commit": "([^"]*)"', text))
-
-
-def test_a_commit_that_is_named_beside_figures_can_be_found() -> None:
-    """In the history, or at least in the document of the run."""
-    known = committed_results()
-    cited = {name for page in PAGES for name in COMMIT.findall((ROOT / page).read_text(encoding="utf-8"))}
-    assert "36617e254503" in cited
-    rest = sorted(name for name in cited if name not in known)
-    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
-        pytest.skip("the history is not here")
-    assert [name for name in rest if git("merge-base", "--is-ancestor", name, "HEAD").returncode] == []
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
