@@ -184,6 +184,8 @@ class Operator:
         for domain in self.members.node.paired():
             if domain.shared.role is Role.DIVERGED:
                 return f"{domain.shared.name} has two histories; choose one first: tandemq pair resolve --keep MEMBER"
+            if not confirmed and (why := _undecided(domain)):
+                return f"{why}; ask again when that is done, or stop the service knowingly with --yes"
             if not domain.replication.serving:
                 continue
             outcome = await hand_over(domain, self.members, f"maintenance: {reason}" if reason else "maintenance")
@@ -300,3 +302,11 @@ class Operator:
             held_everything=replication.held_everything(),
             nobody=replication.readable and shared.last_change == str(Why.NONE_ELIGIBLE),
         )
+
+
+def _undecided(domain: Domain) -> str:
+    """Why it is open whether this member goes on with a domain: it may be the only one who can, and do so soon."""
+    role = domain.shared.role
+    if role in (Role.MASTER_SUSPENDED, Role.CEDING) or domain.replication.claim is not None:
+        return f"who serves {domain.shared.name} is being decided at {domain.shared.member} ({role.name})"
+    return ""

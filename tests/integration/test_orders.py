@@ -320,6 +320,22 @@ async def test_the_only_one_that_serves_cannot_leave(pair: Cluster) -> None:
         await until_role(pair, master, "MASTER")
 
 
+async def test_who_may_be_the_only_one_to_serve_cannot_leave_before_that_is_decided(pair: Cluster) -> None:
+    """The master that has lost its replica serves again when the register has said so; it was taken out meanwhile."""
+    master, replica = await roles(pair)
+    pair.pause(WITNESS)
+    try:
+        await gone(pair, replica)
+        async with raw_to(pair.endpoint(master)) as [member]:
+            await until_role(pair, master, "MASTER_SUSPENDED")
+            answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=CALL_S)
+            assert (answer.on, answer.text.partition(":")[0]) == (False, "nothing was changed")
+            assert f"who serves main is being decided at {master} (MASTER_SUSPENDED)" in answer.text
+    finally:
+        pair.resume(WITNESS)
+    await until_role(pair, master, "MASTER")
+
+
 # -- the last resort ---------------------------------------------------------------------------------------------------
 
 
