@@ -17,6 +17,7 @@ class Outcome:
     seconds: float  # of that time
     sent: int  # acknowledged in all, before the measured time too
     received: int = 0  # in all
+    untold: int = 0  # may have been received beyond that, before the tool ended
 
     @property
     def value(self) -> float:
@@ -30,6 +31,6 @@ def held_short(outcome: Outcome, held: int, slack: int = 0) -> str:
     acknowledged comes back, and the last messages may have been stored without an answer.
     """
     expected = outcome.sent - outcome.received
-    if held + slack < expected:
+    if held + outcome.untold + slack < expected:
         return f"the tool says that {expected:,} messages are left, the server holds {held:,}"
     return ""

@@ -17,7 +17,7 @@ def perf_test(text: str, counted: str, warm_s: float) -> Outcome:
     """RabbitMQ's PerfTest: a line a second of rates since the line before. `counted` is "confirmed" or "received".
 
     Its summary has averages over the start of its virtual machine too, so the lines are added up, without those of the
-    first `warm_s`.
+    first `warm_s`. What came after its last line it does not tell: up to as much as in that line.
     """
     lines: list[tuple[float, dict[str, int]]] = []
     for found in PERF_TEST.finditer(ESCAPES.sub("", text)):
@@ -40,7 +40,8 @@ def perf_test(text: str, counted: str, warm_s: float) -> Outcome:
         before = at
     if not messages:
         raise UnreadableError(f"PerfTest tells of no message {counted} after the first {warm_s:g} s")
-    return Outcome(round(messages), seconds, round(totals["confirmed"]), round(totals["received"]))
+    untold = round(rates.get("received", 0) * took)
+    return Outcome(round(messages), seconds, round(totals["confirmed"]), round(totals["received"]), untold)
 
 
 PGBENCH = {

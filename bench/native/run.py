@@ -86,6 +86,7 @@ def loaded(tool: Tool, peer: Peer, workload: str, queue: str, options: argparse.
         "sent": outcome.sent,
         "received": outcome.received,
         "held": held,
+        "untold": outcome.untold,
         "slack": tool.slack,
         "short": [short] if short else [],
         "commands": {role: shlex.join(command).replace(f"{ROOT}/", "") for role, command in commands.items()},

@@ -129,7 +129,7 @@ def said_otherwise(line: Line, copies: int, verified_of: Callable[[str], bool]) 
     short = syncs_short(counted, line["syncs"]["messages"], copies)
     judged = {**line, "syncs_short": short, "verified": verified_of(line["peer"])}
     yield from (f"not refused, although {why}" for why in (*refusals(judged), *line.get("short", ())))
-    if "slack" in line and line["held"] + line["slack"] < (left := line["sent"] - line["received"]):
+    if "slack" in line and line["held"] + line["untold"] + line["slack"] < (left := line["sent"] - line["received"]):
         yield f"not refused, although the server holds {line['held']:,} of {left:,} messages"
     yield from (f"without the remark {what!r}" for what in remarks(line) if what not in line["remarks"])
 

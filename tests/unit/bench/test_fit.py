@@ -206,7 +206,7 @@ def tools() -> Document:
         "refused": [], "remarks": [],
     }  # fmt: skip
     account = {"sent": 300, "received": 300, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
-    told = {"sent": 300, "received": 0, "held": 300, "slack": 2, "short": [], "verified": False}
+    told = {"sent": 300, "received": 0, "held": 300, "untold": 0, "slack": 2, "short": [], "verified": False}
     ours = [
         {**base, "peer": "tandemq", "workload": workload, "run": run, "account": account, "verified": True}
         for workload in ("enqueue", "flow") for run in range(3)

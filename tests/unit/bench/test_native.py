@@ -89,6 +89,7 @@ def test_perf_test_is_counted_by_its_lines_without_the_first_ones() -> None:
     assert found.value == pytest.approx(2952, abs=1)
     flow = readers.perf_test(FLOW, "received", 0)
     assert (flow.messages, flow.received, flow.sent) == (7406, 7406, 7670)
+    assert (found.untold, flow.untold) == (0, round(3428 * 0.986))
 
 
 def test_the_others_are_read() -> None:
@@ -161,6 +162,8 @@ def test_a_server_that_holds_fewer_is_told() -> None:
     assert held_short(Outcome(100, 1.0, 100), 98, slack=2) == ""
     assert held_short(Outcome(100, 1.0, 100), 97, slack=2)
     assert held_short(Outcome(60, 1.0, 100, 60), 39)
+    assert held_short(Outcome(60, 1.0, 100, 60, untold=20), 20) == ""
+    assert held_short(Outcome(60, 1.0, 100, 60, untold=20), 19)
 
 
 class Shell(Tool):
