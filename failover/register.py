@@ -121,10 +121,7 @@ def check_force(
     a pair has, nobody else can be meant: a mistyped name would shut both out for good. With fewer (a new pair, or a
     keeper that lost its disk) the other member may be one that it has not met.
     """
-    if current.version != expected_version:
-        return f"the register is at version {current.version}, the operator has seen {expected_version}"
-    if not current.epoch < epoch <= EPOCH_LAST:
-        return f"epoch {epoch} does not lie in {current.epoch + 1}..{EPOCH_LAST}"
+    # First what is wrong with the order whatever the register is at: the pair goes on writing it meanwhile.
     if not holder:
         return "no holder is named"
     known = (started | current.in_sync_set | current.committed_set | {current.holder}) - {""}
@@ -132,6 +129,10 @@ def check_force(
         return f"{holder!r} is no member of this pair: its members are {' and '.join(sorted(known))}"
     if not reason.strip():
         return "no reason is given"
+    if current.version != expected_version:
+        return f"the register is at version {current.version}, the operator has seen {expected_version}"
+    if not current.epoch < epoch <= EPOCH_LAST:
+        return f"epoch {epoch} does not lie in {current.epoch + 1}..{EPOCH_LAST}"
     return None
 
 
