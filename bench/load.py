@@ -1,4 +1,8 @@
-"""Loads a pair through the SDK, used as applications use it. One workload a process; the result is one JSON line."""
+"""Loads a pair through the SDK, used as applications use it. One workload a process; the result is one JSON line.
+
+Nothing is acknowledged on fewer than both members, and a queue that holds fewer messages afterwards than were
+acknowledged ends the run.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,20 @@ from machine import Window, resident
 from tandemq import aio
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
+MIN_COPIES = 2
+
 
 def payloads(spec: dict[str, Any]) -> list[bytes]:
     return [os.urandom(spec["size"]) for _ in range(spec["frame"])]
 
 
 def producer_of(client: aio.Client, spec: dict[str, Any]) -> aio.Producer:
-    return client.producer(spec["queue"], max_batch_messages=spec["frame"], max_unanswered_batches=spec["window"])
+    return client.producer(
+        spec["queue"],
+        min_copies=MIN_COPIES,
+        max_batch_messages=spec["frame"],
+        max_unanswered_batches=spec["window"],
+    )
 
 
 async def enqueue(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
@@ -38,13 +49,13 @@ async def enqueue(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
     workers = [asyncio.create_task(worker()) for _ in range(spec["window"])]
     result = await window.measure()
     await asyncio.gather(*workers)
-    return result
+    return {**result, "left": window.messages}
 
 
 async def single(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
     """`tasks` tasks, each sending one message at a time; the SDK gathers them."""
     window, payload = Window(spec), os.urandom(spec["size"])
-    producer = client.producer(spec["queue"])
+    producer = client.producer(spec["queue"], min_copies=MIN_COPIES)
 
     async def worker() -> None:
         while not window.over:
@@ -55,7 +66,7 @@ async def single(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
     workers = [asyncio.create_task(worker()) for _ in range(spec["tasks"])]
     result = await window.measure()
     await asyncio.gather(*workers)
-    return result
+    return {**result, "left": window.messages}
 
 
 async def flow(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
@@ -94,7 +105,7 @@ async def flow(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
     assert consumer.lost == 0, f"{consumer.lost} settlements were refused"
     await consumer.close()
     await receiver
-    return result
+    return {**result, "left": 0}
 
 
 async def latency(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
@@ -134,9 +145,11 @@ async def main() -> None:
             # No length limit: a run sends more than the default of ten million messages.
             await client.create_queue(spec["queue"], QueueConfig(max_length=1 << 40, max_bytes=1 << 50))
         result = await KINDS[spec["kind"]](client, spec)
-        print(json.dumps(result), flush=True)
         if spec["kind"] != "memory":
-            await client.purge_queue(spec["queue"])
+            left, found = result.pop("left"), await client.purge_queue(spec["queue"])
+            if left != found:
+                raise SystemExit(f"{left:,} messages must be in the queue {spec['queue']}, and {found:,} are")
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":
