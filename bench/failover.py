@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.failover_report import TARGETS_MS, summary, verdict
+from bench.failover_report import HANDOFF_PER_S, TARGETS_MS, summary, verdict
 from bench.peers.place import stoppable, strangers_us
 from chaos import nemesis
 from chaos.cluster import Cluster
@@ -43,7 +43,7 @@ QUEUE = "failover"
 SEND_EVERY_S = 0.002
 CALM_S = 0.5  # of sending before each fault, so that nothing of the last one is left
 PATIENCE_S = 30.0
-HANDOFF_RATE, HANDOFF_FRAME, HANDOFF_BYTES = 20_000, 200, 1024
+HANDOFF_FRAME, HANDOFF_BYTES = 200, 1024
 # Of the member that takes over, in its log: what is over when the line is written.
 STEPS = {
     "connection over": re.compile(r"connection to \w+ is over"),
@@ -211,7 +211,7 @@ class Bench:
     async def _handoffs(self, client: aio.Client) -> None:
         bar = self._progress.add_task("handoff", total=self._runs)
         payloads = (b"x" * HANDOFF_BYTES,) * HANDOFF_FRAME
-        async with Traffic(client, HANDOFF_FRAME / HANDOFF_RATE, payloads).running() as traffic:
+        async with Traffic(client, HANDOFF_FRAME / HANDOFF_PER_S, payloads).running() as traffic:
             for _ in range(self._runs):
                 master = (await self._cluster.wait_ready()).masters()[0]
                 strangers = Strangers()
@@ -290,7 +290,7 @@ def main() -> None:
         "options": {"failover": True, "runs": options.runs, "only": options.only, "seed": options.seed},
         "settings": {
             "send_every_s": SEND_EVERY_S,
-            "handoff": {"per_s": HANDOFF_RATE, "frame": HANDOFF_FRAME, "bytes": HANDOFF_BYTES},
+            "handoff": {"per_s": HANDOFF_PER_S, "frame": HANDOFF_FRAME, "bytes": HANDOFF_BYTES},
             "timers": "default",
         },
         "targets_ms": {name: {"p50": p50, "max": most} for name, (p50, most) in TARGETS_MS.items()},

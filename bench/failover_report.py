@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.machine import is_commit
 from bench.peers.figures import NOISY_CORES
 from bench.peers.place import ROOT
 from bench.peers.report import grid
@@ -13,6 +14,10 @@ from bench.peers.report import grid
 RESULTS, README = ROOT / "bench/results/failover.json", ROOT / "README.md"
 BEGIN, END = "<!-- failover: written by make bench-report -->", "<!-- failover: end -->"
 RUNS_MIN = 20
+HANDOFF_PER_S = 20_000
+"""Messages that are due while a master hands over."""
+UNDER_LOAD = 0.9
+"""Of these must have been acknowledged, or it was no handoff under load."""
 TARGETS_MS: dict[str, tuple[int | None, int]] = {
     "kill -9": (300, 1000), "frozen": (None, 3000), "cut off": (None, 3000), "handoff": (None, 200),
 }  # fmt: skip
@@ -44,14 +49,20 @@ def unfit(document: Mapping[str, Any]) -> list[str]:
     takeover later, never earlier."""
     about, runs = document["about"], document["runs"]
     found = []
-    if about["commit"].endswith("-dirty"):
+    if not is_commit(about["commit"]):
         found.append("it was measured on changes that are in no commit")
     if about["commit"] != about["commit_afterwards"]:
         found.append("the sources changed while it was measured")
     counts = {name: len(runs.get(name, ())) for name in TARGETS_MS}
     found += [f"{count} runs of {name}; {RUNS_MIN} show a spread" for name, count in counts.items() if count < RUNS_MIN]
+    asked = document["options"]["runs"]
+    found += [f"{count} runs of {name}, not {asked}" for name, count in counts.items() if RUNS_MIN <= count < asked]
     uncounted = [name for name in counts if any(run.get("foreign_cores") is None for run in runs.get(name, ()))]
-    return found + [f"what others used was not measured of {name}" for name in uncounted]
+    found += [f"what others used was not measured of {name}" for name in uncounted]
+    slow = [run["per_s"] for run in runs.get("handoff", ()) if run["per_s"] < UNDER_LOAD * HANDOFF_PER_S]
+    if slow:
+        found.append(f"handoffs at {min(slow):,} messages a second, not {HANDOFF_PER_S:,}")
+    return found
 
 
 def markdown(document: Mapping[str, Any]) -> str:

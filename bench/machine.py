@@ -7,6 +7,7 @@ import contextlib
 import importlib.metadata
 import os
 import platform
+import re
 import socket
 import statistics
 import subprocess
@@ -49,6 +50,11 @@ def facts() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "kernel": platform.release(),
     }
+
+
+def is_commit(name: str) -> bool:
+    """Whether others can have the sources of that name: not when they were changed since, nor when there was no git."""
+    return re.fullmatch("[0-9a-f]+", name) is not None
 
 
 def _git(*arguments: str) -> str:

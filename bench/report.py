@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.machine import is_commit
 from bench.peers.calm import is_noisy
 from bench.peers.figures import spread
 from bench.peers.report import grid
@@ -89,7 +90,7 @@ def unfit(document: Mapping[str, Any]) -> list[str]:
     """Why a document must not be shown to readers; empty when it may."""
     about, options = document["about"], document["options"]
     found = []
-    if about["commit"].endswith("-dirty"):
+    if not is_commit(about["commit"]):
         found.append("it was measured on changes that are in no commit")
     if about["commit"] != about["commit_afterwards"]:
         found.append("the sources changed while it was measured")
@@ -98,19 +99,25 @@ def unfit(document: Mapping[str, Any]) -> list[str]:
     if options["seconds"] < SECONDS_MIN:
         found.append(f"{options['seconds']:g} s of each are to see that it runs")
     lines = by_name(document)
+    if len(lines) < len(document["lines"]):
+        found.append("more than one line of the same")
     wanted = [(name, side) for name in WORKLOADS for side in ("ours", "floor", RATIO)]
     if missing := [f"{name} ({side})" for name, side in wanted if (name, side) not in lines]:
         found.append(f"without {', '.join(missing)}")
     if memory_of(document) is None:
         found.append("without the memory of a queued message")
-    wrong = [(key, why) for key, line in lines.items() for why in wrong_with(line, lines)]
+    wrong = [(key, why) for key, line in lines.items() for why in wrong_with(line, lines, options)]
     return found + [f"{why}: {name} ({side})" for (name, side), why in wrong]
 
 
-def wrong_with(line: Mapping[str, Any], lines: Mapping[tuple[str, str], Mapping[str, Any]]) -> Iterator[str]:
+def wrong_with(
+    line: Mapping[str, Any], lines: Mapping[tuple[str, str], Mapping[str, Any]], options: Mapping[str, Any]
+) -> Iterator[str]:
     """What is noisy, or does not follow from the figures of its runs."""
     if line["kind"] == "workload" and line.get("foreign_cores") is None:
         yield "without foreign_cores"
+    if line["kind"] != "memory" and len(line["runs"]) < options["runs"]:
+        yield f"of {len(line['runs'])} runs, not {options['runs']}"
     if is_noisy(line):
         yield "while others used the machine"
     if any(line[name] != value for name, value in spread(line["runs"]).items()):

@@ -64,11 +64,11 @@ class Shown:
 
 PEERS = Shown(
     "peers", peers.RESULTS, peers.README, (peers.BEGIN, peers.END),
-    json.loads, targets.unfit, peers.markdown, peers.drawn, "make bench-peers",
+    fit.read, targets.unfit, peers.markdown, peers.drawn, "make bench-peers",
 )  # fmt: skip
 TARGETS = Shown(
     "targets", peers.RESULTS, targets.PAGE, (targets.BEGIN, targets.END),
-    json.loads, targets.unfit, targets.markdown, lambda _: {}, "make bench-peers",
+    fit.read, targets.unfit, targets.markdown, lambda _: {}, "make bench-peers",
 )  # fmt: skip
 GROWTH = Shown(
     "growth", growth.RESULTS, growth.PAGE, (growth.BEGIN, growth.END),
@@ -76,19 +76,19 @@ GROWTH = Shown(
 )  # fmt: skip
 OPEN = Shown(
     "open", loops.RESULTS, loops.PAGE, (loops.BEGIN, loops.END),
-    json.loads, fit.unfit, loops.markdown, loops.drawn, "make bench-open",
+    fit.read, loops.unfit, loops.markdown, loops.drawn, "make bench-open",
 )  # fmt: skip
 NATIVE = Shown(
     "native", native.RESULTS, native.PAGE, (native.BEGIN, native.END),
-    json.loads, native.unfit, native.markdown, lambda _: {}, "make bench-native",
+    fit.read, native.unfit, native.markdown, lambda _: {}, "make bench-native",
 )  # fmt: skip
 PAIR = Shown(
     "bench", pair.RESULTS, pair.README, (pair.BEGIN, pair.END),
-    json.loads, pair.unfit, pair.readme, lambda _: {}, "make bench",
+    fit.read, pair.unfit, pair.readme, lambda _: {}, "make bench",
 )  # fmt: skip
 FAILOVER = Shown(
     "failover", failover.RESULTS, failover.README, (failover.BEGIN, failover.END),
-    json.loads, failover.unfit, failover.markdown, lambda _: {}, "make bench-failover",
+    fit.read, failover.unfit, failover.markdown, lambda _: {}, "make bench-failover",
 )  # fmt: skip
 KINDS = (PAIR, FAILOVER, PEERS, TARGETS, OPEN, NATIVE, GROWTH)
 TOLD_BY = {"bench": PAIR, "failover": FAILOVER, "native": NATIVE, "rates": OPEN}
@@ -98,12 +98,12 @@ TOLD_BY = {"bench": PAIR, "failover": FAILOVER, "native": NATIVE, "rates": OPEN}
 def kind_of(text: str) -> Shown:
     """Growth is JSON lines, the others are one document."""
     try:
-        first = json.loads(text.partition("\n")[0])
+        first = fit.read(text.partition("\n")[0])
     except json.JSONDecodeError:
         first = None
     if isinstance(first, dict) and "kind" in first:
         return GROWTH
-    options = json.loads(text)["options"]
+    options = fit.read(text)["options"]
     return next((kind for option, kind in TOLD_BY.items() if options.get(option)), PEERS)
 
 

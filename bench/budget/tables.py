@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.budget.stages import ORDER
+from bench.machine import is_commit
 from bench.peers.figures import NOISY_CORES
 from bench.peers.place import ROOT
 
@@ -52,7 +53,7 @@ def take(path: Path, kept: Path = KEPT, page: Path = PAGE) -> None:
 def unfit(document: dict[str, Any]) -> list[str]:
     """Why a document must not be shown to readers; empty when it may. A busy machine is told on the page."""
     found = []
-    if document["commit"].endswith("-dirty"):
+    if not is_commit(document["commit"]):
         found.append("it was measured on changes that are in no commit")
     if document["runs"] < RUNS_MIN:
         found.append(f"{document['runs']} runs; {RUNS_MIN} show a spread")

@@ -13,6 +13,7 @@ from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1 import pair_service_pb2_grpc as pb_grpc
 
 NONE, KILL, HANDOFF = FAULTS = ("none", "kill -9 of the master", "handoff")
+LABELS = {NONE: "undisturbed", KILL: KILL, HANDOFF: HANDOFF}
 HANDOFF_S = 30.0
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.growth.figures import FLAT_WITHIN, ROLES, growths, most_foreign
-from bench.growth.plan import curves as planned
-from bench.peers.figures import NOISY_CORES, refusals
+from bench.growth.fit import shown, unfit
+from bench.peers import fit
 from bench.peers.place import ROOT
 from bench.peers.plots import Curve, curves
 from bench.peers.report import grid
@@ -16,7 +15,6 @@ from bench.peers.report import grid
 RESULTS = ROOT / "bench/results/growth.json"
 PAGE = ROOT / "docs/PERFORMANCE.md"
 BEGIN, END = "<!-- growth: written by make bench-report -->", "<!-- growth: end -->"
-TURNS_MIN, RUNS_MIN = 5, 3
 TIMES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "max"}
 
 ENDED = "end"
@@ -31,7 +29,7 @@ def ended(count: int) -> dict[str, Any]:
 
 def read(text: str) -> list[dict[str, Any]]:
     """All lines but the last. Raises ValueError where some are missing: a file may be cut off at the end of a line."""
-    lines = [json.loads(line) for line in text.splitlines() if line]
+    lines = [fit.read(line) for line in text.splitlines() if line]
     if not lines or lines[-1].get("kind") != ENDED:
         raise ValueError("its last line does not say how many there are: it is cut off, or its run was stopped")
     if lines[-1] != ended(len(lines) - 1):
@@ -46,52 +44,6 @@ def by_curve(lines: Iterable[Line]) -> dict[str, list[Line]]:
         if line["kind"] == "point":
             found.setdefault(line["curve"], []).append(line)
     return found
-
-
-def unfit(lines: Sequence[Line]) -> list[str]:
-    """Why lines must not be shown to readers; empty when they may."""
-    found = [f"{line['curve']} failed: {line['why'].splitlines()[0]}" for line in lines if line["kind"] == "failed"]
-    measured = [line for line in lines if line["kind"] != "failed"]
-    if len({line["commit"] for line in lines}) != 1 or lines[0]["commit"].endswith("-dirty"):
-        found.append("it was measured on changes that are in no commit")
-    if any(line["share"] != 1 for line in lines):
-        found.append("it was measured with fewer messages, to see that it runs")
-    if short := [line for line in measured if runs_of(line) < (TURNS_MIN if line["kind"] == "point" else RUNS_MIN)]:
-        found.append(f"{len(short)} figures of fewer than {TURNS_MIN} turns or {RUNS_MIN} runs show no spread")
-    parts = {line["curve"] if line["kind"] == "point" else line["kind"] for line in measured}
-    if missing := [name for name in (*(curve.name for curve in planned()), "open", "fault") if name not in parts]:
-        found.append(f"without {', '.join(missing)}")
-    if silent := [(name_of(line), why) for line in measured for why in not_refused(line)]:
-        found.append("not refused, although " + "; ".join(f"{why}: {name}" for name, why in silent))
-    others = {name_of(line): most_foreign(line) for line in measured if shown(line)}
-    if unknown := [name for name, cores in others.items() if cores is None]:
-        found.append(f"what others used was not measured of {', '.join(unknown)}")
-    if mean := [line for line in measured if line["kind"] == "point" and "foreign_cores_of" not in line]:
-        found.append(f"{len(mean)} points tell what others used in the mean over their turns, not in the worst")
-    if noisy := [name for name, cores in others.items() if cores is not None and cores > NOISY_CORES]:
-        found.append(f"{len(noisy)} of {len(measured)} figures while others used the machine: {', '.join(noisy)}")
-    return found
-
-
-def not_refused(line: Line) -> list[str]:
-    """Why a point that stands in figures must not, by what it says itself. Of open loops the document has the runs
-    together, refused ones too."""
-    return [] if line["kind"] != "point" or line["refused"] else refusals(line)
-
-
-def shown(line: Line) -> bool:
-    """Whether there is a figure: of open loops that were all refused there is none."""
-    return line["kind"] == "point" or bool(line["times"])
-
-
-def name_of(line: Line) -> str:
-    return f"{line['curve'] if line['kind'] == 'point' else line['kind']} {line['label']}"
-
-
-def runs_of(line: Line) -> int:
-    if line["kind"] == "point":
-        return len(line["us"]["cpu"]["runs"])
-    return len(line["times"]["p50_ms"]["runs"]) + len(line["runs_refused"]) if line["times"] else RUNS_MIN
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

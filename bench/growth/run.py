@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bench.growth.faults import FAULTS, KILL, NONE, disturbed, not_as_told, whole_again
+from bench.growth.faults import FAULTS, KILL, LABELS, NONE, disturbed, not_as_told, whole_again
 from bench.growth.figures import of_runs
 from bench.growth.plan import FAULT_RATE, OPEN_RATES, Curve, curves, shrunk
 from bench.growth.points import Running
@@ -99,8 +99,7 @@ def fault_lines(place: Place, options: argparse.Namespace) -> Iterator[Line]:
                     options.again_max,
                 )
     for fault, runs in found.items():
-        label = "undisturbed" if fault == NONE else fault
-        yield of_runs({"kind": "fault", "label": label, "x": FAULTS.index(fault)}, runs, found[NONE])
+        yield of_runs({"kind": "fault", "label": LABELS[fault], "x": FAULTS.index(fault)}, runs, found[NONE])
 
 
 def hurt(peer: Tandemq, measurement: Measurement, fault: str, rate: float, middle_s: float) -> Line:

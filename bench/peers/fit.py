@@ -6,17 +6,19 @@ is remarked, its rate, its account. Of a line that is refused nothing else is as
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
+from bench.machine import is_commit
 from bench.peers.adapters import PEERS
 from bench.peers.calm import is_noisy
 from bench.peers.contract import WORKLOADS
 from bench.peers.figures import PERCENTILES, refusals, remarks, syncs_short
 from bench.peers.report import OURS
 
-RUNS_MIN = 3
+RUNS_MIN, SECONDS_MIN = 3, 3.0
 NAMED_MAX = 5
 """Lines that are named of those of which the same is to be said."""
 FIELDS = (
@@ -30,6 +32,15 @@ OF_OPEN = ("rate", *PERCENTILES, "late_p50_ms", "late_p99_ms")
 Line = Mapping[str, Any]
 
 
+def read(text: str) -> Any:
+    """JSON. Raises ValueError, also where a number is none: no comparison would find anything wrong with it."""
+
+    def refuse(name: str) -> NoReturn:
+        raise ValueError(f"{name} is no number")
+
+    return json.loads(text, parse_constant=refuse)
+
+
 def unfit(
     document: Mapping[str, Any],
     workloads_of: Callable[[str], Sequence[str]] | None = None,
@@ -39,12 +50,14 @@ def unfit(
     came was compared; without them it is as in `run.py`."""
     about, options = document["about"], document["options"]
     found = []
-    if about["commit"].endswith("-dirty"):
+    if not is_commit(about["commit"]):
         found.append("it was measured on changes that are in no commit")
     if (began := about["commit"]) != (ended := about.get("commit_afterwards", began)):
         found.append(f"the sources changed while it was measured, from {began} to {ended}")
     if options["runs"] < RUNS_MIN:
         found.append(f"{options['runs']} runs; {RUNS_MIN} show a spread")
+    if options["seconds"] < SECONDS_MIN:
+        found.append(f"{options['seconds']:g} s of each are to see that it runs")
     found += [f"{failure['peer']} failed in run {failure['run'] + 1}" for failure in document["failed"]]
     if noisy := [line for line in document["results"] if is_noisy(line)]:
         found.append(f"{len(noisy)} of {len(document['results'])} results while others used the machine")
@@ -147,6 +160,10 @@ def figures_apart(line: Line, size: int | None) -> Iterator[str]:
             yield "the account does not add up"
         if line.get("sent", account["sent"]) != account["sent"]:
             yield "the account is not of what was sent"
+        if line["messages"] > account["sent"]:
+            yield "more messages were measured than sent"
     times = [line[name] for name in PERCENTILES if name in line]
     if times != sorted(times):
         yield "percentiles that fall"
+    if (line["workload"] == "single" or "rate" in line) and times[0] <= 0:
+        yield "percentiles of no time"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bench.peers import fit
 from bench.peers.place import ROOT
 from bench.peers.plots import Curve, curves
 from bench.peers.report import amount, grid, summary
@@ -19,6 +20,22 @@ PARTS = {
     "max_ms": "max",
     "late_p99_ms": "load's own lateness, p99",
 }
+
+
+PEERS = ("tandemq", "redis", "rabbitmq-quorum")
+RATES = (1000.0, 5000.0, 20_000.0)
+"""What the page shows: a document of fewer would take its place."""
+
+
+def unfit(document: Mapping[str, Any]) -> list[str]:
+    """Why a document must not be shown to readers; empty when it may."""
+    found = fit.unfit(document)
+    if missing := [name for name in PEERS if name not in document["peers"]]:
+        found.append(f"without {', '.join(missing)}")
+    if missing := [f"{rate:,.0f}/s" for rate in RATES if rate not in document["options"]["rates"]]:
+        found.append(f"without {', '.join(missing)}")
+    wrong = [line for line in document["results"] if not line["refused"] and line["rate"] != rate_of(line["workload"])]
+    return found + [f"{line['peer']} {line['workload']} was due at {line['rate']:,.0f}/s" for line in wrong]
 
 
 def rate_of(workload: str) -> float:

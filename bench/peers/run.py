@@ -22,13 +22,14 @@ from bench.peers.adapters.floor import Floor
 from bench.peers.calm import AGAIN_MAX, calm
 from bench.peers.contract import Peer, in_flight
 from bench.peers.figures import refusals, remarks, syncs_short
+from bench.peers.open_report import RATES
 from bench.peers.place import KEPT, KILLED_WITH_US, ROOT, BenchError, Place
 from bench.peers.report import table
 from bench.peers.session import carry_out, check_options, in_turns
 from bench.peers.syncs import counted, opened_for_sync
 
 QUICK = ("tandemq", "floor", "redis", "rabbitmq-quorum")
-OPEN_RATES = "1000,5000,20000"
+OPEN_RATES = ",".join(f"{rate:.0f}" for rate in RATES)
 UNANSWERED = ("enqueue", "drain", "flow")
 PROBED = 100  # messages under strace
 FLOOR_PROBE_S = 0.5  # its client is asked for a time, not for a count

@@ -44,6 +44,8 @@ def test_what_is_committed_is_believed() -> None:
     ("part", "more", "said"),
     [
         ("about", {"commit": "abc-dirty", "commit_afterwards": "abc-dirty"}, "it was measured on changes"),
+        ("about", {"commit": "unknown", "commit_afterwards": "unknown"}, "it was measured on changes"),
+        ("options", {"seconds": 1.0}, "1 s of each are to see that it runs"),
         ("about", {"commit_afterwards": "def"}, "the sources changed while it was measured, from"),
         ("options", {"peers": ["redis", "kafka"]}, "nothing of kafka"),
     ],
@@ -155,6 +157,7 @@ ACCOUNT = line_of(COMMITTED, "redis", "flow", 0)["account"]
         ({"load_share": {"producer": 0.9, "consumer": 0.1}}, "without the remark 'bound by the producer (90% of a co"),
         ({"account": {**ACCOUNT, "again": 3}}, "without the remark '3 came twice'"),
         ({"account": {**ACCOUNT, "lost": 1}}, "the account does not add up"),
+        ({"account": dict.fromkeys(ACCOUNT, 0)}, "more messages were measured than sent"),
         ({"value": 99_999.0}, "value is not messages in seconds"),
         ({"size": 100}, "of 100 B, not 1024"),
     ],
@@ -169,6 +172,8 @@ def test_what_follows_from_a_line_is_not_taken_on_trust(more: dict[str, Any], sa
 def test_percentiles_and_the_count_of_what_was_sent_are_looked_at() -> None:
     (reason,) = with_line("redis", "single", 0, p50_ms=99.0)
     assert reason == "percentiles that fall: redis single (run 1)"
+    (reason,) = with_line("redis", "single", 0, p50_ms=0.0)
+    assert reason == "percentiles of no time: redis single (run 1)"
     (reason,) = with_line("redis", "single", 0, sent=1)
     assert reason == "the account is not of what was sent: redis single (run 1)"
 
@@ -178,6 +183,22 @@ def test_an_open_loop_that_was_late_itself_is_not_believed_to_be_the_system() ->
     assert reason.startswith("not refused, although the load was the bottleneck: p50 5.00 ms late")
     (reason,) = with_line("rabbitmq-quorum", "open 20,000/s", 0, LOOPS, remarks=[])
     assert reason.startswith("without the remark 'does not keep up")
+
+
+def test_open_loops_at_fewer_rates_or_of_fewer_systems_take_the_place_of_nothing() -> None:
+    fewer = copy.deepcopy(LOOPS)
+    fewer["options"]["rates"] = [1000.0]
+    fewer["results"] = [
+        {**line, "rate": 5000.0} if line["peer"] == "tandemq" else line
+        for line in fewer["results"] if line["workload"] == "open 1,000/s" and line["peer"] != "redis"
+    ]  # fmt: skip
+    del fewer["peers"]["redis"]
+    assert OPEN.unfit(LOOPS) == []
+    assert [reason for reason in OPEN.unfit(fewer) if "keep up" not in reason] == [
+        "without redis",
+        "without 5,000/s, 20,000/s",
+        *["tandemq open 1,000/s was due at 5,000/s"] * 3,
+    ]
 
 
 def test_of_a_refused_line_nothing_more_is_asked() -> None:
@@ -214,7 +235,7 @@ def tools() -> Document:
     theirs = [{**base, "peer": "redis", "workload": "enqueue", "run": run, **told} for run in range(3)]
     return {
         "about": {"commit": "abc"},
-        "options": {"native": True, "runs": 3, "size": 1024},
+        "options": {"native": True, "runs": 3, "seconds": 3.0, "size": 1024},
         "peers": {"tandemq": of, "redis": of},
         "results": [*ours, *theirs],
         "failed": [],

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.growth.faults import HANDOFF, KILL, NONE, not_as_told
+from bench.growth.faults import HANDOFF, KILL, LABELS, NONE, not_as_told
 from bench.growth.figures import cost, growths, judged, most_foreign, of_runs, point_result, set_aside, strangers
-from bench.growth.plan import curves, shrunk
-from bench.growth.report import BEGIN, END, drawn, ended, flatness, markdown, read, unfit
+from bench.growth.fit import name_of, unfit
+from bench.growth.plan import OPEN_RATES, curves, shrunk
+from bench.growth.report import BEGIN, END, drawn, ended, flatness, markdown, read
 from bench.growth.run import in_turns
 from bench.peers.plots import Curve
 from bench.peers.plots import curves as plotted
 from bench.shown import GROWTH, OPEN, PEERS, kind_of
 
 GOOD_ACCOUNT = {"sent": 10, "received": 10, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
+SYNCS = {"a": 100, "b": 101, "messages": 100}
 ABOUT = {
     "commit": "abc", "cpu": "a cpu", "cores": 2, "kernel": "6", "python": "3.11", "grpcio": "1", "lmdb": "3",
     "time": "2026-01-01T00:00:00", "share": 1.0,
@@ -33,7 +36,7 @@ def point(label: str, turns: list[dict[str, Any]], first: list[dict[str, Any]], 
     line = {
         "kind": "point", "curve": "depth", "title": "Depth", "axis": "messages", "flat": True, "label": label, "x": 0,
         **point_result(turns, first), "messages": 100, "load_share": {"client": 0.4}, **strangers(turns),
-        "account": GOOD_ACCOUNT, "settings_wrong": [], "syncs_short": "", **more,
+        "account": dict(GOOD_ACCOUNT), "settings_wrong": [], "syncs": dict(SYNCS), "syncs_short": "", **more,
     }  # fmt: skip
     return {**judged(line), **ABOUT}
 
@@ -47,18 +50,25 @@ def opened(run: int, **more: Any) -> dict[str, Any]:
     return {
         **times, "late_p50_ms": 0.1, "late_p99_ms": 0.2, "value": 999.0, "rate": 1000.0, "size": 1024,
         "cpu_us": {"servers": 5.0}, "foreign_cores": 0.1, "load_share": {"producer": 0.2}, "account": GOOD_ACCOUNT,
-        "refused": [], "remarks": [], **more,
+        "syncs": SYNCS, "refused": [], "remarks": [], **more,
     }  # fmt: skip
 
 
 def whole() -> list[dict[str, Any]]:
     """Lines that are fit to be shown."""
-    lines = [point("0", FIRST, FIRST), point("9", DEEP, FIRST)]
-    lines += [point("1", FIRST, FIRST, curve=curve.name) for curve in curves() if curve.name != "depth"]
-    for kind in ("open", "fault"):
-        runs = [opened(run) for run in range(3)]
-        lines.append({**of_runs({"kind": kind, "label": "1,000/s", "x": 1000.0}, runs, runs), **ABOUT})
-    return lines
+    lines = [
+        point(each.label, DEEP if (curve.name, each.depth) == ("depth", 1_000_000) else FIRST, FIRST, curve=curve.name)
+        for curve in curves()
+        for each in curve.points
+    ]
+    runs = [opened(run) for run in range(3)]
+    named = [("open", f"{rate:,.0f}/s") for rate in OPEN_RATES] + [("fault", label) for label in LABELS.values()]
+    return lines + [{**of_runs({"kind": kind, "label": label, "x": 1.0}, runs, runs), **ABOUT} for kind, label in named]
+
+
+def with_line(line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same with that line in the place of the one of its name."""
+    return [line if name_of(one) == name_of(line) else one for one in whole()]
 
 
 def document(lines: list[dict[str, Any]]) -> str:
@@ -141,8 +151,76 @@ def test_a_point_is_refused_and_stands_in_no_figure(change: dict[str, Any], said
 
 
 def test_a_point_that_says_it_is_not_refused_is_not_believed() -> None:
-    robbed = {**point("0", FIRST, FIRST, account={**GOOD_ACCOUNT, "lost": 1}), "refused": []}
+    robbed = {**point("0", FIRST, FIRST, account={**GOOD_ACCOUNT, "lost": 1, "received": 9}), "refused": []}
     assert unfit([robbed, *whole()[1:]]) == ["not refused, although 1 messages lost: depth 0"]
+
+
+def opened_again(**more: Any) -> list[str]:
+    """What is said of lines with such a change to an open loop."""
+    return unfit(with_line({**next(line for line in whole() if name_of(line) == f"fault {KILL}"), **more}))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"account": {**GOOD_ACCOUNT, "lost": 1, "received": 9}}, "1 messages lost"),
+        ({"account": {}}, "nobody counted what came"),
+        ({"syncs": None}, "nobody counted syncs"),
+        ({"syncs": {"a": 100, "b": 0, "messages": 100}}, "100 syncs for 100 messages, 2 copies promised (a 100, b 0)"),
+        ({"load_share": {"producer": 0.9}}, "the load was the bottleneck: it used 90% of a core"),
+    ],
+)
+def test_an_open_loop_that_says_it_is_not_refused_is_not_believed(more: dict[str, Any], said: str) -> None:
+    reason, *again = opened_again(**more)
+    assert reason.startswith(f"not refused, although {said}")
+    assert reason.endswith(f": fault {KILL}")
+    assert again == []
+
+
+def test_an_open_loop_of_which_a_run_was_refused_may_say_what_was_lost_in_it() -> None:
+    runs = [
+        opened(0),
+        opened(1, refused=["1 messages lost"], account={**GOOD_ACCOUNT, "lost": 1, "received": 9}),
+        opened(2),
+        opened(3),
+    ]
+    assert unfit(with_line({**of_runs({"kind": "fault", "label": KILL, "x": 1}, runs, runs), **ABOUT})) == []
+
+
+def test_an_open_loop_whose_load_was_late_is_not_believed() -> None:
+    runs = [opened(run, late_p50_ms=2.0 * run) for run in range(3)]
+    line = {**of_runs({"kind": "open", "label": "1,000/s", "x": 1}, runs, runs), **ABOUT}
+    (reason,) = unfit(with_line(line))
+    late = [f"the load was the bottleneck: p50 {late:.2f} ms late of {took:.2f} ms" for late, took in ((2, 2), (4, 3))]
+    assert reason == f"not refused, although {late[0]}: open 1,000/s; {late[1]}: open 1,000/s"
+
+
+def test_figures_of_a_line_must_follow_from_its_runs() -> None:
+    def said(change: Callable[[dict[str, Any]], object]) -> list[str]:
+        lines = whole()
+        change(lines[3])
+        return unfit(lines)
+
+    assert said(lambda line: line["us"]["servers"].update(mean=5.0)) == [
+        "the mean of servers is not that of the turns: depth 1,000,000",
+        "the ratio of servers is not that of the means: depth 1,000,000",
+    ]
+    assert said(lambda line: line["ratio"]["servers"].update(mean=1.0)) == [
+        "the ratio of servers is not that of the means: depth 1,000,000"
+    ]
+    assert said(lambda line: line["ratio"]["servers"].update(max=1.1)) == [
+        "median and range are not those of the runs: depth 1,000,000"
+    ]
+    assert said(lambda line: line["account"].update(received=9)) == ["the account does not add up: depth 1,000,000"]
+    assert said(lambda line: line["foreign_cores_of"].pop()) == [
+        "what others used is not that of each run: depth 1,000,000"
+    ]
+    assert said(lambda line: line["load_share"].update(client=0.9)) == [
+        "without the remark 'bound by the client (90% of a core)': depth 1,000,000"
+    ]
+    assert said(lambda line: line["syncs"].update(b=0)) == [
+        "not refused, although 100 syncs for 100 messages, 2 copies promised (a 100, b 0): depth 1,000,000"
+    ]
 
 
 def test_a_load_that_sets_the_pace_is_said_to() -> None:
@@ -153,7 +231,7 @@ def test_one_noisy_turn_of_many_is_not_averaged_away() -> None:
     turns = [{**turn(4.0), "foreign_cores": cores} for cores in (0.0, 0.0, 0.0, 0.9, 0.0)]
     lines = [point("0", turns, FIRST), *whole()[1:]]
     assert lines[0]["remarks"] == ["noisy: strangers used 0.90 cores"]
-    assert unfit(lines) == ["1 of 10 figures while others used the machine: depth 0"]
+    assert unfit(lines) == ["1 of 31 figures while others used the machine: depth 0"]
     assert "| 1.00 (1.00 to 1.00) | 0.90 | noisy: strangers used 0.90 cores |" in markdown(lines)
 
 
@@ -224,8 +302,8 @@ def test_what_others_used_is_told_of_the_worst_run() -> None:
     line = {**of_runs({"kind": "fault", "label": KILL, "x": 1}, runs, runs), **ABOUT}
     assert line["foreign_cores_of"] == [0.0, 0.9, 0.0]
     assert most_foreign(line) == 0.9
-    assert unfit([*whole(), line]) == [f"1 of 11 figures while others used the machine: fault {KILL}"]
-    assert "| 4 (4 to 4) | 5 (5 to 5) | 0.2 (0.2 to 0.2) | 0.90 |" in markdown([*whole(), line])
+    assert unfit(with_line(line)) == [f"1 of 31 figures while others used the machine: fault {KILL}"]
+    assert "| 4 (4 to 4) | 5 (5 to 5) | 0.2 (0.2 to 0.2) | 0.90 |" in markdown(with_line(line))
 
 
 def test_what_was_not_measured_is_not_shown_as_quiet() -> None:
@@ -236,8 +314,8 @@ def test_what_was_not_measured_is_not_shown_as_quiet() -> None:
     del line["foreign_cores_of"]
     assert most_foreign(line) is None
     reason = f"what others used was not measured of fault {KILL}"
-    assert unfit([*whole(), line]) == [reason]
-    text = markdown([*whole(), line])
+    assert unfit(with_line(line)) == [reason]
+    text = markdown(with_line(line))
     assert "| 0.2 (0.2 to 0.2) | not measured |" in text
     assert f"older than some of what is asked of one today: {reason}." in text
 
@@ -249,7 +327,7 @@ def test_lines_that_are_fit_are_shown_with_every_figure() -> None:
     lines = read(document(whole()))
     assert unfit(lines) == []
     text = markdown(lines)
-    assert "| 9 | 5 | 1 | 1 | 7 | 10 | 1.20 (1.00 to 2.00) |" in text
+    assert "| 1,000,000 | 5 | 1 | 1 | 7 | 10 | 1.20 (1.00 to 2.00) |" in text
     assert "| 1,000/s | 999 (999 to 999) | 2 (1 to 3) |" in text
     assert {f"growth-{curve.name}.svg" for curve in curves()} | {"growth-open.svg"} == set(drawn(lines))
     assert all(f"(img/{name})" in text for name in drawn(lines))
@@ -259,8 +337,9 @@ def test_lines_that_are_fit_are_shown_with_every_figure() -> None:
     ("change", "said"),
     [
         ({"commit": "abc-dirty"}, "in no commit"),
+        ({"commit": "unknown"}, "in no commit"),
         ({"share": 0.1}, "fewer messages"),
-        ({"foreign_cores": 0.5}, "while others used the machine"),
+        ({"foreign_cores": 0.5, "remarks": ["noisy: strangers used 0.50 cores"]}, "while others used the machine"),
     ],
 )
 def test_lines_that_are_not_fit(change: dict[str, Any], said: str) -> None:
@@ -271,7 +350,8 @@ def test_lines_that_are_not_fit(change: dict[str, Any], said: str) -> None:
 def test_lines_with_a_part_that_failed_or_is_missing_or_short_are_not_fit() -> None:
     failed = {"kind": "failed", "curve": "queues", "label": "queues", "why": "no\nmore", "refused": ["no"], **ABOUT}
     assert unfit([*whole(), failed]) == ["queues failed: no"]
-    assert unfit([line for line in whole() if line.get("curve") != "payload"]) == ["without payload"]
+    assert unfit([line for line in whole() if line.get("label") != "16 KiB"]) == ["without payload 16 KiB"]
+    assert unfit([*whole(), whole()[1]]) == ["more than one figure of depth 10,000"]
     few = [point("0", FIRST[:4], FIRST[:4]), *whole()[1:]]
     assert "1 figures of fewer than 5 turns" in unfit(few)[0]
 
@@ -292,8 +372,8 @@ def test_a_document_that_is_not_fit_is_not_taken(tmp_path: Path) -> None:
         GROWTH.take(document([{**line, "share": 0.5} for line in whole()]))
 
 
-def test_what_is_committed_is_whole() -> None:
-    read(GROWTH.results.read_text(encoding="utf-8"))
+def test_what_is_committed_is_whole_and_believed() -> None:
+    assert unfit(read(GROWTH.results.read_text(encoding="utf-8"))) == []
 
 
 @pytest.mark.parametrize("kept", [0, 1, -1, -2])

@@ -42,8 +42,8 @@ def of_pair() -> Document:
 
 def of_failover() -> Document:
     def runs(slow: float) -> list[dict[str, float]]:
-        return [{"ms": float(number), "foreign_cores": 0.0} for number in range(1, 20)] + [
-            {"ms": slow, "foreign_cores": 0.5}
+        return [{"ms": float(number), "foreign_cores": 0.0, "per_s": 20_000} for number in range(1, 20)] + [
+            {"ms": slow, "foreign_cores": 0.5, "per_s": 20_000}
         ]
 
     found = {"kill -9": runs(169.4), "frozen": runs(1928), "cut off": runs(2306), "handoff": runs(201)}
@@ -93,6 +93,11 @@ def line_of(document: Document, side: str) -> dict[str, Any]:
         (lambda found: found["options"].update(runs=1), "1 runs; 3 show a spread"),
         (lambda found: found["about"].update(commit_afterwards="def"), "the sources changed while it was measured"),
         (lambda found: found["options"].update(seconds=0.8), "0.8 s of each are to see that it runs"),
+        (
+            lambda found: found["about"].update(commit="unknown", commit_afterwards="unknown"),
+            "it was measured on changes that are in no commit",
+        ),
+        (lambda found: found["lines"].append(line_of(found, "ours")), "more than one line of the same"),
         (lambda found: found["lines"].pop(), "without the memory of a queued message"),
         (lambda found: found["lines"].remove(line_of(found, "ours / floor")), "without one in flight 1 KiB (ours / fl"),
         (lambda found: line_of(found, "ours").pop("foreign_cores"), "without foreign_cores: one in flight 1 KiB (ours"),
@@ -112,10 +117,36 @@ def test_a_pair_that_is_not_fit(change: Callable[[Document], object], said: str)
     assert reason.startswith(said)
 
 
+def test_a_pair_of_which_a_run_was_left_out_is_not_fit() -> None:
+    found = of_pair()
+    sides = ("ours", "floor", "ours / floor")
+    lines = [line for line in found["lines"] if line["workload"] == found["lines"][0]["workload"]]
+    for line in lines:
+        line.update(spread(line["runs"][-2:]))
+    reasons = pair_report.unfit(found)
+    assert {f"of 2 runs, not 3: {lines[0]['workload']} ({side})" for side in sides} <= set(reasons)
+
+
+def asked_for_more(document: Document, kept: str) -> None:
+    """One run more than there was, and that of one fault left out."""
+    document["options"]["runs"] = 21
+    for name, runs in document["runs"].items():
+        runs += runs[:1] if name != kept else []
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda found: found["about"].update(commit_afterwards="def"), "the sources changed while it was measured"),
+        (
+            lambda found: found["about"].update(commit="unknown", commit_afterwards="unknown"),
+            "it was measured on changes that are in no commit",
+        ),
+        (lambda found: asked_for_more(found, "frozen"), "20 runs of frozen, not 21"),
+        (
+            lambda found: found["runs"]["handoff"][3].update(per_s=10),
+            "handoffs at 10 messages a second, not 20,000",
+        ),
         (lambda found: found["runs"]["frozen"].pop(), "19 runs of frozen; 20 show a spread"),
         (lambda found: found["runs"].pop("handoff"), "0 runs of handoff; 20 show a spread"),
         (

@@ -72,8 +72,18 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
         json.dumps(without(COMMITTED, "about", "kernel")),
         json.dumps({**COMMITTED, "peers": {name: {} for name in COMMITTED["peers"]}}),
         "\N{SNOWMAN}",
+        json.dumps(changed(COMMITTED, "options", seconds=float("nan"))),
     ],
-    ids=["empty", "a list", "other options", "cut off", "another version", "nothing of the peers", "no JSON"],
+    ids=[
+        "empty",
+        "a list",
+        "other options",
+        "cut off",
+        "another version",
+        "nothing of the peers",
+        "no JSON",
+        "no number",
+    ],
 )
 def test_what_cannot_be_shown_takes_the_place_of_nothing(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -99,6 +109,7 @@ def test_a_result_that_is_not_whole_is_named(tmp_path: Path, monkeypatch: pytest
     ("document", "said"),
     [
         ({**BUDGET, "commit": "abc-dirty"}, "in no commit"),
+        ({**BUDGET, "commit": "unknown"}, "in no commit"),
         ({**BUDGET, "runs": 1}, "1 runs"),
         (without(BUDGET, "workloads", "enqueue"), "without enqueue"),
         ({}, "no document of bench-budget"),
