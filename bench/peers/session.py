@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,8 @@ from bench.peers.report import summary
 
 SIZE_MAX = 1 << 20
 """Of a payload: what a queue takes unless it is told otherwise."""
+SECONDS_MAX = 60
+"""Of a measurement: a process of load, or a tool, must end within two minutes with all that it does."""
 
 
 class Turn(Protocol):
@@ -40,13 +43,18 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace, 
     options.peers = tuple(dict.fromkeys(options.peers))
     if unknown := set(options.peers) - set(names):
         parser.error(f"nothing known of {', '.join(sorted(unknown))}: choose of {', '.join(names)}")
-    if options.runs < 1 or options.seconds < 1:
-        parser.error("--runs and --seconds are at least 1")
+    if options.runs < 1 or not 1 <= options.seconds <= SECONDS_MAX:
+        parser.error(f"--runs and --seconds are at least 1, --seconds at most {SECONDS_MAX}")
     if not SIZE_MIN <= options.size <= SIZE_MAX:
         parser.error(f"--size {options.size}: a payload has {SIZE_MIN} to {SIZE_MAX} bytes, its number among them")
     if options.out.is_dir():
         parser.error(f"--out {options.out} is a folder")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        parser.error(f"--out {options.out}: {failure.strerror}")
+    if not os.access(options.out if options.out.exists() else options.out.parent, os.W_OK):
+        parser.error(f"--out {options.out} cannot be written")
 
 
 @contextmanager
@@ -138,7 +146,8 @@ def carry_out(
                 document["summary"] = summary(document)
         except BenchError as failure:
             raise SystemExit(f"{name}: {failure}") from None
-    options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if document["results"]:  # who stops at once keeps the document of before
+        options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     if table:
         print(table(document))
     for failure in document["failed"]:
@@ -146,6 +155,7 @@ def carry_out(
         print(f"{failure['peer']} failed in run {failure['run'] + 1}: {what}", file=sys.stderr)
     for peer, programs in lacking.items():
         print(f"{peer} is left out: no {', '.join(programs)}; `make bench-deps`", file=sys.stderr)
-    print(f"kept in {options.out}", file=sys.stderr)
+    said = f"kept in {options.out}" if document["results"] else f"nothing was measured; {options.out} is as it was"
+    print(said, file=sys.stderr)
     if document["failed"] or any(line["refused"] for line in document["results"]):
         raise SystemExit(1)

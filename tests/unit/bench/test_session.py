@@ -58,9 +58,12 @@ def options(tmp_path: Path, **more: Any) -> argparse.Namespace:
         ({"peers": ["kafka"]}, "nothing known of kafka: choose of tandemq, redis"),
         ({"runs": 0}, "--runs and --seconds are at least 1"),
         ({"seconds": -1.0}, "--runs and --seconds are at least 1"),
+        ({"seconds": float("nan")}, "--runs and --seconds are at least 1"),
+        ({"seconds": float("inf")}, "--seconds at most 60"),
         ({"size": 10}, "--size 10: a payload has 24 to 1048576 bytes"),
         ({"size": 1 << 30}, "--size 1073741824: a payload has 24 to"),
         ({"out": Path("/")}, "--out / is a folder"),
+        ({"out": Path("/proc/none/out.json")}, "--out /proc/none/out.json: No such file or directory"),
     ],
 )
 def test_options_that_make_no_sense_are_told(
@@ -82,7 +85,9 @@ def test_a_peer_that_is_named_twice_is_measured_once(tmp_path: Path) -> None:
 def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[int], None]) -> dict[str, Any]:
     monkeypatch.setattr(session, "PEERS", {"tandemq": Nothing})
     with Place(tmp_path / "run") as place:
-        return session.in_turns(place, options(tmp_path), {"runs": 3}, lambda _peer, run: Turn(run, then))
+        return session.in_turns(
+            place, options(tmp_path), {"runs": 3, "seconds": 5.0}, lambda _peer, run: Turn(run, then)
+        )
 
 
 def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +119,17 @@ def test_sources_that_change_in_the_middle_are_told(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(session, "facts", lambda: {"commit": next(commits)})
     found = unfit(document(tmp_path, monkeypatch, lambda _: None))
     assert found[0] == "the sources changed while it was measured, from abc to def"
+
+
+@pytest.mark.parametrize("results", [[], [{**LINE, "run": 0}]])
+def test_who_stops_before_there_is_a_result_keeps_the_document_of_before(
+    results: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = options(tmp_path, folder=tmp_path / "run", out=tmp_path / "out.json")
+    given.out.write_text("of before")
+    found = {"peers": {}, "results": results, "failed": [{"peer": "tandemq", "run": 0, "why": session.STOPPED}]}
+    with pytest.raises(SystemExit) as ended:
+        session.carry_out("peers", given, required=True, missing=lambda *_: [], measured=lambda _: found, table=None)
+    assert ended.value.code == 1
+    assert (given.out.read_text() == "of before") is not bool(results)
+    assert ("nothing was measured" in capsys.readouterr().err) is not bool(results)
