@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from replica.machine.columns import DURATION_MS_MAX, TIMESTAMP_MS_MAX
-from storage.records import FLAG_VOLATILE_BODY, split_stored
+from storage.errors import CorruptRecord
+from storage.records import FLAG_VOLATILE_BODY, Prefix, split, split_stored
+from storage.store import place_checked
 from tandemq.peer.v1.record_pb2 import RecordHeader
 from tandemq.v1.message_pb2 import DeliveredMessage, Message, MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -43,13 +45,42 @@ class Stored(NamedTuple):
     body: bytes
 
 
-def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
-    """A record from memory, else from the store. None: it is gone, or its volatile body is. Raises CorruptRecord."""
+def _parts(store: Store, shared: Shared, log_index: int) -> tuple[Prefix, memoryview, memoryview] | None:
+    """A record from memory, which was checked when it came; else from the store, and checked now.
+
+    Damage is told here, for all who read bodies. Raises CorruptRecord.
+    """
     entry = shared.log.get(log_index)
-    record = entry.record if entry is not None else store.read(shared.domain, log_index)
+    if entry is not None:
+        return split(entry.record)
+    record = store.read(shared.domain, log_index)
     if record is None:
         return None
-    prefix, header_bytes, body_view = split_stored(record)
+    try:
+        parts = split_stored(record)
+        place_checked(parts[0], shared.domain, log_index, "")
+    except CorruptRecord as corrupt:
+        shared.tell_damage(log_index)
+        where = f"record {log_index} of domain {shared.name}, at {shared.member}"
+        raise CorruptRecord(corrupt.what, where) from corrupt
+    return parts
+
+
+def is_whole(store: Store, shared: Shared, log_index: int) -> bool:
+    """Whether a record can be delivered, as far as its checksums say; one that is gone is not damaged."""
+    try:
+        _parts(store, shared, log_index)
+    except CorruptRecord:
+        return False
+    return True
+
+
+def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
+    """A record from memory, else from the store. None: it is gone, or its volatile body is. Raises CorruptRecord."""
+    parts = _parts(store, shared, log_index)
+    if parts is None:
+        return None
+    prefix, header_bytes, body_view = parts
     header = RecordHeader.FromString(bytes(header_bytes))
     body = bytes(body_view)
     if prefix.flags & FLAG_VOLATILE_BODY and not body:
@@ -65,9 +96,8 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
 
 def read_answer(store: Store, shared: Shared, log_index: int) -> Message | None:
     """The answer that a record holds; None: it is gone. Raises CorruptRecord."""
-    entry = shared.log.get(log_index)
-    record = entry.record if entry is not None else store.read(shared.domain, log_index)
-    return Message.FromString(bytes(split_stored(record)[2])) if record is not None else None
+    parts = _parts(store, shared, log_index)
+    return Message.FromString(bytes(parts[2])) if parts is not None else None
 
 
 def message_id(domain: int, epoch: int, log_index: int, ordinal: int) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from replica.damage import Damage
 from replica.effects import Deliver, Failed, LeaseDone, Moved
 from replica.machine import Refused, disabled, immediate_problem, lease_id_of
 from replica.selecting import Exact
@@ -49,6 +50,7 @@ class Consumers:
         """By queue, once somebody has asked for a correlation or group id; made anew by each master."""
         self.count = self._arrivals = 0
         self.sole = Sole()
+        self.damage = Damage(shared)
         orders.on_change = self.pump
         orders.on_queue = self.on_queue
 
@@ -236,6 +238,13 @@ class Consumers:
         return True
 
     def _plan(self, consumer: Consumer) -> RecordHeader | None:
+        header = self._planned(consumer)
+        # A filter has read what it chose.
+        while header is not None and consumer.wanted is None and self.damage.is_met(self.orders.machine, header.lease):
+            header = self._planned(consumer)
+        return header
+
+    def _planned(self, consumer: Consumer) -> RecordHeader | None:
         return self.orders.machine.plan_lease(
             now_ms=self.orders.time_ms,
             queue_id=consumer.queue_id,
@@ -246,7 +255,7 @@ class Consumers:
             immediate=bool(consumer.immediate),
             request_id=consumer.request_id,
             request_hash=consumer.request_hash,
-            wanted=consumer.wanted,
+            wanted=consumer.wanted or self.damage.narrower(),
         )
 
     def _pump_queue(self, queue_id: int) -> None:
@@ -313,6 +322,7 @@ class Consumers:
         """Another member is master: send everybody there."""
         turns, self.turns = self.turns, {}
         self.exact.clear()
+        self.damage.forget()
         self.sole.active.clear()
         self.count = 0
         for turn in turns.values():

@@ -4,7 +4,7 @@ nothing, and reads nothing but what it is given.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from replica.bodies import batch_of, message_id, row_of
 from replica.machine import Refused, columns_of
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from replica.bodies import Stored
     from replica.machine import SegmentSlice
+
+Row = TypeVar("Row")
 
 ORIGIN_QUEUE, ORIGIN_ID = "tq_origin_queue", "tq_origin_id"
 REASON, REJECT_REASON = "tq_dead_letter_reason", "tq_reject_reason"
@@ -63,10 +65,10 @@ def stored_messages(
             )
 
 
-def careful(read: Callable[[int], Stored | None]) -> Callable[[int], Stored | None]:
+def careful(read: Callable[[int], Row | None]) -> Callable[[int], Row | None]:
     """The same, but what is damaged on disk is not here: one message that cannot be read is no reason to stop."""
 
-    def read_whole(log_index: int) -> Stored | None:
+    def read_whole(log_index: int) -> Row | None:
         try:
             return read(log_index)
         except CorruptRecord:

@@ -18,6 +18,7 @@ from replica.answers import abort, refusal
 from replica.effects import Failed, Moved
 from replica.members import HOP
 from replica.service_checks import stale_epoch
+from storage.errors import CorruptRecord
 from tandemq import seen
 from tandemq.errors import DETAILS_KEY
 from tandemq.v1.common_pb2 import Reason
@@ -118,7 +119,10 @@ async def unary(
         if domain is not None:
             if epochs and (stale := stale_epoch(members, domain, epochs.get(domain.shared.name, 0))) is not None:
                 await abort(context, stale)
-            result = await local(domain)
+            try:
+                result = await local(domain)
+            except CorruptRecord as corrupt:  # told where it was read
+                result = refusal(Reason.REASON_CORRUPT_STORE, str(corrupt), {"member": members.member})
             if isinstance(result, bytes):
                 return result
             if isinstance(result, Failed):

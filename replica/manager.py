@@ -17,7 +17,7 @@ from failover.detector import Detector
 from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica import incarnation
-from replica.bodies import read_stored
+from replica.bodies import is_whole, read_stored
 from replica.calls import EnqueueCall
 from replica.direct import PEER
 from replica.domain import Domain
@@ -260,6 +260,7 @@ class Manager:
             read = functools.partial(read_stored, node.store, shared)
             domain.dying.read = domain.orders.saving.read = read
             domain.orders.replying.read = domain.orders.publishing.read = read
+            domain.consumers.damage.is_whole = functools.partial(is_whole, node.store, shared)
             domain.handoff.hold_ms = config.failover.hold_ms
             domain.handoff.cooldown_ms = config.failover.cooldown_ms
             domain.replication.may_claim = not peer  # until the witness has seen this start

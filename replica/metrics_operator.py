@@ -52,7 +52,9 @@ class OperatorMetrics:
         behind = GaugeMetricFamily("tandemq_peer_backlog", "Operations that the peer lacks.", labels=labels)
         size = GaugeMetricFamily("tandemq_peer_backlog_bytes", "Bytes of log that the peer lacks.", labels=labels)
         lag = GaugeMetricFamily("tandemq_peer_lag_seconds", "Age of the oldest of them.", labels=labels)
+        damaged = GaugeMetricFamily("tandemq_damaged_records", "Given to nobody by this master.", labels=labels)
         for name, domain in operator.members.by_name.copy().items():
+            damaged.add_metric([name], len(domain.shared.damaged))
             if not domain.shared.peer:
                 continue
             diverged.add_metric([name], float(domain.shared.role is Role.DIVERGED))
@@ -60,7 +62,7 @@ class OperatorMetrics:
             behind.add_metric([name], found.operations)
             size.add_metric([name], found.log_bytes)
             lag.add_metric([name], found.ms / 1000)
-        yield from (diverged, behind, size, lag)
+        yield from (diverged, behind, size, lag, damaged)
         if operator.config.authority != "none":  # else there is nobody to be reached, which an alert took for a failure
             reachable = float(operator.authority_reachable())
             yield GaugeMetricFamily("tandemq_authority_reachable", "1: the register can be asked.", value=reachable)

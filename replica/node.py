@@ -278,7 +278,8 @@ class Node:
             case Salvage():
                 self.group.salvage.append((domain, effect))
             case Note():
-                log.info("domain %s: %s", domain.shared.name, effect.text, extra=domain.shared.tags)
+                level = logging.ERROR if effect.kind == PairEventKind.PAIR_EVENT_KIND_FAULT else logging.INFO
+                log.log(level, "domain %s: %s", domain.shared.name, effect.text, extra=domain.shared.tags)
                 self.on_note(domain, effect)
             case Fail(why):
                 if not self.failed.done():

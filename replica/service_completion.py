@@ -19,6 +19,7 @@ from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_checks import problem_of_answer, stale_epoch, wait_s
 from replica.service_enqueue import problem_of_maps
 from replica.weighing import ANSWER
+from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     CheckCompletionRequest,
@@ -66,7 +67,11 @@ def statuses_of(members: Members, domain: Domain, done: ProgressDone, at: int = 
             status.completion, status.final_state = progress.completion, progress.final
             status.completed = progress.completed
         if progress.answer:
-            answer = bodies.read_answer(members.node.store, domain.shared, progress.answer)
+            try:
+                answer = bodies.read_answer(members.node.store, domain.shared, progress.answer)
+            except CorruptRecord as corrupt:
+                out.append(CompletionStatus(handle=handle, error=_damaged(corrupt)))
+                continue
             if answer is None:  # forgotten in this moment
                 status = CompletionStatus(handle=handle, error=_invalid())
             else:
@@ -81,6 +86,10 @@ def statuses_of(members: Members, domain: Domain, done: ProgressDone, at: int = 
 def _invalid() -> Error:
     text = "this handle is of no message of the queue, or it ended longer ago than completion_retention"
     return Error(reason=Reason.REASON_INVALID_HANDLE, message=text)
+
+
+def _damaged(corrupt: CorruptRecord) -> Error:
+    return Error(reason=Reason.REASON_CORRUPT_STORE, message=f"the answer cannot be read here: {corrupt}")
 
 
 def _left_out(handle: bytes) -> CompletionStatus:

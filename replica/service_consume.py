@@ -21,6 +21,7 @@ from replica.service_checks import is_immediate, problem_of_answer, problem_of_f
 from replica.service_completion import reply_call
 from replica.service_filters import check, matcher_of
 from replica.whereabouts import problem_of_origin
+from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     ConsumeOpened,
@@ -34,13 +35,16 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import grpc
 
     from replica.domain import Domain
     from replica.effects import Answer
     from replica.filters import Filter
+    from replica.machine import SegmentSlice
     from replica.members import Members
-    from tandemq.v1.queue_service_pb2 import ConsumeOpen
+    from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries
 
 PROGRESS_S = 1.0
 CREDIT_MESSAGES_MAX = 1_000_000
@@ -141,18 +145,28 @@ class ConsumeStream:
         """Messages under one lease."""
         if self.cancelled:
             return
+        slices = done.slices
+        while True:
+            response = ConsumeResponse()
+            try:
+                self.consumer.credit_bytes -= self._fill(response.deliveries, done, slices)
+            except CorruptRecord:  # since the lease was planned: the others of it go out
+                damaged = self.domain.shared.damaged
+                slices = [part for part in slices if part.log_index not in damaged]
+            else:
+                break
+        self.push(response)
+
+    def _fill(self, deliveries: Deliveries, done: LeaseDone, slices: Sequence[SegmentSlice]) -> int:
+        """Returns the bytes of credit that it takes."""
         store, shared = self.members.node.store, self.domain.shared
-        response = ConsumeResponse()
-        deliveries = response.deliveries
         deliveries.header.CopyFrom(header_of(self.members, self.domain))
         deliveries.queue, deliveries.lease_id = done.queue, done.lease_id
         if self.segments:
-            self.consumer.credit_bytes -= bodies.fill_segments(store, shared, done.slices, deliveries)
-        else:
-            for _ in bodies.fill_rows(store, shared, done.queue, done.lease_id, done.slices, deliveries.messages):
-                pass
-            self.consumer.credit_bytes -= sum(len(row.message.payload) for row in deliveries.messages)
-        self.push(response)
+            return bodies.fill_segments(store, shared, slices, deliveries)
+        for _ in bodies.fill_rows(store, shared, done.queue, done.lease_id, slices, deliveries.messages):
+            pass
+        return sum(len(row.message.payload) for row in deliveries.messages)
 
     # -- the stream ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from replica import bodies
+from replica import bodies, copies
 from replica.answers import abort, header_of
 from replica.effects import Failed, Moved
 from replica.filters import Filter, Read, filter_of
@@ -48,11 +48,11 @@ async def check(asked: MessageFilter, context: Any) -> Filter | None:
 
 
 def matcher_of(members: Members, domain: Domain, queue: str, asked: Filter | None) -> Matcher | None:
-    """For a consumer at this master; None: it takes everything."""
+    """For a consumer at this master; None: it takes everything. What is damaged fits nobody here."""
     if asked is None or domain.shared.machine is None:
         return None
     exact = domain.consumers.exact_of(queue)
-    return Matcher(asked, reader_of(members, domain), exact, domain.shared.domain, members.pace)
+    return Matcher(asked, copies.careful(reader_of(members, domain)), exact, domain.shared.domain, members.pace)
 
 
 async def look_through(members: Members, domain: Domain, consumer: Consumer) -> None:
@@ -86,17 +86,19 @@ async def browse_page(
             continue
         held = machine.browse(queue_id, at, LOOKS_MAX)
         runs = [(part.first, part.first + part.count) for part in held]
-        found = find(
-            machine.queue(queue_id),
-            asked,
-            read,
-            domain.shared.domain,
-            held=runs,
-            most=room,
-            looks=LOOKS_MAX,
-            over=pace.is_over,
-        )
-        pace.end()
+        try:
+            found = find(
+                machine.queue(queue_id),
+                asked,
+                read,
+                domain.shared.domain,
+                held=runs,
+                most=room,
+                looks=LOOKS_MAX,
+                over=pace.is_over,
+            )
+        finally:
+            pace.end()
         ranges += [IndexRange(first=start, count=end - start) for start, end in found.ranges]
         room -= sum(end - start for start, end in found.ranges)
         looks -= LOOKS_MAX

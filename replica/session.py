@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
-from replica.transfer import Receiver, frames_of, wait_for_begin
+from replica.transfer import Receiver, check_sent, frames_of, wait_for_begin
 from storage.errors import CorruptRecord, NewerFormat
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame
@@ -242,6 +242,8 @@ class Session:
 
         rows = await loop.run_in_executor(None, scan)
         dense = [row for offset, row in enumerate(rows) if row[0] == need.first + offset and row[0] <= need.last]
+        for log_index, record in dense:
+            check_sent(domain.shared, log_index, record)
         if not dense:
             raise CorruptRecord(
                 f"domain {domain.shared.name}: record {need.first} is neither in memory nor in the store"

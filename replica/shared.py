@@ -80,6 +80,8 @@ class Shared:
         """Log index of a SAVE, and of the records whose bodies it writes: they stay in memory until it is durable here
         and committed.
         """
+        self.damaged: set[int] = set()
+        """Log indexes of records that this master found damaged on its disk: nobody is given what is in them here."""
         self.volatile_floor = log.last_index
         """Records up to here were stored before this process started: their volatile messages are gone here."""
 
@@ -114,6 +116,20 @@ class Shared:
     def tell_transfer(self, text: str, **facts: str) -> None:
         """A state transfer began or ended."""
         self.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, facts))
+
+    def tell_damage(self, log_index: int) -> None:
+        """A stored record is not what was written. Told of the first one, and again when they have doubled."""
+        if log_index in self.damaged:
+            return
+        self.damaged.add(log_index)
+        count = len(self.damaged)
+        if count & (count - 1):
+            return
+        so_far = f", {count} records so far" if count > 1 else ""
+        way = f"hand off to {self.peer}, and resync {self.member} in full" if self.peer else "there is no other copy"
+        text = f"record {log_index} is damaged at {self.member}{so_far}: it is kept, and given to nobody; {way}"
+        facts = {"log_index": str(log_index), "damaged": str(count)}
+        self.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
     def mark(self, data: DataMark) -> None:
         """Change what this copy is worth (in memory; the caller persists)."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, is_bare, split, verify, verify_stored
-from storage.store import Append
+from storage.store import Append, place_checked
 from tandemq.peer.v1.peer_service_pb2 import (
     QueueSegments,
     QueueSyncBegin,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.effects import QueueTransfer, StartTransfer
     from replica.node import Node
+    from replica.shared import Shared
+    from storage.records import Prefix
 
 log = logging.getLogger("tandemq.transfer")
 
@@ -92,10 +94,7 @@ async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIte
                 raise CorruptRecord(
                     f"record {log_index} of queue {queue.name} is missing although it holds live messages"
                 )
-            try:
-                prefix = verify_stored(record)  # damage stays where it is: what fails its checksum is not sent
-            except CorruptRecord as corrupt:
-                raise CorruptRecord(f"record {log_index} is damaged here and is not sent: {corrupt}") from corrupt
+            prefix = check_sent(domain.shared, log_index, record)
             if prefix.flags & FLAG_VOLATILE_BODY:
                 if is_bare(record):
                     record += domain.shared.volatile_bodies.get(log_index, b"")
@@ -108,6 +107,17 @@ async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIte
                 segments, size = QueueSegments(), 0
         if segments.records:
             yield segments
+
+
+def check_sent(shared: Shared, log_index: int, record: bytes) -> Prefix:
+    """Damage stays where it is, and is told: a stored record that fails its checksums is not sent. Raises
+    CorruptRecord.
+    """
+    try:
+        return place_checked(verify_stored(record), shared.domain, log_index, "")
+    except CorruptRecord as corrupt:
+        shared.tell_damage(log_index)
+        raise CorruptRecord(f"record {log_index} is damaged here and is not sent: {corrupt}") from corrupt
 
 
 class Receiver:

@@ -162,8 +162,8 @@ def read_stored_prefix(record: bytes | memoryview) -> Prefix:
 
 
 def split_stored(record: bytes | memoryview) -> tuple[Prefix, memoryview, memoryview]:
-    """As `split`, for such a record. Raises CorruptRecord alone."""
-    return _parts(record, read_stored_prefix(record))
+    """As `split`, for such a record, once it is verified. Raises CorruptRecord alone."""
+    return _parts(record, verify_stored(record))
 
 
 def _parts(record: bytes | memoryview, prefix: Prefix) -> tuple[Prefix, memoryview, memoryview]:

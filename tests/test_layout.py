@@ -27,6 +27,7 @@ PURE = (
     *("replica.claiming", "replica.following", "replica.verdicts"),
     *("replica.sync_source", "replica.sync_target"),
     *("replica.orders", "replica.holding", "replica.consumers", "replica.shared", "replica.log", "replica.state"),
+    "replica.damage",
     *("replica.effects", "replica.calls", "replica.convert_marks", "replica.divergence", "replica.step_aside"),
     *(
         "replica.forecast",

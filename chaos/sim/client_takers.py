@@ -356,7 +356,16 @@ class Drain(SimClient):
             else:
                 info = await client.get_queue(queue)
                 book.volatile_lost = info.volatile_lost_total
+                if info.length:
+                    await self._mend(client)
                 return bool(info.length)
+
+    async def _mend(self, client: aio.Client) -> None:
+        """As whoever runs the pair is told to: what is damaged at the master is delivered by the other member."""
+        for member in self.world.members.values():
+            if member.is_serving and member.domain is not None and member.domain.shared.damaged:
+                await client.handoff(reason=f"{member.name} is damaged")
+                self.world.sometimes("handed over because of damage")
 
     async def _answer(self, client: aio.Client, book: Book, batch: MessageBatch) -> None:
         for each in batch:

@@ -16,7 +16,7 @@ from replica.machine import SaveLimits
 from replica.members import MAIN, domain_number
 from replica.state import decode_state, state_key
 from storage.errors import CorruptRecord
-from storage.records import read_stored_prefix, split
+from storage.records import read_stored_prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
@@ -142,11 +142,14 @@ class Invariants:
                         first = result.first_index
                         self.modest.update((result.epoch, index) for index in range(first, first + result.count))
                     self._on_acknowledged(member, Name(result.epoch, result.log_index), result.copies)
-                elif isinstance(result, LeaseDone) and result.lease_id:
-                    self._on_acknowledged(member, name_of_lease(result.lease_id), 0)
-                    self._on_delivered(member, domain, result)
+                elif isinstance(result, LeaseDone):
+                    self._look_for_damage(member, domain, result)
+                    if result.lease_id:
+                        self._on_acknowledged(member, name_of_lease(result.lease_id), 0)
+                        self._on_delivered(member, domain, result)
             elif isinstance(effect, Deliver):
                 self._on_delivered(member, domain, effect.done)
+                self._look_for_damage(member, domain, effect.done)
 
     def _on_cut(self, member: SimMember, last: int, copied: Iterable[Salvage]) -> None:
         """Whatever somebody may have been told of is copied before it goes."""
@@ -253,6 +256,17 @@ class Invariants:
         if beyond:
             text = f"{member.name} delivers what is at log index {beyond[:1]}, committed is {commit_index}"
             self._broken("nothing uncommitted is delivered", text)
+
+    def _look_for_damage(self, member: SimMember, domain: Domain, done: LeaseDone) -> None:
+        """What was given before and is asked for again is refused by the shell, which reads it again."""
+        for part in done.slices if not done.duplicate else ():
+            record = member.machine.disk.record(NUMBER, part.log_index)
+            if record is not None and domain.shared.log.get(part.log_index) is None:
+                try:
+                    verify_stored(record)
+                except CorruptRecord as corrupt:
+                    text = f"{member.name} delivers index {part.first_index} of {done.queue}: {corrupt.what}"
+                    self._broken("nothing damaged is delivered", text)
 
 
 def _may_be_known(record: bytes) -> bool:

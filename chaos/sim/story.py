@@ -15,7 +15,8 @@ from chaos.sim.invariants import NUMBER, STATE, Name, name_of_lease
 from replica.machine import Machine, lease_id_of
 from replica.machine.apply_groups import group_of
 from replica.state import decode_state
-from storage.records import split
+from storage.errors import CorruptRecord
+from storage.records import split_stored
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
 
@@ -159,7 +160,7 @@ class Story:
 
 
 def read(disk: Disk, members: list[str], limits: Limits) -> Story | None:
-    """What is on that disk; None when the beginning of the log is not there any more."""
+    """What is on that disk; None when the beginning of the log is not there any more, or damaged."""
     stored = disk.meta(STATE)
     state = decode_state(stored) if stored is not None else None
     if state is None or state.base_index or state.kept_from > 1:
@@ -167,7 +168,10 @@ def read(disk: Disk, members: list[str], limits: Limits) -> Story | None:
     story = Story(Machine(NUMBER, members, limits))
     log_index = 1
     while (record := disk.record(NUMBER, log_index)) is not None:
-        prefix, header, _ = split(record)
+        try:
+            prefix, header, _ = split_stored(record)
+        except CorruptRecord:
+            return None
         story.add(log_index, prefix.epoch, pb.RecordHeader.FromString(bytes(header)))
         log_index += 1
     story.check_places()

@@ -13,7 +13,7 @@ from replica.machine.limits import Limits
 from replica.machine.machine import Machine
 from replica.machine.plan_copies import CopyCall
 from replica.machine.plan_enqueue import EnqueuePlan, Fresh, Repeated
-from replica.machine.plan_lease import immediate_problem
+from replica.machine.plan_lease import deliverable, immediate_problem
 from replica.machine.plan_move import MoveCall, RemoveCall, ranges_of
 from replica.machine.plan_names import AliasCall, DefaultsCall
 from replica.machine.plan_save import Bodies, SaveLimits, SavePlan
@@ -23,6 +23,7 @@ from replica.machine.queue import Lease, QueueState, Totals
 from replica.machine.readers import AdvanceCall, Reader, ReaderPlace, RegisterCall
 from replica.machine.requests import RequestAnswer, lease_id_of
 from replica.machine.room import Fit
+from replica.machine.segments import Part
 from replica.machine.stages import Placed
 from replica.machine.state import Applied
 from replica.machine.statistics import Sums
@@ -49,6 +50,7 @@ __all__ = [
     "Limits",
     "Machine",
     "MoveCall",
+    "Part",
     "Placed",
     "Progress",
     "PublishCall",
@@ -71,6 +73,7 @@ __all__ = [
     "Totals",
     "Window",
     "columns_of",
+    "deliverable",
     "disabled",
     "handle_of",
     "handle_prefix",

@@ -52,7 +52,7 @@ def plan_lease(state: State, call: LeaseCall) -> record_pb2.RecordHeader | None:
     assert call.request_id not in state.requests, "find_request comes first"
     time_ms = state.at(call.now_ms)
     messages_max = min(call.max_messages, state.limits.lease_messages_max)
-    parts = call.wanted.narrow(queue, state.applied_index) if call.wanted else _deliverable(queue)
+    parts = call.wanted.narrow(queue, state.applied_index) if call.wanted else deliverable(queue)
     runs = _choose(parts, time_ms, messages_max, call.max_bytes)
     if not runs:
         return None
@@ -102,7 +102,8 @@ def _choose(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: i
     return runs
 
 
-def _deliverable(queue: QueueState) -> Iterator[Part]:
+def deliverable(queue: QueueState) -> Iterator[Part]:
+    """Ready and visible messages in the order of delivery."""
     below = queue.visible_index + 1
     for level in reversed(queue.ready):
         if level.size:

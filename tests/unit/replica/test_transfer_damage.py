@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from replica.domain import Domain
-from replica.effects import QueueTransfer, StartTransfer
+from replica.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
 from replica.node import Node
 from replica.recovery import open_shared
+from replica.session import Session
+from replica.sync_source import NeedRead
 from replica.transfer import Receiver, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
@@ -120,3 +124,19 @@ def _damaged(frame: TransferFrame) -> None:
 async def test_a_damaged_record_is_not_taken(sender: Member, receiver: Receiver) -> None:
     with pytest.raises(CorruptRecord, match=r"CRC|checksum|digest"):
         await carry(sender, receiver, "segments", _damaged)
+
+
+@pytest.mark.parametrize("at", [0, 2, 15, -1], ids=["magic", "format", "epoch", "body"])
+async def test_a_damaged_record_is_not_sent_in_a_delta(sender: Member, at: int) -> None:
+    """The receiver would refuse it, and the session start over for ever without a word about whose damage it is."""
+    node, domain = sender.node, sender.domain
+    session: Any = SimpleNamespace(node=node)
+    assert await Session._read_stored(session, domain, NeedRead(1, 2)) == [], "nobody is being brought up to date"
+    record = bytearray(node.store.read(DOMAIN, 2) or b"")
+    record[at] ^= 4
+    node.store.commit(WriteBatch(inserts=[Append(DOMAIN, 2, bytes(record))]))
+    with pytest.raises(CorruptRecord, match="record 2 is damaged here and is not sent"):
+        await Session._read_stored(session, domain, NeedRead(1, 2))
+    (note,) = domain.shared.take()
+    assert isinstance(note, Note)
+    assert note.text.startswith("record 2 is damaged at a: it is kept, and given to nobody; hand off to b")

@@ -176,3 +176,22 @@ def test_volatile_messages_that_a_restart_gives_up_while_the_peer_has_them(monke
     assert problems(kept, run) == []
     monkeypatch.setattr(Recall, "is_done", lambda _self, _now_ms: True)  # it claims without asking
     assert shows(run(kept.plan), kept.expected)
+
+
+def test_damage_on_the_disk_that_is_delivered_and_damage_that_is_refused(world: World) -> None:
+    name = master(world)
+    member = world.members[name]
+    assert member.domain is not None
+    member.domain.shared.log.ring.clear()  # what is in memory is not read from the disk
+    slices = [SegmentSlice(3, 1, 0, 1, None, None)]
+    effects_at(world, name, Deliver(None, LeaseDone(1, "q", 0, slices, duplicate=False)))  # type: ignore[arg-type]
+    assert rules(world) == []
+    content = member.machine.disk._content
+    assert content is not None
+    content.flip((NUMBER, 3), 0.99)
+    effects_at(world, name, Reply(None, LeaseDone(1, "q", 0, slices, duplicate=True)))  # type: ignore[arg-type]
+    assert rules(world) == [], "the shell refuses it"
+    effects_at(world, name, Reply(None, LeaseDone(1, "q", 0, slices, duplicate=False)))  # type: ignore[arg-type]
+    assert rules(world) == ["nothing damaged is delivered"]
+    disk = member.machine.disk
+    assert read(disk, ["a", "b"], member.domain.shared.limits) is None, "a log that is damaged tells no story"
