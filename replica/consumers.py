@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from replica.calls import Consumer
-    from replica.machine import RequestAnswer
+    from replica.machine import Narrower, RequestAnswer
     from replica.orders import Orders
     from replica.replication import Replication
     from replica.shared import Shared
@@ -238,13 +238,14 @@ class Consumers:
         return True
 
     def _plan(self, consumer: Consumer) -> RecordHeader | None:
-        header = self._planned(consumer)
-        # A filter has read what it chose.
-        while header is not None and consumer.wanted is None and self.damage.is_met(self.orders.machine, header.lease):
-            header = self._planned(consumer)
+        # A filter has read what it chose, as whoever goes round damage has.
+        wanted = consumer.wanted or self.damage.narrower()
+        header = self._planned(consumer, wanted)
+        if header is not None and wanted is None and self.damage.is_met(self.orders.machine, header.lease):
+            header = self._planned(consumer, self.damage.sound)
         return header
 
-    def _planned(self, consumer: Consumer) -> RecordHeader | None:
+    def _planned(self, consumer: Consumer, wanted: Narrower | None) -> RecordHeader | None:
         return self.orders.machine.plan_lease(
             now_ms=self.orders.time_ms,
             queue_id=consumer.queue_id,
@@ -255,7 +256,7 @@ class Consumers:
             immediate=bool(consumer.immediate),
             request_id=consumer.request_id,
             request_hash=consumer.request_hash,
-            wanted=consumer.wanted or self.damage.narrower(),
+            wanted=wanted,
         )
 
     def _pump_queue(self, queue_id: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from replica.machine import deliverable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator
 
     from replica.machine import Machine, Part, QueueState
     from replica.shared import Shared
@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 
 
 class Sound:
-    """Everything of a queue but what is in damaged records: a `Narrower` for who has no wish of its own."""
+    """Everything of a queue but what is in damaged records: a `Narrower` for who has no wish of its own. It looks at
+    each record as it is chosen, so one plan goes round all damage, however much there is.
+    """
 
-    def __init__(self, damaged: Collection[int]) -> None:
-        self._damaged = damaged
+    def __init__(self, is_sound: Callable[[int], bool]) -> None:
+        self._is_sound = is_sound
 
     def narrow(self, queue: QueueState, applied_index: int) -> Iterator[Part]:  # noqa: ARG002  # see Narrower
-        return (part for part in deliverable(queue) if part.log_index not in self._damaged)
+        looked: dict[int, bool] = {}  # one record may have many parts, and of several priorities
+        for part in deliverable(queue):
+            whole = looked.get(part.log_index)
+            if whole is None:
+                whole = looked[part.log_index] = self._is_sound(part.log_index)
+            if whole:
+                yield part
 
 
 class Damage:
@@ -35,24 +43,33 @@ class Damage:
         self.shared = shared
         self.is_whole: Callable[[int], bool] = lambda _log_index: True
         """Whether a record is on disk as it was written: the shell's way to its store, which tells what it finds."""
-        self._sound = Sound(shared.damaged)
+        self.sound = Sound(self._is_sound)
+
+    def _is_sound(self, log_index: int) -> bool:
+        ring = self.shared.log.ring
+        in_memory = bool(ring) and log_index >= ring[0].log_index
+        return log_index not in self.shared.damaged and (in_memory or self.is_whole(log_index))
 
     def narrower(self) -> Sound | None:
         """For who wants everything; None: no damage is known."""
-        return self._sound if self.shared.damaged else None
+        return self.sound if self.shared.damaged else None
 
     def is_met(self, machine: Machine, op: LeaseOp) -> bool:
-        """Looks at all that is to be leased, so that the next plan leaves out all of it that is damaged."""
+        """Whether a plan that `narrower` did not narrow holds damage: looks at each record of it once."""
         log = self.shared.log
         in_memory = log.ring[0].log_index if log.ring else log.last_index + 1
-        found = False
+        looked: set[int] = set()
         for part in op.ranges:
             # Log indexes rise with the indexes: most often the first one tells that all of it is in memory.
             if machine.locate(op.queue_id, part.first)[0] < in_memory:
                 for each in machine.segments_of(op.queue_id, (part,)):
-                    found |= each.log_index < in_memory and not self.is_whole(each.log_index)
-        return found
+                    if each.log_index in looked:
+                        continue
+                    looked.add(each.log_index)
+                    if not self._is_sound(each.log_index):
+                        return True
+        return False
 
     def forget(self) -> None:
-        """Another member is master. What is there when this one is master again is looked at again."""
+        """Another member is master, or this one is again: what is there now is looked at anew."""
         self.shared.damaged.clear()

@@ -108,6 +108,7 @@ class Domain:
         shared = self.shared
         machine = shared.machine
         assert machine is not None
+        self.consumers.damage.forget()
         self.orders.set_time()
         header = RecordHeader(
             time_ms=self.orders.time_ms,

@@ -80,6 +80,7 @@ class BatchHandlers:
                         parsed.max_messages or MESSAGES,
                         parsed.max_bytes or BYTES,
                         duration_ms,
+                        domain.consumers.damage.sound,
                     )
                 ),
             )

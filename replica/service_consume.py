@@ -155,6 +155,9 @@ class ConsumeStream:
                 slices = [part for part in slices if part.log_index not in damaged]
             else:
                 break
+        if len(slices) < len(done.slices):  # who is given nothing has nothing to give credit for
+            left_out = sum(part.count for part in done.slices) - sum(part.count for part in slices)
+            self.consumer.credit_messages += left_out
         self.push(response)
 
     def _fill(self, deliveries: Deliveries, done: LeaseDone, slices: Sequence[SegmentSlice]) -> int:

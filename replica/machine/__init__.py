@@ -13,7 +13,7 @@ from replica.machine.limits import Limits
 from replica.machine.machine import Machine
 from replica.machine.plan_copies import CopyCall
 from replica.machine.plan_enqueue import EnqueuePlan, Fresh, Repeated
-from replica.machine.plan_lease import deliverable, immediate_problem
+from replica.machine.plan_lease import Narrower, deliverable, immediate_problem
 from replica.machine.plan_move import MoveCall, RemoveCall, ranges_of
 from replica.machine.plan_names import AliasCall, DefaultsCall
 from replica.machine.plan_save import Bodies, SaveLimits, SavePlan
@@ -50,6 +50,7 @@ __all__ = [
     "Limits",
     "Machine",
     "MoveCall",
+    "Narrower",
     "Part",
     "Placed",
     "Progress",

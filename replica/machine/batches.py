@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from replica.machine.errors import Refused
-from replica.machine.plan_lease import LeaseCall, plan_lease
+from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
 from replica.machine.queue import Lease, QueueState
 from replica.machine.ranges import Run
 from replica.machine.readers import check_reader_name
@@ -56,6 +56,7 @@ class BatchCall:
     max_messages: int
     max_bytes: int
     duration_ms: int
+    wanted: Narrower | None = None  # None: everything
 
 
 def plan_batch(state: State, call: BatchCall) -> record_pb2.RecordHeader | None:
@@ -96,6 +97,7 @@ def plan_batch(state: State, call: BatchCall) -> record_pb2.RecordHeader | None:
             call.consumer.encode(),
             call.duration_ms,
             immediate=False,
+            wanted=call.wanted,
         ),
     )
     if header is not None:

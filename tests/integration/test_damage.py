@@ -106,3 +106,14 @@ async def test_it_is_not_delivered_but_by_the_other_member(
         assert told.done, told
         assert await all_of(a, SETTLE_MODE_LEASE) == {index: sent_at(index) for index in hurt}
         assert await left(client) == 0
+
+
+async def test_a_numbered_batch_goes_round_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch with damage in it could not be read, and its good messages would fail with it until they are dead."""
+    monkeypatch.setattr(replica.log, "RING_BYTES_MAX", 1)
+    async with damaged_master(tmp_path) as (_, _, client, hurt):
+        batch = await client.lease_batch("q", "spark", 1, max_messages=30)
+        assert batch is not None
+        found = {row.index: row.payload async for page in client.read_batch("q", "spark", 1) for row in page}
+        expected = [index for index in range(1, COUNT + 1) if index not in hurt][:30]
+        assert found == {index: sent_at(index) for index in expected}

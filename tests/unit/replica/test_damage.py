@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.bodies import is_whole
-from replica.calls import Consumer, SettleCall
+from replica.calls import Consumer, EnqueueCall, SettleCall
 from replica.effects import LeaseDone
+from replica.machine import columns_of
 from replica.service_consume import ConsumeStream
 from storage.store import Append, WriteBatch
 from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
 from tandemq.v1.queue_service_pb2 import (
     DELIVERY_FORMAT_MESSAGES,
@@ -22,6 +24,7 @@ from tandemq.v1.queue_service_pb2 import (
     ConsumeOpen,
     ConsumeResponse,
     DeliveryFormat,
+    EnqueueBatch,
     Settlement,
 )
 from tests.support.clients import Producer, Waiter, create, remaining
@@ -145,6 +148,66 @@ def test_it_is_told_as_it_doubles() -> None:
     assert "4 records so far" in fourth
 
 
+def test_all_damage_is_met_in_one_plan() -> None:
+    """However little is asked for: a plan for each record that is damaged would hold everybody up."""
+    pair = filled()
+    producer = Producer(pair, "more")
+    for _ in range(100):
+        producer.send(pair.a)
+    pair.quiesce()
+    hurt(pair.a, *range(1, 104))
+    machine, plans = pair.a.shared.machine, []
+    plan = machine.plan_lease
+
+    def counted(**call: Any) -> Any:
+        plans.append(call)
+        return plan(**call)
+
+    machine.plan_lease = counted
+    waiter, _ = attach(pair, pair.a, one_shot=True, credit_messages=1)
+    assert taken(waiter) == [104]
+    assert len(plans) == 2
+
+
+def test_a_record_of_many_pieces_is_looked_at_once() -> None:
+    pair = Pair().start()
+    create(pair)
+    batch = EnqueueBatch(
+        queue="q", first_sequence=1, messages=MessageBatch(payloads=[b"x"] * 40, priorities=[1, 2] * 20)
+    )
+    body = batch.SerializeToString()
+    pair.a.submit(EnqueueCall(Waiter(), "q", b"p", 1, columns_of(batch), body, member="a"))
+    pair.quiesce()
+    damage, looked = pair.a.core.consumers.damage, []
+    for indexes in ((), (1,)):
+        hurt(pair.a, *indexes)
+        is_whole = damage.is_whole
+
+        def counted(log_index: int, is_whole: Any = is_whole) -> bool:
+            looked.append(log_index)
+            return is_whole(log_index)
+
+        damage.is_whole = counted
+        waiter, _ = attach(pair, pair.a, one_shot=True, credit_messages=20)
+        assert len(taken(waiter)) == (0 if indexes else 20)
+        assert len(looked) <= 2
+        looked.clear()
+
+
+def test_what_was_met_before_it_is_master_again_is_looked_at_anew() -> None:
+    pair = filled()
+    pair.a.hand_over()
+    pair.settle(200)
+    assert pair.master is pair.b
+    pair.a.shared.tell_damage(slices_of(pair.a)[1].log_index)  # a late read of its; its copy is made anew after that
+    pair.settle(5_000)
+    told = pair.b.hand_over()
+    pair.settle(200)
+    assert pair.master is pair.a, told
+    waiter, _ = attach(pair, pair.a)
+    assert taken(waiter) == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("form", [DELIVERY_FORMAT_MESSAGES, DELIVERY_FORMAT_SEGMENTS])
 def test_what_is_damaged_after_it_was_leased_is_left_out(form: DeliveryFormat) -> None:
     """The lease of it runs out; nothing but the delivery ends when its record cannot be read."""
@@ -160,4 +223,5 @@ def test_what_is_damaged_after_it_was_leased_is_left_out(form: DeliveryFormat) -
     deliveries = ConsumeResponse.FromString(frame).deliveries
     indexes = [row.index for row in deliveries.messages] + [part.first_index for part in deliveries.segments]
     assert indexes == [1, 2, 4]
+    assert stream.consumer.credit_messages == 1, "what was not given takes no credit"
     assert pair.a.shared.damaged == {slices[2].log_index}
