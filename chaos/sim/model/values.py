@@ -63,6 +63,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "told_register": "without a register service only",
         "effects on_apply": "empty, or ours, between steps",
         "trimming": "nothing is trimmed here",
+        "damaged": "no disk is damaged here",
         "volatile_bodies volatile_bytes volatile_missing volatile_floor saved": "nothing is volatile here",
     },
     "replication": {
