@@ -41,7 +41,9 @@ from failover.witness_store import (
 )
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
+from tests.integration.support import until
 from tests.support.authorities import A, B, World, etcd_world, memory_world, simulated_world, witness_world
+from tests.support.etcd import has_stopped
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 10.0  # bound of every wait; reached only by a failure
@@ -508,6 +510,11 @@ async def test_a_frozen_witness_is_unknown_within_the_timeout_and_noticed_by_the
         assert await anext(watch) == committed
         waiting = asyncio.ensure_future(anext(watch))
         process.send_signal(signal.SIGSTOP)
+
+        async def stopped() -> bool:
+            return has_stopped(process.pid)
+
+        await until(stopped, "the witness has stopped")
         desired = add_member(committed, member_added=B, nonce=b"3")
         async with asyncio.timeout(5 * authority.timeout_s):
             assert isinstance(await authority.compare_and_set("main", committed, desired), CasUnknown)

@@ -257,6 +257,7 @@ def test_a_server_that_hangs_costs_the_time_limit_and_no_more(program: Path, tmp
     server.start()
     hasty = Toxiproxy(server.api.endpoint, timeout_s=0.3)
     os.kill(server.pid, signal.SIGSTOP)
+    os.waitpid(server.pid, os.WUNTRACED)  # until each of its threads has stopped
     began = time.monotonic()
     with pytest.raises(ToxiproxyError, match="Timeout"):
         hasty.names()
