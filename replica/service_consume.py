@@ -152,7 +152,10 @@ class ConsumeStream:
                 self.consumer.credit_bytes -= self._fill(response.deliveries, done, slices)
             except CorruptRecord:  # since the lease was planned: the others of it go out
                 damaged = self.domain.shared.damaged
-                slices = [part for part in slices if part.log_index not in damaged]
+                sound = [part for part in slices if part.log_index not in damaged]
+                if len(sound) == len(slices):
+                    raise  # in memory: nothing was told, and a second look would find the same
+                slices = sound
             else:
                 break
         if len(slices) < len(done.slices):  # who is given nothing has nothing to give credit for
