@@ -3,6 +3,8 @@
 A producer of the SDK sends all the time. After a fault the figure is the time until the first message that was sent
 after the fault is acknowledged; at a handoff under load it is the longest pause between two acknowledgements. Default
 timers, a witness, no tuning. Prints a table on stderr and writes build/bench/failover.json.
+
+Example: python bench/failover.py --runs 5 --only 'kill -9' --out /tmp/failover.json
 """
 
 from __future__ import annotations
@@ -273,7 +275,7 @@ async def measure(options: argparse.Namespace, directory: Path) -> dict[str, lis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20, help="of each fault; default: 20")
     parser.add_argument("--only", default="", help="faults whose name contains this: kill -9, frozen, cut off, handoff")
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which faults come")

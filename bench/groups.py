@@ -2,6 +2,8 @@
 
 In one process, without network or disk: the machine alone, as the master runs it. One JSON line each; read each figure
 as a ratio to that of the queue without groups, in the same run.
+
+Example: python bench/groups.py --messages 100000 --runs 1
 """
 
 from __future__ import annotations
@@ -131,7 +133,7 @@ def measured(groups: int, messages: int, taken: int) -> dict[str, tuple[float, s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=1_000_000, help="queued at once; default: 1,000,000")
     parser.add_argument("--runs", type=int, default=3, help="each in a process of its own; default: 3")
     parser.add_argument("--one", type=int, metavar="GROUPS", help=argparse.SUPPRESS)

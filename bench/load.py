@@ -20,6 +20,8 @@ from tandemq import aio
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 MIN_COPIES = 2
+DRAIN_MAX_S = 60
+"""What is under way when a measurement ends is back within seconds; what is not by then is lost."""
 
 
 def payloads(spec: dict[str, Any]) -> list[bytes]:
@@ -96,12 +98,17 @@ async def flow(client: aio.Client, spec: dict[str, Any]) -> dict[str, Any]:
 
     receiver = asyncio.create_task(receive())
     workers = [asyncio.create_task(worker()) for _ in range(spec["window"])]
-    result = await window.measure()
-    await asyncio.gather(*workers)
-    while under_way > 0:
-        room.clear()
-        await room.wait()
-    await consumer.settled()
+    result, drain_max_s = await window.measure(), spec.get("drain_max_s", DRAIN_MAX_S)
+    try:
+        async with asyncio.timeout(drain_max_s):
+            await asyncio.gather(*workers)
+            while under_way > 0:
+                room.clear()
+                await room.wait()
+            await consumer.settled()
+    except TimeoutError:
+        lost = f"{under_way:,} messages were sent and have not come back, or are not settled, after {drain_max_s} s"
+        raise SystemExit(f"{spec['queue']}: {lost}") from None
     assert consumer.lost == 0, f"{consumer.lost} settlements were refused"
     await consumer.close()
     await receiver

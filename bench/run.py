@@ -2,6 +2,8 @@
 
 Prints one JSON line each, ends with a table, writes build/bench/bench.json; `report.py` makes Markdown of it. What was
 measured while others used the machine is measured again, as in `bench.peers.calm`.
+
+Example: python bench/run.py --quick --only 'one in flight'
 """
 
 from __future__ import annotations
@@ -267,7 +269,7 @@ def median(values: Any) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one short run of everything, about half a minute")
     parser.add_argument("--runs", type=int, help="default: 3, with --quick 1")
     parser.add_argument("--seconds", type=float, help="of each measurement; default: 4, with --quick 0.8")

@@ -3,6 +3,8 @@
 Prints one JSON line a figure, keeps them in build/bench/scale-<time>.jsonl. Each part runs in a process of its own
 (`scale_load.py`), `--runs` times. Figures of cost are processor time, and ratios are taken within one run: what a
 neighbour took from the machine is in both sides.
+
+Example: python bench/scale.py --share 0.01 --runs 1 --only queues
 """
 
 from __future__ import annotations
@@ -147,7 +149,7 @@ async def measure(options: argparse.Namespace, directory: Path) -> dict[tuple[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--share", type=float, default=1.0, help="of the numbers: 0.01 to see that it runs")
     parser.add_argument("--only", default="", help=f"one of {', '.join(PARTS)}")

@@ -3,6 +3,8 @@
 Draws what bench/results holds and writes it into README.md and docs/PERFORMANCE.md. `--take build/bench/growth.json`,
 or bench.json, failover.json, peers.json, open.json or native.json, puts a new document there first, if it is fit to be
 shown.
+
+Example: python -m bench.shown --take build/bench/growth.json
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 and the audit of journals that are made for it. One JSON document, with the targets beside the figures.
 
 The audit runs in a process of its own for each size, with a heap of 4 GiB, so that time and memory are of that size.
+
+Example: python -m bench.spark_read --share 0.01 --only read,stream
 """
 
 from __future__ import annotations
@@ -318,7 +320,7 @@ def judged(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="read,stream,master,audit", type=lambda text: set(text.split(",")))
     parser.add_argument("--share", default=1.0, type=float, help="of all sizes; 0.01: to see that it runs")
     parser.add_argument("--rounds", default=ROUNDS, type=int, help="of the master with and without ingest")

@@ -1,6 +1,6 @@
 """Fourteen configurations of faults on real processes, and the table of what they came to.
 
-python -m chaos.campaign [--seconds 180] [--only NAME ...] [--seed N] [--bug NAME] [--keep] [--out DIR] [--bound 90]
+Example: python -m chaos.campaign --only kill-master --only one-way-out --seconds 30
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ def _seconds(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m chaos.campaign", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m chaos.campaign", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--seconds",
         type=_seconds,

@@ -3,6 +3,8 @@
 `server.py --data-dir D` is the second process; `--peer PORT` makes it the first one, which forwards to the second.
 Same stack as the product: grpc.aio bidi streams, bytes passed through, one LMDB record a frame, one writer thread,
 group commit, one frame a group towards the peer.
+
+Example: python bench/floor/server.py --data-dir /tmp/b, which prints a port; then --data-dir /tmp/a --peer PORT.
 """
 
 from __future__ import annotations
@@ -238,7 +240,7 @@ async def serve(directory: Path, peer: int | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--peer", type=int)
     given = parser.parse_args()

@@ -4,6 +4,8 @@ With depth, queues, producers, payload, and at the replica; then open loops at f
 in the middle. Each point of a curve has a pair of its own and takes turns with the others. Prints a line a point;
 writes JSON lines with machine, versions, settings, runs, spread and commit, and last how many. Exit code 1 when
 something was refused.
+
+Example: python -m bench.growth.run --only depth --turns 3
 """
 
 from __future__ import annotations
@@ -169,7 +171,7 @@ def measure(place: Place, options: argparse.Namespace, write: Callable[[Line], N
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="some parts, by name: depth,queues; a wrong one is told the others")
     parser.add_argument("--deep", action="store_true", help="ten million messages of 100 B too")
     parser.add_argument("--turns", type=int, default=7, help="of each point of a curve; default: 7")

@@ -1,4 +1,7 @@
-"""The process that callgrind counts: does each workload once and names it. `bench.guard.run` starts it."""
+"""The process that callgrind counts: does each workload once and names it. `bench.guard.run` starts it.
+
+Example: python -m bench.guard.work /tmp/empty-folder, which must be there
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from bench.guard.workloads import ALL, Runner
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path, help="for the stores; must be empty")
     parser.add_argument("--only", action="append", help="a workload by its name; may be repeated")
     parser.add_argument("--plant", choices=planted.REGRESSIONS, action="append", default=[])

@@ -3,6 +3,8 @@
 For each: start, read the settings back, count syncs under strace, then the workloads, then stop. Every message has a
 number and is compared byte for byte where it is received; a result of a run that lost one, or whose peer does not do
 what its label says, is refused. Prints a line a result, writes all of them as one JSON document.
+
+Example: python -m bench.peers.run --peers tandemq,redis --runs 1 --seconds 2
 """
 
 from __future__ import annotations
@@ -269,7 +271,7 @@ def rates_of(text: str, parser: argparse.ArgumentParser) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--open",
         dest="rates",

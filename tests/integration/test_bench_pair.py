@@ -30,9 +30,9 @@ class Ended(NamedTuple):
     said: str
 
 
-async def load(cluster: Cluster, kind: str, queue: str) -> Ended:
+async def load(cluster: Cluster, kind: str, queue: str, **more: float) -> Ended:
     """One process of load; whose processor time it tells is no matter here."""
-    spec = {**SPEC, "kind": kind, "queue": queue, "target": cluster.target, "pids": {"master": os.getpid()}}
+    spec = {**SPEC, "kind": kind, "queue": queue, "target": cluster.target, "pids": {"master": os.getpid()}, **more}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(ROOT / "bench/load.py"), json.dumps(spec)),
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'bench'}{os.pathsep}{ROOT}"},
@@ -46,7 +46,7 @@ async def load(cluster: Cluster, kind: str, queue: str) -> Ended:
 async def robbed(cluster: Cluster, kind: str, queue: str) -> Ended:
     """The same while somebody takes one message for good."""
     taking = asyncio.create_task(steal(cluster, queue))
-    ended = await load(cluster, kind, queue)
+    ended = await load(cluster, kind, queue, drain_max_s=1)
     await taking
     return ended
 
@@ -67,13 +67,18 @@ def test_a_figure_is_of_messages_that_are_there(tmp_path: Path) -> None:
             await cluster.wait_ready()
             return (
                 {kind: await load(cluster, kind, kind) for kind in KINDS},
-                {kind: await robbed(cluster, kind, f"robbed-{kind}") for kind in ("enqueue", "latency")},
+                {kind: await robbed(cluster, kind, f"robbed-{kind}") for kind in ("enqueue", "latency", "flow")},
             )
 
     whole, missed = asyncio.run(work())
     for ended in whole.values():
         assert (ended.code, ended.said) == (0, "")
         assert json.loads(ended.out)["value"] > 0
+    short = missed.pop("flow")
+    assert (short.code, short.out) == (1, "")
+    assert (
+        short.said.strip() == "robbed-flow: 1 messages were sent and have not come back, or are not settled, after 1 s"
+    )
     for kind, ended in missed.items():
         assert (ended.code, ended.out) == (1, "")
         assert f" messages must be in the queue robbed-{kind}, and " in ended.said
