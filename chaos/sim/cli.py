@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -88,12 +89,32 @@ def jobs_option(command: Command) -> Command:
     )(command)
 
 
+class Target(click.Path):
+    """A file to be written when the work is done: tried before it begins, as the work may take an hour."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        was_there = path.exists()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab"):
+                pass
+            if not was_there:
+                path.unlink()
+        except OSError as error:
+            self.fail(f"{path} cannot be written: {error.strerror}", param, ctx)
+        return path
+
+
 @root.command()
 @seed_options
 @click.option("--trace", is_flag=True, help="Print what happened, an event a line.")
-@click.option("--svg", type=click.Path(path_type=Path), help="Draw what happened into this file.")
-@click.option("--keep", type=click.Path(path_type=Path), help="Write the plan as a kept schedule.")
-@click.option("--shrink", "shrunk", type=click.Path(path_type=Path), help="Make it small and keep it here.")
+@click.option("--svg", type=Target(), help="Draw what happened into this file.")
+@click.option("--keep", type=Target(), help="Write the plan as a kept schedule.")
+@click.option("--shrink", "shrunk", type=Target(), help="Make it small and keep it here.")
 @click.option("--note", default="", help="What it was, for the kept schedule.")
 @output_option
 @click.pass_obj
@@ -130,10 +151,10 @@ def run(
 
 @root.command()
 @seed_options
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where the kept schedule goes.")
+@click.option("--out", required=True, type=Target(), help="Where the kept schedule goes.")
 @click.option("--budget", type=click.IntRange(min=1), default=2_000, show_default=True, help="Runs at most.")
 @click.option("--note", default="", help="What it was, for somebody who was not there.")
-@click.option("--svg", type=click.Path(path_type=Path), help="Draw what is left into this file.")
+@click.option("--svg", type=Target(), help="Draw what is left into this file.")
 @click.pass_obj
 def shrink(
     kernel: Kernel,
@@ -174,7 +195,7 @@ def campaign(
 
     Example: python -m chaos.sim campaign --seeds 3000 --profiles all --jobs 2
     """
-    chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug), max_failures)
+    chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug) if bug else "", max_failures)
     result = _watched(kernel, chosen, jobs)
     points, floors, unasked = _asked(kernel, chosen)
     told = report.facts(result, list(points), floors) | {"not_asked_for": unasked}
@@ -204,11 +225,11 @@ def coverage(
     pairs: bool,
     output: str,
 ) -> None:
-    """Run many seeds and say which points they met, how often. Exit code 3: a named point was never met.
+    """Run many seeds and say which points they met, how often. Exit code 1: a violation. 3: a point was never met.
 
     Example: python -m chaos.sim coverage --seeds 500 --pairs
     """
-    chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug), max_failures)
+    chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug) if bug else "", max_failures)
     result = _watched(kernel, chosen, jobs)
     tally = result.tally
     named = {name: tally.coverage[name] for name in sorted(kernel.points)}
@@ -218,6 +239,9 @@ def coverage(
     else:
         told = [(name, f"{count:,}  {kernel.points[name]}") for name, count in named.items()]
         _print_rows(told + [(name, f"{count:,}") for name, count in others.items()])
+    _print_violations([report.failure_facts(failure) for failure in tally.failures], err=True)
+    if tally.failures:
+        sys.exit(report.VIOLATION)
     sys.exit(report.INVALID if result.interrupted or tally.missed(kernel.points) else report.OK)
 
 
@@ -235,7 +259,7 @@ def bugs(kernel: Kernel, listed: bool, only: str, first_seed: int, jobs: int, ou
 
     Example: python -m chaos.sim bugs --jobs 2
     """
-    names = [_bug(kernel, name) for name in only.split(",") if name]
+    names = [_bug(kernel, name) for name in only.split(",")] if only else []
     wanted = [quarry for quarry in kernel.quarries if not names or quarry.bug in names]
     if listed:
         for quarry in wanted:
@@ -308,7 +332,7 @@ def _profiles(kernel: Kernel, names: str) -> tuple[str, ...]:
 
 def _bug(kernel: Kernel, name: str) -> str:
     known = [quarry.bug for quarry in kernel.quarries]
-    if name and name not in known:
+    if name not in known:
         raise click.UsageError(f"there is no planted bug {name!r}; there are: {', '.join(known)}")
     return name
 
@@ -392,7 +416,6 @@ def _expected(outcome: Outcome) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
@@ -419,10 +442,10 @@ def _print_outcome(outcome: Outcome, again: str, output: str) -> None:
     click.echo(f"again: {again}")
 
 
-def _print_violations(violations: list[dict[str, Any]]) -> None:
+def _print_violations(violations: list[dict[str, Any]], *, err: bool = False) -> None:
     for each in violations:
-        click.secho(f"VIOLATION {'; '.join(each['violations'])}", fg="red")
-        click.echo(f"  run {each['run']:,}; again: {each['again']}")
+        click.secho(f"VIOLATION {'; '.join(each['violations'])}", fg="red", err=err)
+        click.echo(f"  run {each['run']:,}; again: {each['again']}", err=err)
 
 
 def _print_rows(rows: list[tuple[str, str]]) -> None:

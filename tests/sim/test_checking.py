@@ -33,6 +33,16 @@ BAD = {
     "unknown kind": (with_fault(kind="cold"), "faults[1].kind is 'cold'; there are: crash, pause, clock,"),
     "unknown target": (with_fault(target="c"), "faults[1].target is 'c'; there are: a, b"),
     "argument missing": (with_fault(args={"power": True}), "faults[1].args has no 'down_ms'; 'crash' takes down_ms"),
+    "argument of another sort": (
+        with_fault(args={"down_ms": "long", "power": True}),
+        "faults[1].args.down_ms is 'long'; 'crash' draws such as ",
+    ),
+    "never healed": (replace(GIVEN, safety_ms=float("inf")), "safety_ms is inf; it is a time"),  # type: ignore[arg-type]
+    "at no time": (with_fault(at_ms=float("nan")), "faults[1].at_ms is nan; it is a time"),
+    "two clients of one name": (
+        replace(GIVEN, clients=GIVEN.clients * 2),
+        "clients[1].name is 'p', as another client's",
+    ),
     "before the start": (with_fault(at_ms=-1), "faults[1].at_ms is -1; it is a time"),
     "no time": (with_fault(at_ms="soon"), "faults[1].at_ms is 'soon'; it is a time"),
     "behind the healing": (with_fault(at_ms=4_001), "faults[1].at_ms is 4001, and everything is healed at safety_ms"),

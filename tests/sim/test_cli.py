@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from chaos.sim.cli import root
 from chaos.sim.kernel import Kernel
-from chaos.sim.plan import Plan
+from chaos.sim.plan import Outcome, Plan
 from chaos.sim.replay import load
 from tests.sim.stories import KERNEL, draw
 
@@ -88,6 +88,7 @@ def test_what_does_not_fail_is_not_shrunk(tmp_path: Path) -> None:
         (("campaign", "--profiles", "swarm,nosuch"), "there is no profile 'nosuch'"),
         (("campaign", "--seeds", "0"), "--seeds"),
         (("bugs", "--only", "nosuch"), "there is no planted bug 'nosuch'"),
+        (("bugs", "--only", ","), "there is no planted bug ''"),
     ],
 )
 def test_bad_usage_ends_with_2_and_says_what_there_is(words: tuple[str, ...], told: str) -> None:
@@ -170,12 +171,47 @@ def test_an_interrupted_campaign_prints_what_it_has() -> None:
 
 
 def test_coverage_names_what_was_met_and_ends_with_3_when_one_was_not() -> None:
-    result = invoke("coverage", "--seeds", "100", "--jobs", "0", "--max-failures", "99", "-o", "json")
+    result = invoke("coverage", "--seeds", "100", "--jobs", "0", "-o", "json", kernel=without_violations())
     assert result.exit_code == 0
     assert document(result)["points"] == {"common": 100, "rare": 1}
-    result = invoke("coverage", "--seeds", "20", "--jobs", "0")
+    result = invoke("coverage", "--seeds", "20", "--jobs", "0", kernel=without_violations())
     assert result.exit_code == 3
     assert "met by one run in a hundred" in result.stdout
+
+
+def without_violations() -> Kernel:
+    """Its runs meet what they meet."""
+    return replace(KERNEL, run=lambda plan: replace(KERNEL.run(plan), violations=[]))
+
+
+def test_coverage_does_not_hide_a_violation() -> None:
+    result = invoke("coverage", "--seeds", "100", "--jobs", "0", "--max-failures", "99")
+    assert result.exit_code == 1
+    assert "VIOLATION lost acknowledged: one" in result.stderr
+    assert "again: python -m chaos.sim run --seed 20 --profile fences" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--seed", "10", "--profile", "swarm", "--svg"),
+        ("run", "--seed", "10", "--profile", "swarm", "--keep"),
+        ("run", "--seed", "10", "--profile", "swarm", "--shrink"),
+        ("shrink", "--seed", "10", "--profile", "swarm", "--out"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_anything_runs(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    kernel = replace(KERNEL, run=refuse, tell=refuse)
+    for path in (tmp_path, tmp_path / "file" / "x.json"):
+        result = invoke(*words, str(path), kernel=kernel)
+        assert result.exit_code == 2, result.output
+        assert str(path) in result.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def refuse(_plan: Plan) -> Outcome:
+    raise AssertionError("it ran")
 
 
 def test_planted_bugs_are_found_or_missed_within_their_budgets() -> None:
