@@ -29,6 +29,8 @@ class Lease:
     at_s: float = 0.0
     until_s: float = 0.0
     """It does not end before, unless somebody gives it back or settles; 0: nobody knows."""
+    asked_ms: int = 0
+    """How long it was to last; 0: as long as its queue says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ class Book:
         *,
         waited: bool,
         until_s: float = 0.0,
+        asked_ms: int = 0,
     ) -> None:
         """Somebody was given messages."""
         self.consumers.add(consumer)
@@ -134,7 +137,7 @@ class Book:
             count = each.delivery_count
             self.history.delivered.append(Delivered(at_s, message_of(each.payload), each.index, count, consumer))
             if lease_id:
-                self.leases.append(Lease(lease_id, each.index, count, waited, at_s, until_s))
+                self.leases.append(Lease(lease_id, each.index, count, waited, at_s, until_s, asked_ms))
 
     def done_with(self, at_s: float, indexes: Iterable[int]) -> None:
         """Somebody has finished his work with them, and is about to say so."""

@@ -5,6 +5,7 @@ messages are answered or dropped. About `CALLS` calls a seed.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from chaos.sim.books import ANSWERS, DROPPING, MOVING, REQUESTS
 from chaos.sim.client_requests import REPLIES
@@ -35,6 +36,8 @@ def draw_letters(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
     if stream.random() < 0.8:
         drawing.sweeper(LETTERS if is_named else f"{WORK}.dead")
     drawing.admin(handoffs)
+    if stream.random() < 0.3:  # drawn last: all else is as it is without
+        drawing.limit(WORK, stream.choice((3, 6)))
     return tuple(drawing.found)
 
 
@@ -99,6 +102,15 @@ class _Draw:
         if self.stream.random() < 0.3:
             answered["holds"] = 2  # copies wait
         self._setup([asked, news, answered])
+
+    def limit(self, queue: str, holds: int) -> None:
+        """A full one refuses what comes."""
+        setup = self.found[0]
+        calls = (
+            replace(each, args=each.args | {"holds": holds}) if each.args["queue"] == queue else each
+            for each in setup.calls
+        )
+        self.found[0] = replace(setup, calls=tuple(calls))
 
     def _setup(self, queues: list[dict[str, Value]]) -> None:
         self.found.append(ClientPlan("setup", "setup", tuple(Call(0, "create", args) for args in queues)))

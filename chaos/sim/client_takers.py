@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from chaos.checker import READ_BOUND_S
 from chaos.history import Message
 from chaos.sim.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
 from chaos.sim.clients import SimClient, number_of, role
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
 
 VERBS = ("ack", "late", "twice", "both", "extend", "release", "reject", "drop")
 LEASE_MS = 2_000
+MILLISECOND = timedelta(milliseconds=1)
 COPIES_S = 2.0
 """For so long copies of the last answers may be on their way to the queue that was named for them."""
 DRAIN_NUMBER = 999
 """Of whoever answers at the end."""
+BROWSED = "a browser sees what there is"
 ACK = Call(0, "take", {"then": "ack"})
 """What a stream does with what comes when its plan says nothing more."""
 
@@ -47,6 +50,12 @@ class Taker(SimClient):
     @property
     def lease(self) -> timedelta:
         return timedelta(milliseconds=float(self.plan.args.get("lease_ms", LEASE_MS)))
+
+    def wanted(self, batch: MessageBatch, most: int) -> None:
+        """Nobody is given more than he asked for."""
+        if len(batch) > most:
+            text = f"{self.plan.name} was given {len(batch)} of {self.queue}, and wanted {most}"
+            self.world.violation("no more than was asked for", text)
 
     async def carry_out(self, call: Call, batch: MessageBatch, settle: Settle) -> None:
         """What the plan says about these messages."""
@@ -144,9 +153,11 @@ class Consumer(Taker):
             async for batch in consumer.batches():
                 if self.told_to_stop():
                     return  # its lease ends by time
+                self.wanted(batch, int(args.get("credit", 20)))
                 self.busy = True
                 taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
-                self.book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=False)
+                asked_ms = self.lease // MILLISECOND
+                self.book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=False, asked_ms=asked_ms)
                 call = self.calls[self.at] if self.at < len(self.calls) else ACK
                 self.at += 1
                 self.counted(call)
@@ -201,10 +212,14 @@ class Dequeuer(Taker):
         batch = await self._ask(client, call)
         self.answered(asked_s)
         taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
-        self.book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=True, until_s=self._until_s())
+        until_s, asked_ms = self._until_s(), self.lease // MILLISECOND
+        self.book.took(
+            self.now_s, self.plan.name, taken, batch.lease_id, waited=True, until_s=until_s, asked_ms=asked_ms
+        )
         if not batch:
             self.world.count("empty")
             return batch
+        self.wanted(batch, number_of(call, "max", 1))
         self.given[self.at] = batch
         if call.args.get("again"):
             await self._again(client, call, batch)
@@ -267,16 +282,26 @@ class Browser(SimClient):
 
     async def _browse(self, client: aio.Client, call: Call) -> None:
         seen, last = self.world.browsed.setdefault(self.queue, {}), 0
-        async for each in client.browse(
-            self.queue, from_index=number_of(call, "from"), max_messages=number_of(call, "max")
-        ):
+        asked_s, first, most = self.now_s, number_of(call, "from"), number_of(call, "max")
+        found: set[int] = set()
+        async for each in client.browse(self.queue, from_index=first, max_messages=most):
+            found.add(each.index)
             message: Message = message_of(each.payload)
             known = seen.setdefault(each.index, message)
             if each.index <= last or known != message:
-                self.world.violation(
-                    "a browser sees what there is", f"{message} at {each.index} after {last}, where {known} was"
-                )
+                self.world.violation(BROWSED, f"{message} at {each.index} after {last}, where {known} was")
             last = each.index
+        if not first and not most:
+            self._judge(found, asked_s)
+
+    def _judge(self, found: set[int], asked_s: float) -> None:
+        """All that was acknowledged before is there, as nobody has asked to settle it yet."""
+        if any(member.domain is not None and member.domain.shared.damaged for member in self.world.members.values()):
+            return  # what is damaged is shown to nobody
+        for ack in self.book.history.acked:
+            if ack.at_s + READ_BOUND_S < asked_s and ack.index not in found and ack.index not in self.book.done:
+                self.world.violation(BROWSED, f"{ack.message} is at {ack.index} of {self.queue}, and was not shown")
+                return
 
 
 class Drain(SimClient):

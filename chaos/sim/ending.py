@@ -99,6 +99,7 @@ def log_of(world: World) -> Iterator[str]:
             yield f"{master.name}'s queues are not what its log makes of them"
         for book in world.books:
             yield from story.delivered_after_settled(told, book)
+            yield from story.not_as_asked(told, book)
         yield from _missing(world, told)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from chaos.sim.invariants import NUMBER, STATE, Name
+from chaos.sim.shelves import PRIORITY, Copy, Shelf, told
 from replica.state import decode_state
 from storage.records import split
 from tandemq.peer.v1 import record_pb2 as pb
@@ -36,97 +36,10 @@ WAITS = "a delayed message waits for its time"
 DIES = "a dead letter has died"
 ANSWER = "a request is answered once"
 DROPS = "the oldest of the least are dropped"
+FULL = "a queue holds what it may"
 DEDUP = "a dedup id is stored once"
 ENDS = "what ends by time had its time"
 LINES = "nothing overtakes in its group"
-FINALS: dict[int, str] = {
-    service.FINAL_STATE_CONSUMED: "acked",
-    service.FINAL_STATE_REPLIED: "replied",
-    service.FINAL_STATE_EXPIRED: "expired",
-    service.FINAL_STATE_DEAD_LETTERED: "dead_lettered",
-    service.FINAL_STATE_PURGED: "purged",
-    service.FINAL_STATE_REPLY_TIMEOUT: "reply_timeouts",
-    service.FINAL_STATE_DROPPED: "dropped",
-}
-"""How messages leave, and what a queue's totals call it."""
-PRIORITY = 4
-"""Of a message that names none."""
-
-
-@dataclass(slots=True)
-class Copy:
-    """A message in one queue at one index, and how it left. Times are the domain's, in milliseconds."""
-
-    shelf: Shelf
-    index: int
-    payload: bytes
-    priority: int
-    reply_to: str
-    group: str
-    entered: Name
-    entered_ms: int
-    not_before_ms: int = 0
-    expires_ms: int = 0
-    waits: bool = False
-    """For its time: no record has said yet that it came."""
-    lease_id: int = 0
-    failures: int = 0
-    """Deliveries that came to nothing, as its queue counts them."""
-    died: Name | None = None
-    rejected: bool = False
-    final: int = 0
-    """How it left, a FinalState; 0: it has not."""
-    left: Name | None = None
-    left_ms: int = 0
-    answer: bytes = b""
-    owes: str = ""
-    """The queue that is to get a copy of the answer, and has not."""
-
-    @property
-    def is_in_line(self) -> bool:
-        """Those behind it in its group wait for it."""
-        return not self.final and self.died is None
-
-    @property
-    def is_ready(self) -> bool:
-        """Nobody holds it, and it waits for nothing."""
-        return not self.final and not self.lease_id and not self.waits and self.died is None
-
-
-@dataclass(slots=True)
-class Shelf:
-    """One queue, from its creation on."""
-
-    name: str
-    config: admin.QueueConfig
-    copies: dict[int, Copy] = field(default_factory=dict)
-    """By index, all that ever were in it."""
-    length: int = 0
-    ids: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Dedup id: index and time of the message that was stored with it last."""
-    counts: Counter[str] = field(default_factory=Counter)
-    """What happened in it and left nothing behind, by the name that its totals have."""
-
-    @property
-    def letters(self) -> str:
-        """Where what dies in it goes; empty: nowhere."""
-        return self.config.dead_letter_queue if self.config.HasField("dead_letter_queue") else self.name + ".dead"
-
-    def totals(self) -> Counter[str]:
-        """What its totals must be."""
-        found = Counter(FINALS[copy.final] for copy in self.copies.values() if copy.final in FINALS)
-        return found + self.counts + Counter(enqueued=len(self.copies))
-
-    def here(self) -> Iterator[Copy]:
-        """Those that have not left."""
-        return (copy for copy in self.copies.values() if not copy.final)
-
-    def first_of(self, copy: Copy) -> Copy:
-        """Who is to be delivered first of its group: itself, where there is none."""
-        if not copy.group or self.config.group_mode != admin.GROUP_MODE_ORDERED:
-            return copy
-        line = (each for each in self.copies.values() if each.group == copy.group and each.is_in_line)
-        return next(line, copy)
 
 
 class Fates:
@@ -199,8 +112,7 @@ class Fates:
         refused = {each.ordinal: each.reason for each in op.refusals}
         doubles = {each.ordinal: each.index for each in op.duplicates}
         accepted = [n for n in range(op.count) if n not in refused and n not in doubles]
-        if shelf.config.overflow == admin.OVERFLOW_DROP_HEAD:
-            self._drop(shelf, op.dropped, len(accepted), REASON_QUEUE_FULL in refused.values())
+        self._check_room(shelf, op.dropped, len(accepted), REASON_QUEUE_FULL in refused.values())
         entered: list[Copy] = []
         for ordinal in range(op.count):
             name = _at(batch.dedup_ids, ordinal, "") if not op.internal else ""
@@ -227,7 +139,8 @@ class Fates:
                 self._require(False, PLACE, copy, f"is stored once more, as {told(known)} was")
             self.payloads[copy.payload] = copy
         if shelf.length > shelf.config.max_length:
-            self.problems.append((DROPS, f"{self._name}: {shelf.name} holds {shelf.length}, more than it may"))
+            rule = DROPS if shelf.config.overflow == admin.OVERFLOW_DROP_HEAD else FULL
+            self.problems.append((rule, f"{self._name}: {shelf.name} holds {shelf.length}, more than it may"))
 
     def _enter(self, shelf: Shelf, index: int, batch: MessageBatch, ordinal: int) -> Copy:
         time_ms = self._time_ms
@@ -268,6 +181,16 @@ class Fates:
         """Index of what was stored with it within the window; 0: nothing."""
         index, at_ms = shelf.ids.get(name, (0, 0))
         return index if index and self._time_ms - at_ms < _ms(shelf.config.dedup_window) else 0
+
+    def _check_room(self, shelf: Shelf, ranges: Iterable[IndexRange], count: int, is_full: bool) -> None:
+        """Makes room for so many, or has none for others. Limits are exact."""
+        if shelf.config.overflow == admin.OVERFLOW_DROP_HEAD:
+            self._drop(shelf, ranges, count, is_full)
+        elif is_full:
+            self.counts["refused as full"] += 1
+            left = shelf.config.max_length - shelf.length - count
+            if left > 0:
+                self.problems.append((FULL, f"{self._name}: {shelf.name} refuses, and has room for {left}"))
 
     def _drop(self, shelf: Shelf, ranges: Iterable[IndexRange], count: int, is_full: bool) -> None:
         """Makes room for so many. `is_full`: others found none."""
@@ -479,11 +402,6 @@ def read(disk: Disk) -> Fates | None:
         fates.add(Name(prefix.epoch, log_index), header, bytes(body))
         log_index += 1
     return fates
-
-
-def told(copy: Copy) -> str:
-    """Which one."""
-    return f"{copy.payload.decode(errors='replace')} at {copy.index} of {copy.shelf.name}"
 
 
 def _each(shelf: Shelf, ranges: Iterable[IndexRange]) -> Iterator[Copy]:

@@ -6,6 +6,7 @@ beside it, so that clients' words can be compared with what was written.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -44,6 +45,8 @@ class QueueStory:
     """
     settled: dict[int, Name] = field(default_factory=dict)
     """Index: the record that settled it, or removed it at delivery."""
+    unsettled: Counter[int] = field(default_factory=Counter)
+    """Index: how many of its leases have ended by time, at most."""
 
 
 @dataclass(slots=True)
@@ -58,6 +61,10 @@ class Story:
     volatile_losses: int = 0
     leases: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Lease: the domain time at which it ends as its holder was told, and how long it lasts."""
+    lasted_ms: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Lease: how long it was to last, when it was made and by each extension."""
+    lent: dict[int, tuple[QueueStory, list[int]]] = field(default_factory=dict)
+    """Lease: whose messages it held, and which."""
 
     def of(self, queue: str) -> QueueStory | None:
         """The one that has that name now."""
@@ -68,6 +75,8 @@ class Story:
         """The next record."""
         name = Name(epoch, log_index)
         self.names.add(name)
+        if header.HasField("lease"):
+            self._check_turns(header.lease, header.time_ms, name)
         self.machine.apply(log_index, epoch, header)
         match header.WhichOneof("op"):
             case "queue" if header.queue.action == pb.QUEUE_ACTION_CREATE:
@@ -78,7 +87,8 @@ class Story:
             case "lease":
                 self._lease(header.lease, name)
                 self._check_groups(header.lease.queue_id, name)
-                self.leases[lease_id_of(epoch, log_index)] = header.lease.expires_at_ms, header.lease.duration_ms
+                if not header.lease.immediate:
+                    self._begin_lease(lease_id_of(epoch, log_index), header.lease)
             case "role":
                 self._restart_leases(header.time_ms)
             case "expire":
@@ -112,6 +122,29 @@ class Story:
         if op.immediate:
             self._settle(story, op.ranges, name)
 
+    def _check_turns(self, op: pb.LeaseOp, time_ms: int, name: Name) -> None:
+        """Nothing that is ready has its turn before what is leased: by priority, then by index. What is up to the
+        highest index that ever was leased is known to be visible, and who takes what it likes there is none.
+        """
+        queue, left = self.machine.queue(op.queue_id), set(_indexes(op.ranges))
+        below = 1 + max(self.queues[op.queue_id].first_leased, *left)
+        for level in reversed(queue.ready):
+            for part in (part for start, end in level.runs(0, below) for part in queue.segments.parts(start, end)):
+                for index in range(part.start, part.end):
+                    if not left:
+                        return
+                    if index not in left and not 0 < part.expiry(index) <= time_ms:
+                        self.problems.append(
+                            f"{name} leases {min(left)} of {queue.name}, and it is the turn of {index}"
+                        )
+                        return
+                    left.discard(index)
+
+    def _begin_lease(self, lease_id: int, op: pb.LeaseOp) -> None:
+        self.leases[lease_id] = op.expires_at_ms, op.duration_ms
+        self.lasted_ms[lease_id].add(op.duration_ms)
+        self.lent[lease_id] = self.queues[op.queue_id], list(_indexes(op.ranges))
+
     def _check_groups(self, queue_id: int, name: Name) -> None:
         """Of each group one message is leased."""
         queue = self.machine.queue(queue_id)
@@ -140,6 +173,7 @@ class Story:
         for effect in effects:
             if effect.outcome == queue_service_pb2.OUTCOME_EXTEND:
                 self.leases[effect.lease_id] = effect.expires_at_ms, effect.duration_ms
+                self.lasted_ms[effect.lease_id].add(effect.duration_ms)
 
     def _restart_leases(self, time_ms: int) -> None:
         """A failover restarts every lease in full."""
@@ -147,6 +181,9 @@ class Story:
 
     def _end_leases(self, lease_ids: Iterable[int], time_ms: int, name: Name) -> None:
         for lease_id in lease_ids:
+            if lease_id in self.lent:
+                story, indexes = self.lent[lease_id]
+                story.unsettled.update(indexes)
             end_ms, _ = self.leases.pop(lease_id, (0, 0))
             if time_ms <= end_ms:  # it may have begun within a millisecond, and ends after the last one
                 early = f"{name} ends the lease of {name_of_lease(lease_id)} {end_ms + 1 - time_ms} ms too early"
@@ -186,6 +223,20 @@ def delivered_after_settled(story: Story, book: Book) -> Iterator[str]:
         made = name_of_lease(lease.lease_id)
         if settled is not None and made.log_index > settled.log_index and made.epoch >= settled.epoch:
             yield f"index {lease.index} was delivered by {made}, and had been settled by {settled}"
+
+
+def not_as_asked(story: Story, book: Book) -> Iterator[str]:
+    """A lease that was to last longer or shorter than its holder wanted, each time he did; a delivery that counts more
+    than there were.
+    """
+    for lease in book.leases:
+        lasted_ms = story.lasted_ms.get(lease.lease_id, set())
+        if lease.asked_ms and lasted_ms - {lease.asked_ms}:
+            yield f"the lease of {name_of_lease(lease.lease_id)} lasts {lasted_ms} ms, asked for were {lease.asked_ms}"
+        holder, _ = story.lent.get(lease.lease_id, (None, ()))
+        if holder is not None and lease.delivery_count > 1 + holder.unsettled[lease.index]:
+            ended = f"{holder.unsettled[lease.index]} had ended by time"
+            yield f"{lease.index} was given as delivery {lease.delivery_count}, and of those before it {ended}"
 
 
 def _indexes(ranges: Iterable[IndexRange]) -> Iterator[int]:

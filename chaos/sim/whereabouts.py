@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from chaos.sim import fates
 from chaos.sim.books import ANSWERS, FATED, MOVING, message_of, payload_of
-from chaos.sim.fates import ANSWER, FINALS, PLACE, WAITS, Fates, told
+from chaos.sim.fates import ANSWER, PLACE, WAITS, Fates
+from chaos.sim.shelves import FINALS, told
 from replica.sweep import Sweep, Verb
 from tandemq.client.completion import Final
 from tandemq.v1 import queue_service_pb2 as service
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 LOST = "nothing acknowledged is lost"
 TOLD = "senders are told what happened"
 CONSUMED, REPLIED = service.FINAL_STATE_CONSUMED, service.FINAL_STATE_REPLIED
-COUNTED = ("dead letters", "delayed messages", "redriven", "requests answered", "answers copied", "dropped", "doubles")
+COUNTED = (
+    *("dead letters", "delayed messages", "redriven", "requests answered", "answers copied"),
+    *("dropped", "doubles", "refused as full"),
+)
 
 Finding = tuple[str, str]
 """Rule, and what broke it."""

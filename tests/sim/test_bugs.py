@@ -7,6 +7,7 @@ known to find it: whoever changes what plans are drawn may have to look for anot
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +109,12 @@ def test_a_planter_puts_back_what_it_changed() -> None:
     assert "word" not in vars(Derived)
     with pytest.raises(AttributeError):
         planter.setattr(pytest, "nothing", 1)
+
+
+def test_a_rule_that_is_a_requirement_is_one() -> None:
+    known = tomllib.loads((ROOT / "docs" / "requirements.toml").read_text(encoding="utf-8"))["R"]
+    for bug in BUGS.values():
+        assert all(number in known for number in re.findall(r"R\d+", bug.rule)), bug.name
 
 
 def test_there_is_no_bug_of_another_name() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from chaos.sim.fates import ANSWER, DEDUP, DIES, DROPS, ENDS, PLACE, WAITS, Fates
+from chaos.sim.fates import ANSWER, DEDUP, DIES, DROPS, ENDS, FULL, PLACE, WAITS, Fates
 from chaos.sim.invariants import Name
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.common_pb2 import REASON_QUEUE_FULL, IndexRange
 from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue
 
 Notes = dict[str, PropertyValue]
@@ -187,6 +187,18 @@ def test_the_oldest_of_the_lowest_priority_is_dropped_and_no_more(dropped: tuple
     log = Log(overflow=admin.OVERFLOW_DROP_HEAD, max_length=4)
     log.send(1, b"0:0", b"0:1", b"0:2", b"0:3", priorities=[4, 4, 1, 1])
     log.send(5, b"0:4", op={"dropped": ranges(*dropped)})
+    assert log.broken == broken
+
+
+@pytest.mark.parametrize(("holds", "broken"), [(2, set()), (1, {FULL}), (3, {FULL})])
+def test_a_queue_holds_what_it_may_and_no_more(holds: int, broken: set[str]) -> None:
+    log = Log(max_length=holds)
+    log.send(1, b"0:0")
+    refused = [pb.Refusal(ordinal=1, reason=REASON_QUEUE_FULL)]
+    log.add(
+        service.EnqueueBatch(messages=MessageBatch(payloads=[b"0:1", b"0:2"])),
+        enqueue=pb.EnqueueOp(queue_id=Q, first_index=2, count=2, refusals=refused),
+    )
     assert log.broken == broken
 
 

@@ -22,12 +22,27 @@ from chaos.sim.bugs import (
     saving,
     sdk,
     shells,
+    turns,
     weights,
 )
 from chaos.sim.bugs.planting import BUGS, Bug
 from chaos.sim.plan import Outcome, Plan
 
-_PLANTED_BY = (commits, epochs, features, handoffs, letters, pipeline, queues, requests, saving, sdk, shells, weights)
+_PLANTED_BY = (
+    commits,
+    epochs,
+    features,
+    handoffs,
+    letters,
+    pipeline,
+    queues,
+    requests,
+    saving,
+    sdk,
+    shells,
+    turns,
+    weights,
+)
 
 
 @contextmanager

@@ -87,14 +87,14 @@ def delayed_is_lost_at_takeover(patch: Patch) -> None:
     _at_takeover(patch, forget)
 
 
-@bug("dies-too-early", "R49", "A message dies one delivery before its queue's limit.", "letters")
+@bug("dies-too-early", "semantics 3.7", "A message dies one delivery before its queue's limit.", "letters")
 def dies_too_early(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply_time")
     original = module.deliveries_max
     patch.setattr(module, "deliveries_max", lambda queue: max(original(queue) - 1, min(original(queue), 1)))
 
 
-@bug("never-dies", "R49", "No number of failed deliveries ends a message.", "letters")
+@bug("never-dies", "semantics 3.7", "No number of failed deliveries ends a message.", "letters")
 def never_dies(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply_time")
     patch.setattr(module, "deliveries_max", lambda _queue: 0)

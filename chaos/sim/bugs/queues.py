@@ -52,7 +52,13 @@ def dedup_forgets_early(patch: Patch) -> None:
     patch.setattr(Producers, "_forget", forget)
 
 
-@bug("settled-before-commit", "R46, ruling 13", "A settle is answered before it is committed.", "tail", first=16)
+@bug(
+    "settled-before-commit",
+    "semantics 3.7, ruling 13",
+    "A settle is answered before it is committed.",
+    "tail",
+    first=16,
+)
 def settled_before_commit(patch: Patch) -> None:
     original = Orders._settle
 
@@ -68,7 +74,7 @@ def settled_before_commit(patch: Patch) -> None:
 
 @bug(
     "queue-answered-before-commit",
-    "R26",
+    "semantics 3.12",
     "Making or deleting a queue is answered before it is committed.",
     "tail",
     first=67,
@@ -87,7 +93,7 @@ def queue_answered_before_commit(patch: Patch) -> None:
     patch.setattr(module, "order_queue", order_queue)
 
 
-@bug("index-restarts", "R26", "A queue that was purged numbers from 1 again.", "swarm", first=13)
+@bug("index-restarts", "semantics 3.12", "A queue that was purged numbers from 1 again.", "swarm", first=13)
 def index_restarts(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply_queue")
     original = module._purge
@@ -100,7 +106,13 @@ def index_restarts(patch: Patch) -> None:
     patch.setattr(module, "_purge", purge)
 
 
-@bug("leases-lost-at-takeover", "R141", "A new master forgets what its predecessor had leased out.", "restart", first=1)
+@bug(
+    "leases-lost-at-takeover",
+    "semantics 3.7",
+    "A new master forgets what its predecessor had leased out.",
+    "restart",
+    first=1,
+)
 def leases_lost_at_takeover(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply")
     original = module._role
@@ -115,7 +127,7 @@ def leases_lost_at_takeover(patch: Patch) -> None:
     patch.setattr(module, "_role", role)
 
 
-@bug("leases-never-end", "R47", "What a dead consumer holds is never delivered again.", "swarm", first=1)
+@bug("leases-never-end", "semantics 3.7", "What a dead consumer holds is never delivered again.", "swarm", first=1)
 def leases_never_end(patch: Patch) -> None:
     patch.setattr(Orders, "expire", lambda _self: None)
 
@@ -134,7 +146,13 @@ def one_copy_is_enough(patch: Patch) -> None:
     patch.setattr(Orders, "wanted_copies", lambda _self, call: max(call.min_copies, 1))
 
 
-@bug("repeated-dequeue-is-empty", "R46", "A Dequeue that comes again is answered with nothing.", "swarm", first=1)
+@bug(
+    "repeated-dequeue-is-empty",
+    "semantics 3.7",
+    "A Dequeue that comes again is answered with nothing.",
+    "swarm",
+    first=1,
+)
 def repeated_dequeue_is_empty(patch: Patch) -> None:
     original = Consumers._repeat
 
@@ -144,7 +162,7 @@ def repeated_dequeue_is_empty(patch: Patch) -> None:
     patch.setattr(Consumers, "_repeat", repeat)
 
 
-@bug("lease-cut-short", "R47", "A lease lasts a tenth of what was asked for.", "swarm", first=1)
+@bug("lease-cut-short", "semantics 3.7", "A lease lasts a tenth of what was asked for.", "swarm", first=1)
 def lease_cut_short(patch: Patch) -> None:
     original = replica.machine.plan_lease.plan_lease
 
@@ -155,7 +173,13 @@ def lease_cut_short(patch: Patch) -> None:
         patch.setattr(module, "plan_lease", plan_lease)
 
 
-@bug("extension-is-lost", "R47", "A lease is confirmed as extended, and ends when it would have.", "swarm", first=1)
+@bug(
+    "extension-is-lost",
+    "semantics 3.7",
+    "A lease is confirmed as extended, and ends when it would have.",
+    "swarm",
+    first=1,
+)
 def extension_is_lost(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply")
     original = module._settle
@@ -213,7 +237,7 @@ def group_is_lost_at_takeover(patch: Patch) -> None:
     patch.setattr(module, "_role", role)
 
 
-@bug("leases-not-restarted", "R141", "A takeover leaves the leases as short as they were.", "restart", first=1)
+@bug("leases-not-restarted", "semantics 3.7", "A takeover leaves the leases as short as they were.", "restart", first=1)
 def leases_are_not_restarted(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply")
     patch.setattr(module, "_role", lambda _state, _time_ms: module.Applied((), []))

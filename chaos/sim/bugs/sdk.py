@@ -53,7 +53,7 @@ def drops_unanswered(patch: Patch) -> None:
     patch.setattr(Outbox, "opened", opened)
 
 
-@bug("sdk-hides-lost-lease", "R45", "The SDK takes a refused settle for a confirmed one.", "swarm", first=1)
+@bug("sdk-hides-lost-lease", "semantics 3.7", "The SDK takes a refused settle for a confirmed one.", "swarm", first=1)
 def hides_lost_leases(patch: Patch) -> None:
     original = Settling.on_settled
 

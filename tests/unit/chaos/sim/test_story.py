@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from chaos.sim.books import Book, Lease
 from chaos.sim.invariants import Name
-from chaos.sim.story import QueueStory, Story
+from chaos.sim.story import QueueStory, Story, not_as_asked
 from replica.machine import Machine, lease_id_of
 from tandemq.peer.v1.record_pb2 import EnqueueOp, LeaseOp, SettleEffect
 from tandemq.v1.common_pb2 import IndexRange
@@ -71,6 +72,59 @@ def test_a_lease_that_ends_too_early() -> None:
             assert made.problems == (
                 [] if time_ms == ends_ms else [f"{Name(1, 9)} ends the lease of {Name(1, 3)} 1 ms too early"]
             )
+
+
+def leased(*indexes: int, priorities: tuple[int, ...] = (4,) * 5, ttls_ms: tuple[int, ...] = ()) -> list[str]:
+    """What a lease of these breaks, of five that were leased before and came back; 90 ms after they were sent."""
+    driver = Driver()
+    driver.create()
+    driver.enqueue(batch_of([1] * 5, priorities=priorities, ttls_ms=ttls_ms))
+    made = Story(driver.master)
+    made.queues[1] = QueueStory("q", first_leased=5)
+    op = LeaseOp(queue_id=1, ranges=[IndexRange(first=index, count=1) for index in indexes])
+    made._check_turns(op, driver.now_ms + 90, Name(1, 9))
+    return made.problems
+
+
+def test_whose_turn_it_is() -> None:
+    for right in ((1,), (1, 2), (1, 2, 3, 4, 5)):
+        assert leased(*right) == []
+    assert leased(2) == [f"{Name(1, 9)} leases 2 of q, and it is the turn of 1"]
+    assert leased(1, 3) == [f"{Name(1, 9)} leases 3 of q, and it is the turn of 2"]
+    assert leased(3, 4, priorities=(4, 4, 9, 9, 4)) == []
+    assert leased(1, priorities=(4, 4, 9, 9, 4)) == [f"{Name(1, 9)} leases 1 of q, and it is the turn of 3"]
+    assert leased(2, ttls_ms=(50, 500, 500, 500, 500)) == [], "whose time is over has no turn"
+
+
+def test_what_was_never_leased_may_not_be_visible_yet() -> None:
+    driver = Driver()
+    driver.create()
+    driver.enqueue(batch_of([1] * 2, priorities=[4, 9]))
+    made = Story(driver.master)
+    made.queues[1] = QueueStory("q")
+    made._check_turns(LeaseOp(queue_id=1, ranges=ranges(1)), driver.now_ms, Name(1, 9))
+    assert made.problems == []
+    made.queues[1].first_leased = 2
+    made._check_turns(LeaseOp(queue_id=1, ranges=ranges(1)), driver.now_ms, Name(1, 9))
+    assert len(made.problems) == 1
+
+
+def test_a_lease_that_is_not_as_asked() -> None:
+    lease_id = lease_id_of(1, 3)
+    for lasts_ms, extended_ms, count, told in (
+        (700, 700, 2, ""),
+        (1_400, 700, 2, "asked for were 700"),
+        (700, 350, 2, "asked for were 700"),
+        (700, 700, 3, "was given as delivery 3"),
+    ):
+        made = story()
+        made.queues[1].unsettled[1] = 1
+        made._begin_lease(lease_id, LeaseOp(queue_id=1, ranges=ranges(1), duration_ms=lasts_ms))
+        made._extend([SettleEffect(lease_id=lease_id, outcome=OUTCOME_EXTEND, duration_ms=extended_ms)])
+        book = Book("q")
+        book.leases.append(Lease(lease_id, 1, count, waited=True, asked_ms=700))
+        assert told in "".join(not_as_asked(made, book))
+        assert bool(told) == bool(list(not_as_asked(made, book)))
 
 
 def grouped() -> tuple[Story, Driver]:

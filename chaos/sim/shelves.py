@@ -1,0 +1,108 @@
+"""Where each message of a simulated pair is, by queue, and how it left; `chaos.sim.fates` fills it. Judges nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tandemq.v1 import queue_admin_service_pb2 as admin
+from tandemq.v1 import queue_service_pb2 as service
+
+if TYPE_CHECKING:
+    from chaos.sim.invariants import Name
+
+FINALS: dict[int, str] = {
+    service.FINAL_STATE_CONSUMED: "acked",
+    service.FINAL_STATE_REPLIED: "replied",
+    service.FINAL_STATE_EXPIRED: "expired",
+    service.FINAL_STATE_DEAD_LETTERED: "dead_lettered",
+    service.FINAL_STATE_PURGED: "purged",
+    service.FINAL_STATE_REPLY_TIMEOUT: "reply_timeouts",
+    service.FINAL_STATE_DROPPED: "dropped",
+}
+"""How messages leave, and what a queue's totals call it."""
+PRIORITY = 4
+"""Of a message that names none."""
+
+
+@dataclass(slots=True)
+class Copy:
+    """A message in one queue at one index, and how it left. Times are the domain's, in milliseconds."""
+
+    shelf: Shelf
+    index: int
+    payload: bytes
+    priority: int
+    reply_to: str
+    group: str
+    entered: Name
+    entered_ms: int
+    not_before_ms: int = 0
+    expires_ms: int = 0
+    waits: bool = False
+    """For its time: no record has said yet that it came."""
+    lease_id: int = 0
+    failures: int = 0
+    """Deliveries that came to nothing, as its queue counts them."""
+    died: Name | None = None
+    rejected: bool = False
+    final: int = 0
+    """How it left, a FinalState; 0: it has not."""
+    left: Name | None = None
+    left_ms: int = 0
+    answer: bytes = b""
+    owes: str = ""
+    """The queue that is to get a copy of the answer, and has not."""
+
+    @property
+    def is_in_line(self) -> bool:
+        """Those behind it in its group wait for it."""
+        return not self.final and self.died is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Nobody holds it, and it waits for nothing."""
+        return not self.final and not self.lease_id and not self.waits and self.died is None
+
+
+@dataclass(slots=True)
+class Shelf:
+    """One queue, from its creation on."""
+
+    name: str
+    config: admin.QueueConfig
+    copies: dict[int, Copy] = field(default_factory=dict)
+    """By index, all that ever were in it."""
+    length: int = 0
+    ids: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Dedup id: index and time of the message that was stored with it last."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What happened in it and left nothing behind, by the name that its totals have."""
+
+    @property
+    def letters(self) -> str:
+        """Where what dies in it goes; empty: nowhere."""
+        return self.config.dead_letter_queue if self.config.HasField("dead_letter_queue") else self.name + ".dead"
+
+    def totals(self) -> Counter[str]:
+        """What its totals must be."""
+        found = Counter(FINALS[copy.final] for copy in self.copies.values() if copy.final in FINALS)
+        return found + self.counts + Counter(enqueued=len(self.copies))
+
+    def here(self) -> Iterator[Copy]:
+        """Those that have not left."""
+        return (copy for copy in self.copies.values() if not copy.final)
+
+    def first_of(self, copy: Copy) -> Copy:
+        """Who is to be delivered first of its group: itself, where there is none."""
+        if not copy.group or self.config.group_mode != admin.GROUP_MODE_ORDERED:
+            return copy
+        line = (each for each in self.copies.values() if each.group == copy.group and each.is_in_line)
+        return next(line, copy)
+
+
+def told(copy: Copy) -> str:
+    """Which one."""
+    return f"{copy.payload.decode(errors='replace')} at {copy.index} of {copy.shelf.name}"
