@@ -12,6 +12,8 @@ from chaos.sim.tally import FLOORS, Failure, Floor
 
 OK, VIOLATION, USAGE, INVALID = 0, 1, 2, 3
 """Exit codes. Invalid: no violation, but not enough was tried to say so."""
+SELDOM = 10
+"""A point that is met less often is named with its count: another thousand seeds may miss it."""
 
 
 def exit_code(result: Result, points: Collection[str], floors: Sequence[Floor] = FLOORS) -> int:
@@ -41,6 +43,7 @@ def facts(result: Result, points: Collection[str], floors: Sequence[Floor] = FLO
         "points_named": len(points),
         "points_met": len(points) - len(tally.missed(points)),
         "points_missed": tally.missed(points),
+        "points": {point: tally.coverage[point] for point in sorted(points)},
         "pairs_met": sum(1 for name, count in tally.coverage.items() if count and name not in points),
         "trace_hash": tally.trace_hash,
         "shortfalls": ([result.interrupted] if result.interrupted else []) + tally.shortfalls(points, floors),
@@ -87,6 +90,8 @@ def lines(told: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     if told["points_missed"]:
         rows.append(("points missed", ", ".join(told["points_missed"])))
+    if seldom := {point: count for point, count in told["points"].items() if 0 < count < SELDOM}:
+        rows.append(("points met seldom", _counts(seldom)))
     rows += [
         ("hash of all traces", told["trace_hash"]),
         ("violations", f"{len(told['violations']):,}"),

@@ -102,6 +102,7 @@ def test_a_campaign_prints_its_figures_and_how_to_repeat_each_failure() -> None:
     assert result.exit_code == 1
     assert "again: python -m chaos.sim run --seed 20 --profile fences" in result.stdout
     assert "1 of 2 met" in result.stdout
+    assert "points missed" in result.stdout
     assert "6,000 (" in result.stdout
 
 
@@ -111,8 +112,9 @@ def test_a_campaign_without_violations_but_with_too_little_is_invalid() -> None:
     assert result.exit_code == 3
     told = document(result)
     assert told["violations"] == []
-    assert "handoffs: 0 of at least 166 in 500 seeds" in told["shortfalls"]
-    assert "never met: rare" in told["shortfalls"]
+    assert "handoffs: 0 of at least 127 in 500 seeds" in told["shortfalls"]
+    assert told["points"] == {"common": 500, "rare": 0}
+    assert told["points_missed"] == ["rare"], "told, and asked for from 3,000 seeds on only"
     assert invoke("campaign", "--seeds", "499", "--jobs", "0", kernel=kernel).exit_code == 0
 
 

@@ -62,8 +62,22 @@ def test_floors_grow_with_the_seeds_and_are_not_asked_of_few() -> None:
     total = full()
     total.seeds = 6_000
     assert len(total.shortfalls([])) == len(FLOORS)
-    assert Tally(seeds=499).shortfalls(["point"]) == []
-    assert len(Tally(seeds=500).shortfalls(["point"])) == len(FLOORS) + 1
+    assert Tally(seeds=499).shortfalls([]) == []
+    assert len(Tally(seeds=500).shortfalls([])) == len(FLOORS)
+
+
+def test_below_3000_seeds_a_floor_leaves_three_standard_deviations_to_chance() -> None:
+    rare = [Floor("rare", ("rare",), 75)]
+    assert Tally(seeds=1_000, counters=Counter({"rare": 10})).shortfalls([], rare) == []
+    assert Tally(seeds=1_000, counters=Counter({"rare": 9})).shortfalls([], rare) == [
+        "rare: 9 of at least 10 in 1,000 seeds"
+    ]
+    assert len(Tally(seeds=3_000, counters=Counter({"rare": 74})).shortfalls([], rare)) == 1
+
+
+def test_points_are_asked_for_from_3000_seeds_on() -> None:
+    assert Tally(seeds=2_999).shortfalls(["point"], []) == []
+    assert Tally(seeds=3_000).shortfalls(["point"], []) == ["never met: point"]
 
 
 def test_a_different_run_changes_the_hash() -> None:
