@@ -4,7 +4,7 @@ An old copy believes in good faith that it holds everything acknowledged; only s
 (reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims. A copy
 that is found to be old is STALE: it follows, and becomes current again by a transfer. Not seen: a copy that is made and
 put back within one start. Where the witness has lost its count the peer's memory stands in for it, as long as that
-process lives: it refuses a start that was there already, and says which one it was.
+process lives: it says which start was there already, as it refuses a caller, and in the HELLO with which it calls.
 
 A copy that is started beside the original may take its place at the peer, once the original was frozen or cut off for
 so long that it counts as lost. The original hears of it when the peer refuses it: the witness has counted a later

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
 from replica.session import SEEN_START, PeerRefused, Session, check_hello
-from replica.twins import LOST_MS, PeerInfo, Signs, check_process
+from replica.twins import LOST_MS, PeerInfo, Signs, check_process, taken_start
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
@@ -90,6 +90,10 @@ class Link:
         """The peer takes this process for none of its pair: perhaps another start of this member has its place. Told
         which one was there already; 0: the peer does not say.
         """
+        self.on_seen: Callable[[int], bool] = lambda _start: False
+        """The peer calls, and knows another process of this member, of that start, which is not before this one. Says
+        whether this one must have another number before it connects.
+        """
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
         self.last_refusal = ""
@@ -136,7 +140,7 @@ class Link:
         try:
             stub = PeerServiceStub(channel)
             data = stub.Data()
-            await data.write(PeerFrame(hello=self.hello()))
+            await data.write(PeerFrame(hello=self._greeting()))
             first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
             if not isinstance(first, PeerFrame):
                 raise PeerRefused(Reason.REASON_BAD_REQUEST, "the peer closed the stream before its HELLO")
@@ -158,6 +162,12 @@ class Link:
         finally:
             await channel.close()
 
+    def _greeting(self) -> Hello:
+        """Of who calls: it says whom it knows as the peer, for that one may be the only one who has forgotten it."""
+        hello = self.hello()
+        hello.seen_incarnation, hello.seen_process_id = self.peer.incarnation, self.peer.process_id
+        return hello
+
     def _note(self, text: str) -> None:
         if text != self.last_refusal:
             self.last_refusal = text
@@ -174,6 +184,7 @@ class Link:
         if self.shut:
             raise PeerRefused(Reason.REASON_DRAINING, self.shut)
         self._check_process(first.hello)
+        self._check_own(first.hello)
         if self.session is not None:
             self.session.close("the peer has opened a new connection")
         async with self._accepting:  # the old session has said that it is over before the new one begins
@@ -192,6 +203,12 @@ class Link:
         heard_ms = session.heard_ms if session is not None else self.heard_ms
         signs = Signs(session is not None, monotonic_ms() - heard_ms, self.refused)
         check_process(self.peer, hello, signs, counted=self.counted, lost_ms=self.lost_ms)
+
+    def _check_own(self, hello: Hello) -> None:
+        seen = taken_start(self.hello(), hello)
+        if 0 < seen < 10**START_DIGITS_MAX and self.on_seen(seen):
+            text = f"start {seen} of {self.member} was there already; this process counts on from it, call again"
+            raise PeerRefused(Reason.REASON_INVALID_STATE, text)
 
     async def lend(self, kind: str, stream: Stream) -> None:
         """A Heartbeat or Transfer stream of the connection that is being accepted; returns when the session is over."""
@@ -213,8 +230,8 @@ class Link:
 
     async def _run_session(self, session: Session, hello: Hello) -> None:
         self.peer.endpoint = hello.endpoint or self.peer.endpoint
-        self.peer.instance_id, self.peer.incarnation = hello.instance_id, hello.incarnation
-        self.peer.process_id = hello.process_id
+        self._know(hello)
+        session.on_hello = self._know
         self.session = session
         self.left = False
         session.heartbeat_s = self.heartbeat_s
@@ -231,6 +248,17 @@ class Link:
             self._over.set()
             log.info("connection to %s is over: %s", hello.member, session.why)
             self.on_change(f"the connection to {hello.member} is over: {session.why}")
+
+    def _know(self, hello: Hello) -> None:
+        """Which process the peer is, also where it is given another number while it is connected.
+
+        One that is below what was there already gets such a number as soon as there is somebody to count it; until
+        then the other one is remembered.
+        """
+        peer = self.peer
+        if hello.process_id and not (self.counted and hello.incarnation <= peer.incarnation):
+            peer.instance_id, peer.incarnation = hello.instance_id, hello.incarnation
+            peer.process_id = hello.process_id
 
 
 class PeerServicer(PeerServiceServicer):

@@ -194,6 +194,7 @@ class Manager:
         self._verifier = verifier = Verifier(node, operator.note, self._reconnect)
         node.on_verify = verifier.on_frame
         node.spawn(verifier.run(config.failover.verify_hours))
+        proving: Proving | None = None
         if config.pair:
             peer = PeerInfo(config.peer_member, config.peer_address)
             beat_s = config.timers.heartbeat_ms / 1000
@@ -201,15 +202,16 @@ class Manager:
             self._link.lost_ms = config.timers.lost_ms
             node.on_stale = lambda _domain: self._send_hello()
             self._link.on_change = operator.on_link
-            self._watch_with(node, self._link)
-        await self._serve(members)
-        self._start_domains(node)
-        if self._link is not None:
-            operator.shut_link = self._link.close
-            operator.resume_maintenance()
             assert self._authority is not None
             proving = Proving(node, self._authority, config.member, self._reconnect, self._on_counted)
             self._link.counted, self._link.on_refused = proving.counted, proving.on_refused
+            self._link.on_seen = proving.on_seen
+            self._watch_with(node, self._link)
+        await self._serve(members)
+        self._start_domains(node)
+        if self._link is not None and proving is not None:
+            operator.shut_link = self._link.close
+            operator.resume_maintenance()
             node.spawn(proving.run(self._incarnation))
             node.spawn(self._link.run())
             assert self._watch is not None

@@ -30,6 +30,9 @@ class Proving:
         self._node, self._authority, self._member = node, authority, member
         self._on_old, self._on_counted = on_old, on_counted
         self._number = 0
+        """Of this start, once it is counted."""
+        self._seen = 0
+        """The highest one of another process that the peer has told of."""
         self._proven = False
 
     @property
@@ -40,7 +43,7 @@ class Proving:
     async def run(self, number: int) -> None:
         """No claim before the witness has seen this start: a directory that was put back must not win."""
         if self.counted:
-            number = await incarnation.prove(self._node, self._authority, self._member, number, self._on_old)
+            number = await self._count(number)
         self._number = number
         for domain in self._node.paired():
             # What is named by this start (nonces, handoffs) must not be named as by an earlier one.
@@ -53,18 +56,31 @@ class Proving:
         """By the peer: another process may have this member's place. `seen`: the start that was there already; 0: the
         peer does not say.
         """
+        self._seen = max(self._seen, seen)
         if self._proven and self.counted:
             self._proven = False  # one look at a time
-            self._node.spawn(self._again(seen))
+            self._node.spawn(self._again())
 
-    async def _again(self, seen: int) -> None:
+    def on_seen(self, seen: int) -> bool:
+        """The peer calls, and has seen start `seen` in another process. Whether it shall call again later: not while
+        nobody has counted this one, for that may take long, and it has no vote.
+        """
+        self.on_refused(seen)
+        return self.counted and 0 < self._number <= seen
+
+    async def _again(self) -> None:
         number = self._number
-        # The witness may have lost its count: what the peer has seen with its own eyes is enough.
-        older = seen >= number
-        self._proven = not older and not await incarnation.is_replaced(self._authority, self._member, number)
+        self._proven = self._seen < number and not await incarnation.is_replaced(self._authority, self._member, number)
         if self._proven:
             return
         incarnation.step_back(self._node)
-        if older:
-            number = await incarnation.give_way(self._node, number, seen, "the peer", self._on_old)
         await self.run(number)
+
+    async def _count(self, number: int) -> int:
+        """The witness may have lost its count: what the peer has seen with its own eyes is enough to count on from."""
+        counted = 0
+        while counted <= self._seen:
+            if number <= self._seen:
+                number = await incarnation.give_way(self._node, number, self._seen, "the peer", self._on_old)
+            counted = number = await incarnation.prove(self._node, self._authority, self._member, number, self._on_old)
+        return counted

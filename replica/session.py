@@ -21,7 +21,7 @@ from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, He
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from replica.domain import Domain
     from replica.effects import StartTransfer
@@ -99,6 +99,8 @@ class Session:
         self.heartbeat_s = 0.2
         self.heard_ms = monotonic_ms()
         self.why = "closed"
+        self.on_hello: Callable[[Hello], None] = lambda _hello: None
+        """Told of each HELLO of the peer."""
         self.peer_left = False
         """The peer said that it goes away: an operator took it out."""
         self._tasks: list[asyncio.Task[None]] = []
@@ -184,6 +186,7 @@ class Session:
         self.node.send_wake.set()
 
     def _on_hello(self, hello: Hello) -> None:
+        self.on_hello(hello)
         now = monotonic_ms()
         known = {part.domain: part for part in hello.domains}
         self.peer_left = bool(known) and all(part.role == Role.MAINTENANCE.value for part in hello.domains)

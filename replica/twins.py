@@ -45,6 +45,12 @@ class Signs:
     """Nobody listens at its port."""
 
 
+def taken_start(own: Hello, hello: Hello) -> int:
+    """Which start of this member the caller has seen in another process, unless this one comes after it; 0: none."""
+    another = hello.seen_process_id not in (b"", own.process_id)
+    return hello.seen_incarnation if another and hello.seen_incarnation >= own.incarnation else 0
+
+
 def check_process(known: PeerInfo, hello: Hello, signs: Signs, *, counted: bool, lost_ms: int = LOST_MS) -> None:
     """Raises PeerRefused for a copy, as far as this member can tell. `counted`: a third voice counts the starts."""
     if not known.process_id or hello.process_id == known.process_id:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from chaos.sim.kernel import silence
+from chaos.sim.outside import SimPorts
 from chaos.sim.plan import Fault, Plan
 from chaos.sim.world import World
+from replica.ports import Served
 
 
 @pytest.mark.parametrize("lost", ["a", "b"])
@@ -27,13 +31,17 @@ def test_after_its_disk_was_lost_a_member_names_nothing_as_before(lost: str) -> 
 
 
 @pytest.mark.parametrize("lost", ["a", "b"])
-def test_the_peer_remembers_a_start_that_the_register_has_forgotten(lost: str) -> None:
-    """Else a disk that is lost later counts from 1, the register agrees, and the peer takes it for a copy for ever.
+@pytest.mark.parametrize("away_ms", [0, 1000])
+def test_the_peer_remembers_a_start_that_the_register_has_forgotten(lost: str, away_ms: int) -> None:
+    """Else a disk that is lost later counts from 1, the register agrees, and two processes have one number: the peer
+    takes b, which calls, for a copy for ever, and a, which is called, for the process that was there before.
 
-    b calls; a, which is called, is asked for no number, and is taken as it is.
+    The register is there as the member comes back, or comes later.
     """
+    away = (Fault(1800, "register_down", "register", {"for_ms": away_ms, "silent": False}),) if away_ms else ()
     faults = (
         Fault(300, "register_lost", "register", {"for_ms": 10}),
+        *away,
         Fault(2000, "lost_disk", lost, {"down_ms": 50}),
     )
     world = World(Plan(1, "given", faults=faults))
@@ -43,4 +51,94 @@ def test_the_peer_remembers_a_start_that_the_register_has_forgotten(lost: str) -
     assert outcome.counters["fault.lost_disk"] == 1
     domain = world.members[lost].domain
     assert domain is not None
-    assert domain.shared.incarnation == world.registers.get(f"start/{lost}").epoch == {"a": 1, "b": 2}[lost]
+    assert domain.shared.incarnation == world.registers.get(f"start/{lost}").epoch == 2
+
+
+def test_a_member_is_told_from_the_moment_its_peer_port_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer may call before the other ports are open, and then not again."""
+    opens = SimPorts.open
+
+    async def slowly(ports: SimPorts, served: Served) -> None:
+        await opens(ports, served)
+        loop = asyncio.get_running_loop()
+        opened = loop.create_future()
+        loop.call_at(loop.time() + 3, opened.set_result, None)  # virtual
+        await opened
+
+    monkeypatch.setattr(SimPorts, "open", slowly)
+    faults = (
+        Fault(5000, "register_lost", "register", {"for_ms": 10}),
+        Fault(6500, "lost_disk", "a", {"down_ms": 50}),
+    )
+    world = World(Plan(1, "given", faults=faults, safety_ms=10_000))
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    assert outcome.counters["fault.lost_disk"] == 1
+    assert world.registers.get("start/a").epoch == 2
+
+
+def test_who_is_called_is_filled_while_the_register_is_away() -> None:
+    """It has no vote, and the number that it had before; without it the master could commit nothing."""
+    faults = (
+        Fault(300, "crash", "a", {"down_ms": 200, "power": False}),
+        Fault(2500, "register_down", "register", {"for_ms": 4000, "silent": False}),
+        Fault(3000, "lost_disk", "a", {"down_ms": 50}),
+    )
+    world = World(Plan(1, "given", faults=faults, safety_ms=7_000))
+    seen: list[tuple[bool, bool, bool]] = []
+
+    def look() -> None:
+        a, b = (world.members[name].domain for name in "ab")
+        assert a is not None
+        assert b is not None
+        seen.append((a.replication.may_claim, a.target.opened, b.replication.can_commit))
+
+    world.loop.at(6.0, None, look)
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    assert outcome.counters["fault.lost_disk"] == 1
+    assert seen == [(False, True, True)]
+    assert world.registers.get("start/a").epoch == 3
+
+
+@pytest.mark.parametrize(("lost", "other"), ["ab", "ba"])
+def test_the_peer_remembers_the_number_that_was_given_to_a_member_while_it_was_connected(lost: str, other: str) -> None:
+    """It began as 1 at a peer that knew nothing of it, and was counted as 2; the register forgets that later."""
+    faults = (
+        Fault(1500, "register_away", lost, {"for_ms": 2000, "how": "both"}),
+        Fault(1600, "lost_disk", lost, {"down_ms": 50}),
+        Fault(1600, "crash", other, {"down_ms": 20, "power": False}),
+        Fault(4500, "register_lost", "register", {"for_ms": 10}),
+        Fault(5500, "lost_disk", lost, {"down_ms": 50}),
+    )
+    world = World(Plan(1, "given", faults=faults, safety_ms=7_000))
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    assert outcome.counters["fault.register_lost"] == 1
+    assert outcome.counters["fault.lost_disk"] == 2
+    domain = world.members[lost].domain
+    assert domain is not None
+    assert domain.shared.incarnation == world.registers.get(f"start/{lost}").epoch == 3
+
+
+def test_the_peer_forgets_no_higher_start_over_one_that_is_not_counted_yet() -> None:
+    """a, which is called, connects as 1 where 3 was known, and ends before anybody has counted it."""
+    faults = (
+        Fault(300, "crash", "a", {"down_ms": 10, "power": False}),
+        Fault(1200, "crash", "a", {"down_ms": 10, "power": False}),
+        Fault(2000, "register_lost", "register", {"for_ms": 10}),
+        Fault(2500, "register_away", "a", {"for_ms": 4500, "how": "both"}),
+        Fault(2600, "lost_disk", "a", {"down_ms": 50}),
+        Fault(5500, "crash", "a", {"down_ms": 10, "power": False}),
+    )
+    world = World(Plan(1, "given", faults=faults, safety_ms=8_000))
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    assert outcome.counters["fault.crash"] == 3
+    domain = world.members["a"].domain
+    assert domain is not None
+    assert domain.shared.incarnation == world.registers.get("start/a").epoch == 4

@@ -61,6 +61,12 @@ ELSEWHERE = (
         "tests/scripts/test_tables_told.py::test_every_row_of_the_handoff_table_is_told",
     ),
     Elsewhere(
+        "reliability 6.11",
+        "Whoever is called is not told which start of it the caller has seen.",
+        "two processes of one number tell only where their handoffs or claims meet; nobody asks for the number itself",
+        "tests/sim/test_starts.py::test_the_peer_remembers_a_start_that_the_register_has_forgotten",
+    ),
+    Elsewhere(
         "J6",
         "A reader beyond its limits holds the log all the same.",
         "how much is kept is counted since the start of a process, and processes of a run live for a second or two",

@@ -72,7 +72,7 @@ class EpochBoundary(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., first_index: _Optional[int] = ..., digest: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("pair", "member", "instance_id", "incarnation", "protocol_min", "protocol_max", "endpoint", "domains", "process_id")
+    __slots__ = ("pair", "member", "instance_id", "incarnation", "protocol_min", "protocol_max", "endpoint", "domains", "process_id", "seen_incarnation", "seen_process_id")
     PAIR_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,8 @@ class Hello(_message.Message):
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     DOMAINS_FIELD_NUMBER: _ClassVar[int]
     PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
+    SEEN_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SEEN_PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
     pair: str
     member: str
     instance_id: str
@@ -91,7 +93,9 @@ class Hello(_message.Message):
     endpoint: str
     domains: _containers.RepeatedCompositeFieldContainer[DomainHello]
     process_id: bytes
-    def __init__(self, pair: _Optional[str] = ..., member: _Optional[str] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., endpoint: _Optional[str] = ..., domains: _Optional[_Iterable[_Union[DomainHello, _Mapping]]] = ..., process_id: _Optional[bytes] = ...) -> None: ...
+    seen_incarnation: int
+    seen_process_id: bytes
+    def __init__(self, pair: _Optional[str] = ..., member: _Optional[str] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., endpoint: _Optional[str] = ..., domains: _Optional[_Iterable[_Union[DomainHello, _Mapping]]] = ..., process_id: _Optional[bytes] = ..., seen_incarnation: _Optional[int] = ..., seen_process_id: _Optional[bytes] = ...) -> None: ...
 
 class DomainHello(_message.Message):
     __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor", "owner", "register", "solo_since", "leaving", "wants_full")

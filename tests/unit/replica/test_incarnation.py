@@ -168,6 +168,52 @@ def test_who_is_told_so_has_no_vote_until_the_register_has_counted_it() -> None:
     run(story())
 
 
+@pytest.mark.parametrize("called", [True, False])
+def test_what_the_peer_has_seen_counts_too_before_the_register_has_counted_anything(called: bool) -> None:
+    """An emptied register would agree to any number; whoever is called is filled meanwhile, and has no vote."""
+
+    async def story() -> None:
+        case = Refused()
+        case.start.register.down()
+        running = asyncio.ensure_future(case.proving.run(5))
+        await until(5)
+        if called:
+            assert not case.proving.on_seen(9), "that would last for as long as the register is away"
+        else:
+            case.proving.on_refused(9)
+        await until(10)
+        assert not case.numbers
+        case.start.register.up()
+        await running
+        assert case.numbers == [10]
+        assert case.start.register.get(NAME).epoch == case.node.domains[7].shared.incarnation == 10
+        assert case.start.mark is DataMark.STALE
+        assert len(case.start.told) == 1, "the peer must hear of it on a new connection"
+        await case.node.stop()
+
+    run(story())
+
+
+def test_who_is_called_connects_with_no_number_that_was_there_before() -> None:
+    async def story() -> None:
+        case = Refused()
+        await case.proving.run(5)
+        assert not case.proving.on_seen(4), "an earlier start of this member"
+        assert case.proving.on_seen(5)
+        case.start.register.down()
+        await until(60)
+        assert case.proving.on_seen(5), "for as long as it takes"
+        assert not case.may_claim
+        case.start.register.up()
+        await until(70)
+        assert case.may_claim
+        assert case.numbers == [5, 6]
+        assert not case.proving.on_seen(5)
+        await case.node.stop()
+
+    run(story())
+
+
 def test_it_goes_on_asking_while_the_register_is_away() -> None:
     async def story() -> None:
         start = Start()

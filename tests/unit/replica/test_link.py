@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import grpc
@@ -29,6 +30,17 @@ class Caller:
         self.refused, self.code = details, code
         self.details = dict(trailers).get(DETAILS_KEY, b"")
         raise grpc.aio.AbortError
+
+
+class Taken(Caller):
+    """It may get an answer."""
+
+    def __init__(self, first: object) -> None:
+        super().__init__(first)
+        self.taken: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    async def write(self, message: object) -> None:
+        self.taken.set_result(message)
 
 
 def servicer() -> PeerServicer:
@@ -73,6 +85,40 @@ async def test_a_start_that_was_here_already_is_refused_with_its_number() -> Non
     trailers = grpc.aio.Metadata((DETAILS_KEY, caller.details))
     error = from_rpc_error(grpc.aio.AioRpcError(caller.code, grpc.aio.Metadata(), trailers, caller.refused))
     assert (error.reason, seen_start(error)) == ("WRONG_PAIR", 5)
+
+
+@pytest.mark.parametrize(
+    ("seen", "asked", "refused"), [(0, [], False), (4, [], False), (5, [5], True), (6, [6], True), (10**18, [], False)]
+)
+@pytest.mark.parametrize("counts_on", [True, False])
+async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_knows(
+    seen: int, asked: list[int], refused: bool, counts_on: bool
+) -> None:
+    """It alone can say whether it takes another number first."""
+    told: list[int] = []
+
+    def hello() -> Hello:
+        return Hello(pair="p", member="a", instance_id="a", incarnation=5, process_id=b"a5")
+
+    def on_seen(start: int) -> bool:
+        told.append(start)
+        return counts_on
+
+    node: Any = None
+    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), hello, Outside())
+    link.counted, link.on_seen = True, on_seen
+    call = Hello(pair="p", member="b", instance_id="b", incarnation=1, process_id=b"b1", protocol_min=1, protocol_max=1)
+    call.seen_incarnation, call.seen_process_id = seen, b"a1"
+    caller = Taken(PeerFrame(hello=call))
+    serving = asyncio.create_task(PeerServicer(link).Data(None, caller))
+    await asyncio.wait({serving, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
+    assert told == asked
+    assert caller.taken.done() is not (refused and counts_on)
+    if refused and counts_on:
+        assert caller.code is grpc.StatusCode.FAILED_PRECONDITION
+        assert f"start {seen} of a was there already" in caller.refused
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from failover.marks import DataMark
 from replica.session import SEEN_START, PeerRefused
-from replica.twins import ALIVE_MS, LOST_MS, PeerInfo, Signs, check_process
+from replica.twins import ALIVE_MS, LOST_MS, PeerInfo, Signs, check_process, taken_start
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, Hello
 
 HERE, CUT_OFF, GONE = Signs(True, 0, False), Signs(False, 0, False), Signs(False, 0, True)
@@ -72,3 +72,13 @@ def test_where_the_port_refuses_nothing_is_waited_for() -> None:
 def test_whoever_is_the_first_to_come_is_the_peer() -> None:
     hello = Hello(member="b", incarnation=1, process_id=b"any", domains=[DomainHello(data_state=OLD.value)])
     check_process(PeerInfo("b", "127.0.0.1:1"), hello, CUT_OFF, counted=True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "process", "taken"),
+    [(0, b"", 0), (5, b"me", 0), (9, b"me", 0), (4, b"other", 0), (5, b"other", 5), (9, b"other", 9), (5, b"", 0)],
+)
+def test_who_calls_says_which_start_of_this_member_it_knows(seen: int, process: bytes, taken: int) -> None:
+    """Its own number does not count against a process, nor does an earlier one."""
+    own = Hello(member="a", incarnation=5, process_id=b"me")
+    assert taken_start(own, Hello(member="b", seen_incarnation=seen, seen_process_id=process)) == taken
