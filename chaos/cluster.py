@@ -135,11 +135,14 @@ class Child:
 
 
 def is_stopped(pid: int) -> bool:
-    """It got SIGSTOP, or another signal of that kind, and was not told to go on. False where there is no /proc."""
+    """It got SIGSTOP, or another signal of that kind, and was not told to go on: every thread of it, for one of several
+    can answer a while after the signal was sent. False where there is no /proc.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T"
+        stats = [(task / "stat").read_text(encoding="utf-8") for task in Path(f"/proc/{pid}/task").iterdir()]
     except OSError:
         return False
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
 def port_is_free(port: int) -> bool:

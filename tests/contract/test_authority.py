@@ -19,6 +19,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
+from chaos.cluster import is_stopped
 from failover.authority import (
     Authority,
     CasDone,
@@ -43,7 +44,6 @@ from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
 from tests.integration.support import until
 from tests.support.authorities import A, B, World, etcd_world, memory_world, simulated_world, witness_world
-from tests.support.etcd import has_stopped
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_S = 10.0  # bound of every wait; reached only by a failure
@@ -512,7 +512,7 @@ async def test_a_frozen_witness_is_unknown_within_the_timeout_and_noticed_by_the
         process.send_signal(signal.SIGSTOP)
 
         async def stopped() -> bool:
-            return has_stopped(process.pid)
+            return is_stopped(process.pid)
 
         await until(stopped, "the witness has stopped")
         desired = add_member(committed, member_added=B, nonce=b"3")

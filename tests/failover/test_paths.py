@@ -10,8 +10,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
+from chaos.cluster import is_stopped
 from failover.alt_path import AltPath
 from failover.classifier import Answer, DomainFacts, Event, EventKind, Evidence, Suspend, Verdict
 from failover.combine import Combine
@@ -59,7 +59,7 @@ def freeze(process: asyncio.subprocess.Process) -> None:
     """Returns when it has stopped."""
     process.send_signal(signal.SIGSTOP)
     ends = time.monotonic() + 5
-    while Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2][0] != "T":
+    while not is_stopped(process.pid):
         assert time.monotonic() < ends
 
 

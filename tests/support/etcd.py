@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.cluster import is_stopped
 from failover.etcd import EtcdAuthority
 from failover.register import Register
 from tests.integration.support import until
@@ -92,7 +93,7 @@ class EtcdServer:
         self._process.send_signal(signal.SIGSTOP)
 
         async def stopped() -> bool:
-            return has_stopped(pid)
+            return is_stopped(pid)
 
         await until(stopped, "etcd has stopped")
 
@@ -120,9 +121,3 @@ def cluster(folder: Path, count: int) -> list[EtcdServer]:
     for server in servers:
         server.members = members
     return servers
-
-
-def has_stopped(pid: int) -> bool:
-    """Every thread of it: one of several can answer a while after the signal was sent."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return all((task / "stat").read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
