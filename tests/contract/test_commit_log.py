@@ -1,30 +1,30 @@
-"""What only a store with a log before its database can get wrong: what is in one and not in the other, and when."""
+"""What only a store with a log before its database can get wrong: what is in one and not in the other."""
 
 from __future__ import annotations
 
-import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 
-import lmdb
 import pytest
 
 from storage.commit_log import LOG_BYTES, LOG_NAME
-from storage.disk import PENDING_BYTES_MAX, SMALL_BYTES_MAX, DiskStore, open_disk, open_to_read
-from storage.errors import CorruptRecord, NewerFormat, StoreFailed, StoreFull
+from storage.disk import SMALL_BYTES_MAX, open_to_read
+from storage.errors import CorruptRecord, NewerFormat, StoreFailed
 from storage.log_format import BLOCK_BYTES
 from storage.store import META_LOG, Append, WriteBatch
 from tests.contract.test_disk import put_meta
-
-
-def open_here(directory: Path, *, folds: bool = False, **options) -> DiskStore:
-    """By default one whose pending commits are folded when the test says so, and with direct ones."""
-    store = open_disk(directory, pair="p", member="a", ballast_bytes=0, **options)
-    if not folds:
-        store._folder.stop()
-    return store
+from tests.support.commit_logs import (
+    after_a_crash,
+    append,
+    begin,
+    crashed,
+    damage,
+    database_alone,
+    everything,
+    log_of,
+    open_here,
+    pending,
+    value,
+)
 
 
 @pytest.fixture
@@ -34,76 +34,6 @@ def store(tmp_path):
     begin(store)
     yield store
     store.close()
-
-
-def begin(store: DiskStore) -> None:
-    store.commit(WriteBatch(appends=[Append(1, 1, b"first"), Append(2, 1, b"first")]))
-    store.commit(WriteBatch(meta={"k": b"0"}))  # the first that could go to a log makes one
-    assert (store._directory / LOG_NAME).stat().st_size == LOG_BYTES
-
-
-def append(store: DiskStore, *log_indexes: int, size: int = 100, **meta: bytes | None) -> None:
-    store.commit(WriteBatch(appends=[Append(1, index, value(index, size)) for index in log_indexes], meta=meta))
-
-
-def value(log_index: int, size: int = 100) -> bytes:
-    return (b"%d/" % log_index).ljust(size, b".")
-
-
-def pending(store: DiskStore) -> list[int]:
-    """What of domain 1 is in the log alone."""
-    tail = store._published.now.tails.get(1)
-    return tail.log_indexes[: tail.end] if tail is not None else []
-
-
-def everything(store: DiskStore) -> tuple[object, ...]:
-    rows = [store.scan(domain, 0, limit_records=10**6, limit_bytes=1 << 30) for domain in (1, 2, 3)]
-    for domain, found in zip((1, 2, 3), rows, strict=True):
-        indexes = [index for index, _ in found]
-        assert store.bounds(domain) == ((indexes[0], indexes[-1]) if indexes else None)
-        assert store.read_many(domain, [*indexes, 10**9]) == [*(record for _, record in found), None]
-        assert [store.read(domain, index) for index in indexes] == [record for _, record in found]
-        if indexes:
-            middle = len(indexes) // 2
-            assert store.scan(domain, indexes[middle], limit_records=3) == found[middle : middle + 3]
-    items = store.meta_items("")
-    assert [(key, store.get_meta(key)) for key, _ in items] == items
-    assert META_LOG not in dict(items)
-    with closing(store.view()) as view:
-        assert view.meta_items() == items
-        assert view.domains() == {number: len(found) for number, found in zip((1, 2, 3), rows, strict=True) if found}
-        assert [view.scan(domain, 0, limit_bytes=1 << 30) for domain in (1, 2, 3)] == rows
-        assert [view.last(domain) for domain in (1, 2, 3)] == [found[-1][1] if found else None for found in rows]
-    return (*rows, items)
-
-
-def crashed(store: DiskStore) -> Path:
-    """A directory as the store's process would leave it, were it killed now."""
-    number = sum(1 for _ in store._directory.parent.iterdir())
-    return shutil.copytree(store._directory, store._directory.parent / f"crash-{number}")
-
-
-@contextmanager
-def after_a_crash(store: DiskStore, **options):
-    with closing(open_here(crashed(store), **options)) as found:
-        yield found
-
-
-def database_alone(directory: Path) -> list[int]:
-    with lmdb.open(str(directory), max_dbs=9, lib_version=0, readonly=True, lock=False) as env:
-        db = env.open_db(b"d%08x" % 1, create=False)
-        with env.begin() as txn:
-            return [int.from_bytes(key) for key, _ in txn.cursor(db)]
-
-
-def damage(directory: Path, at: int, data: bytes = b"\xff") -> None:
-    with (directory / LOG_NAME).open("r+b") as file:
-        file.seek(at)
-        file.write(data)
-
-
-def log_of(store: DiskStore) -> bytes:
-    return (store._directory / LOG_NAME).read_bytes()
 
 
 # -- what goes there -------------------------------------------------------------------------------------------------
@@ -361,157 +291,3 @@ def test_after_a_clean_stop_the_database_has_everything(tmp_path):
         begin(store)
         append(store, 2, 3)
     assert database_alone(tmp_path) == [1, 2, 3]
-
-
-# -- folding ---------------------------------------------------------------------------------------------------------
-
-
-def wait_until_folded(store: DiskStore) -> None:
-    """The thread that folds needs nothing but time."""
-    while store._published.now:
-        with store._database:
-            pass
-
-
-def test_what_is_pending_is_folded_soon_and_while_commits_go_on(tmp_path):
-    with closing(open_here(tmp_path / "a", folds=True)) as store:
-        begin(store)
-        append(store, 2)
-        wait_until_folded(store)
-        assert database_alone(crashed(store)) == [1, 2]
-        append(store, 3)
-        wait_until_folded(store)
-        assert database_alone(crashed(store)) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("size", [60_000, 10])
-def test_much_is_folded_at_once(tmp_path, monkeypatch, size):
-    """Many bytes, or many blocks of the log."""
-    monkeypatch.setattr("storage.folding.FOLD_S", 3600)
-    count = PENDING_BYTES_MAX // size if size > BLOCK_BYTES else LOG_BYTES * 3 // 4 // BLOCK_BYTES
-    with closing(open_here(tmp_path / "a", folds=True)) as store:
-        begin(store)
-        attempts = store._published.attempt
-        for index in range(2, count):
-            append(store, index, size=size)
-        assert store._published.attempt == attempts
-        for index in range(count, count + 4):
-            append(store, index, size=size)
-        while store._published.attempt == attempts or store._published.writing is not None:
-            with store._database:
-                pass
-        assert len(pending(store)) < 6
-
-
-def test_pending_commits_are_taken_up_and_folded_after_a_start(store):
-    append(store, 2)
-    with closing(open_here(crashed(store), folds=True)) as found:
-        wait_until_folded(found)
-        assert found.bounds(1) == (1, 2)
-
-
-def test_a_full_map_refuses_and_keeps_what_is_pending(tmp_path):
-    """Nothing becomes pending that the database might not take: what was acknowledged can always be folded."""
-    with closing(open_here(tmp_path / "a", map_bytes=8 << 20)) as store:
-        begin(store)
-        logged = 0
-        for index in range(2, 1000):
-            try:
-                append(store, index, size=30_000, k=b"%d" % index)
-            except StoreFull:
-                break
-            logged += bool(store._published.now)
-        assert logged > 10
-        assert store.bounds(1) == (1, index - 1)
-        assert store.get_meta("k") == b"%d" % (index - 1)
-        before = everything(store)
-        with after_a_crash(store, map_bytes=8 << 20) as found:
-            assert everything(found) == before
-            found.commit(WriteBatch(drops={1: [1, 2, 3, 4]}))
-            append(found, index, size=10)
-            assert found.bounds(1) == (5, index)
-
-
-# -- reading meanwhile -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_readers_see_one_moment_while_commits_are_logged_folded_cut_and_wiped(tmp_path):
-    """Each commit moves the domain and the value together; a mixture of two moments would have a gap or go back."""
-    done = threading.Event()
-    failures: list[str] = []
-
-    def check(rows: list[tuple[int, bytes]], bounds: tuple[int, int] | None) -> None:
-        indexes = [index for index, _ in rows]
-        lives = {record.partition(b"/")[0] for _, record in rows}
-        if indexes != list(range(1, len(indexes) + 1)) or len(lives) > 1 or (bounds and bounds[0] != 1):
-            failures.append(f"{indexes[:3]} to {indexes[-3:]}, {len(indexes)} rows of {lives}, {bounds}")
-
-    def read() -> int:
-        rounds = 0
-        while not done.is_set() or not rounds:
-            check(store.scan(1, 0, limit_records=10**6), store.bounds(1))
-            both = [value for key, value in store.meta_items("pair-of/")]
-            if len(set(both)) > 1:
-                failures.append(f"values of two commits: {both}")
-            found = store.read_many(1, range(1, 8))
-            check([(index, record) for index, record in enumerate(found, 1) if record is not None], None)
-            with closing(store.view()) as view:
-                rows = view.scan(1, 0, limit_bytes=1 << 30)
-                check(rows, None)
-                if view.domains() != ({1: len(rows)} if rows else {}) or (rows and view.last(1) != rows[-1][1]):
-                    failures.append("a view that does not agree with itself")
-            rounds += 1
-        return rounds
-
-    def fold() -> None:
-        while not done.is_set():
-            store._fold()
-
-    store = open_here(tmp_path / "a")
-    with closing(store), ThreadPoolExecutor(4) as pool:
-        readers = [*(pool.submit(read) for _ in range(3)), pool.submit(fold)]
-        try:
-            for life in range(60):
-                # A domain is one life: wiped and begun again in one commit, which goes directly.
-                number = b"%d" % life
-                meta = {"pair-of/a": number, "pair-of/b": number}
-                store.commit(WriteBatch(wipe={1}, appends=[Append(1, 1, number + b"/1")], meta=meta))
-                for index in range(2, 9):
-                    meta = dict.fromkeys(("pair-of/a", "pair-of/b"), b"%d/%d" % (life, index))
-                    store.commit(WriteBatch(appends=[Append(1, index, b"%d/%d" % (life, index))], meta=meta))
-                    if index == 6:
-                        store.commit(WriteBatch(cut={1: 4}, meta=dict.fromkeys(meta, b"cut %d" % life)))
-                        store.commit(WriteBatch(appends=[Append(1, each, b"%d/" % life) for each in (5, 6)]))
-        finally:
-            done.set()
-        for reader in readers:
-            reader.result()
-    assert failures == []
-
-
-@pytest.mark.parametrize("write", [WriteBatch(), WriteBatch(wipe={1}), WriteBatch(meta={"k": b"9"})])
-def test_a_read_that_a_write_came_between_begins_anew(store, write):
-    """What was pending when it began may be gone by the time it looks into the database."""
-    append(store, 2, k=b"1")
-    published = store._published
-    store.commit(write)
-    store._fold()
-    with store._env.begin() as txn:
-        assert store._above(published, txn) is None
-    append(store, 3)
-    with store._env.begin() as txn:
-        assert store._above(store._published, txn) is store._published.now
-
-
-def test_a_view_is_one_moment_of_both(store):
-    append(store, 2, 3, k=b"1")
-    with closing(store.view()) as view:
-        append(store, 4, k=b"2")
-        store._fold()
-        store.commit(WriteBatch(wipe={1}, meta={"k": None}))
-        assert [index for index, _ in view.scan(1, 0, limit_bytes=1 << 30)] == [1, 2, 3]
-        assert view.last(1) == value(3)
-        assert view.domains() == {1: 3, 2: 1}
-        assert dict(view.meta_items())["k"] == b"1"
-        assert [index for index, _ in view.scan(1, 2, limit_bytes=1)] == [2]

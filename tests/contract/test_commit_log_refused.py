@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from chaos.preload import Preload
-from tests.contract.test_commit_log import append, open_here, pending
 from tests.contract.test_disk import SMALL_DISK, run, small_disks_work, start
+from tests.support.commit_logs import append, open_here, pending
 
 FULL_DISK = """
 store = open_disk(directory, pair='p', member='a', ballast_bytes=0)

@@ -17,7 +17,7 @@ from failover.witness import REASON_BYTES_MAX, WitnessServer
 from failover.witness_store import WitnessStore
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
-from tests.contract.test_authority import kill, spawn
+from tests.contract.test_witness_process import kill, spawn
 from tests.support.authorities import A, B
 
 ALONE = frozenset({B})

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.sim.register import Route, SimAuthority, SimRegister
-from failover.authority import Authority, MemoryAuthority, MemoryRegisters, WitnessAuthority
+from failover.authority import Authority, CasDone, MemoryAuthority, MemoryRegisters, Unreachable, WitnessAuthority
 from failover.etcd import EtcdAuthority
+from failover.register import Register, claim, commit
 from failover.witness import WitnessServer
 from tests.support.etcd import EtcdServer
 
 A, B = "a", "b"
+WAIT_S = 10.0  # bound of every wait; reached only by a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +80,22 @@ async def etcd_world(folder: Path) -> AsyncIterator[World]:
     for authority in (a, b):
         await authority.close()
     await server.kill()
+
+
+async def done(authority: Authority, expected: Register, desired: Register, domain: str = "main") -> Register:
+    assert await authority.compare_and_set(domain, expected, desired) == CasDone(desired)
+    return desired
+
+
+async def formed(authority: Authority) -> Register:
+    """a owns epoch 1, alone."""
+    first = claim(Register(), member=A, epoch=1, members=frozenset({A}), nonce=b"1")
+    return await done(authority, await done(authority, Register(), first), commit(first, nonce=b"2"))
+
+
+async def read_until(authority: Authority, wanted: type[Register | Unreachable]) -> Register | Unreachable:
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            if isinstance(found := await authority.get("main"), wanted):
+                return found
+            await asyncio.sleep(0)

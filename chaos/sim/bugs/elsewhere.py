@@ -46,7 +46,7 @@ ELSEWHERE = (
         "P1",
         "A witness answers before it has stored the register.",
         "the simulated register keeps what it has answered; the witness's own store is not simulated",
-        "tests/contract/test_authority.py::test_what_was_answered_done_survives_kill_9",
+        "tests/contract/test_witness_process.py::test_what_was_answered_done_survives_kill_9",
     ),
     Elsewhere(
         "P13",
