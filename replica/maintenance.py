@@ -203,11 +203,11 @@ class Maintenance:
         gone = list(drops)
         at = self.trimmed + 1
         while at <= keep and len(drops) < DROP_MAX:
-            rows = self.node.store.scan_prefixes(shared.domain, at, limit=2_000)
-            if not rows:
+            found = self.node.store.scan_indexes(shared.domain, at, limit=2_000)
+            if not found:
                 break
-            at = rows[-1][0] + 1
-            indexes = [index for index, _, _ in rows if index <= keep]
+            at = found[-1] + 1
+            indexes = [index for index in found if index <= keep]
             held = self.held.up_to(machine, min(keep, at - 1), indexes)
             drops.extend(index for index in indexes if index not in held)
             self.survivors.update(held)

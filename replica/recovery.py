@@ -17,7 +17,8 @@ from replica.machine import Machine, Refused
 from replica.shared import Shared
 from replica.state import Boundary, DomainState, checkpoint_key, decode_checkpoint, decode_state, state_key
 from storage.errors import CorruptRecord, NewerFormat
-from storage.records import ZERO_DIGEST, is_bare, read_stored_prefix, split, verify_stored
+from storage.records import ZERO_DIGEST, is_bare, split, verify_stored, verify_stored_head
+from storage.store import place_checked
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ class StoreReader:
         self._domain = domain
 
     def prefix_at(self, log_index: int) -> Prefix | None:
-        """Prefix of a stored record, or None; also when it is none, or of no format of this directory."""
+        """Prefix of a stored record, or None; also when its checksum fails: a digest is compared, and written down."""
         record = self._store.read(self._domain, log_index)
         try:
-            return read_stored_prefix(record) if record is not None else None
+            return (
+                place_checked(verify_stored_head(record), self._domain, log_index, "") if record is not None else None
+            )
         except CorruptRecord:
             return None
 

@@ -300,10 +300,10 @@ class _Comparison:
         self._raise_floor(shared.state.kept_from)
         at = 1
         while at <= self.end:
-            following = self.verifier.node.store.scan_prefixes(shared.domain, at, limit=1)
-            if not following or following[0][0] > self.end:
+            following = self.verifier.node.store.scan_indexes(shared.domain, at, limit=1)
+            if not following or following[0] > self.end:
                 return
-            at = max(at, min(following[0][0], self.floor))
+            at = max(at, min(following[0], self.floor))
             last = min(self.end, at + self.range_records - 1)
             began = time.monotonic()
             yield await self._range(at, last)

@@ -336,6 +336,10 @@ class BackupFile:
             for index, record in self.scan(domain, first, limit_records=limit, limit_bytes=1 << 62)
         ]
 
+    def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
+        """See Store."""
+        return [index for index, _ in self.scan(domain, first, limit_records=limit, limit_bytes=1 << 62)]
+
     def bounds(self, domain: int) -> tuple[int, int] | None:
         """See Store."""
         places = self._places.get(domain)

@@ -349,6 +349,10 @@ class DiskStore:
         with self._moment(domain) as (moment, db):
             return moment.scan_prefixes(db, domain, first, limit=limit, where=str(self._directory))
 
+    def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
+        with self._moment(domain) as (moment, db):
+            return moment.scan_indexes(db, domain, first, limit=limit)
+
     def bounds(self, domain: int) -> tuple[int, int] | None:
         with self._moment(domain) as (moment, db):
             return moment.bounds(db, domain)

@@ -254,6 +254,12 @@ class MemoryStore:
                 )
         return found
 
+    def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
+        with self._mutex:
+            log = self._log(domain)
+            start = log.at(first)
+            return list(log.order[start : start + limit])
+
     def bounds(self, domain: int) -> tuple[int, int] | None:
         with self._mutex:
             log = self._log(domain)

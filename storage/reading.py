@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,9 @@ class Moment:
             if len(found) >= limit:
                 break
         return found
+
+    def scan_indexes(self, db: lmdb._Database | None, domain: int, first: int, *, limit: int) -> list[int]:
+        return [log_index for log_index, _ in islice(self._rows(db, domain, first), max(limit, 0))]
 
     def _rows(self, db: lmdb._Database | None, domain: int, first: int) -> Iterator[tuple[int, memoryview | bytes]]:
         if db is not None:

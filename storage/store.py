@@ -98,7 +98,10 @@ class Store(Protocol):
         """
 
     def scan_prefixes(self, domain: int, first: int, *, limit: int = 10_000) -> list[tuple[int, Prefix, int]]:
-        """(log index, prefix, bytes of the record) from `first` up, without reading bodies."""
+        """(log index, prefix, bytes of the record) from `first` up, without reading bodies. Raises CorruptRecord."""
+
+    def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
+        """Log indexes of what is there from `first` up, damaged or not: no record is looked into."""
 
     def bounds(self, domain: int) -> tuple[int, int] | None:
         """Lowest and highest log index present."""

@@ -281,6 +281,16 @@ def test_prefixes_are_listed_without_bodies(store):
     assert expected[0][1].digest != ZERO_DIGEST
 
 
+def test_indexes_are_listed_whatever_is_there(store):
+    store.commit(
+        WriteBatch(appends=[Append(5, 1, b"no record"), Append(5, 2, b""), Append(5, 4, b"TQ"), *appends(6, 3)])
+    )
+    assert store.scan_indexes(5, 0) == [1, 2, 4]
+    assert store.scan_indexes(5, 2, limit=1) == [2]
+    assert store.scan_indexes(5, 3) == [4]
+    assert store.scan_indexes(5, 3, limit=0) == store.scan_indexes(5, 5) == store.scan_indexes(7, 0) == []
+
+
 @pytest.mark.parametrize("key", [(6, 1), (5, 2)])
 def test_a_record_under_a_key_that_is_not_its_own_is_found_out(store, key):
     head, _ = build_head(flags=0, domain=5, epoch=1, log_index=1, header=b"h", body=b"", previous_digest=ZERO_DIGEST)

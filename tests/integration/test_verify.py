@@ -54,17 +54,18 @@ async def whole(client: aio.Client) -> bool:
     return len(mains) == 2 and all(main.link_state == 5 for main in mains)
 
 
-async def flip(manager: Manager, log_index: int) -> None:
-    """One bit of a stored record's body, as a disk would."""
+async def flip(manager: Manager, log_index: int, byte: int = -1) -> None:
+    """One bit of a stored record, of its body if no other byte is named, as a disk would."""
     store, node = manager._store, manager._node
     assert store is not None
     assert node is not None
     record = store.read(NUMBER, log_index)
     assert record is not None
-    damaged = record[:-1] + bytes([record[-1] ^ 1])
+    damaged = bytearray(record)
+    damaged[byte] ^= 1
 
     def fill(batch: WriteBatch) -> None:
-        batch.inserts.append(Append(NUMBER, log_index, damaged))
+        batch.inserts.append(Append(NUMBER, log_index, bytes(damaged)))
 
     await node.write(fill)
 
@@ -113,7 +114,8 @@ async def test_a_flipped_bit_at_the_replica_is_found_and_its_copy_begins_anew(tm
             await until(said, "the damage is among the events")
 
 
-async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("byte", [-1, 0, 23], ids=["body", "magic", "log index"])
+async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path, byte: int) -> None:
     async with pair_with(tmp_path, "b") as (cluster, manager, client):
         kill(cluster, "a")
         members = manager._members
@@ -126,7 +128,9 @@ async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path
         cluster.spawn("a")
         await until(lambda: whole(client), "the pair is whole")
         async with raw_to(cluster.config("b").endpoint) as (b,):
-            await flip(manager, 12)
+            await flip(manager, 12, byte)
+            answers = await compared(b, range_records=1)
+            assert answers[-1].last
             answers = await compared(b)
             assert not answers[-1].equal
             assert "damaged at b: 12" in answers[-1].difference

@@ -13,6 +13,7 @@ import pytest
 
 from replica import maintenance
 from replica.maintenance import NO_JOURNAL, Maintenance
+from storage.store import Append, WriteBatch
 from tests.support.clients import Producer, Reader, check_contents, create, remaining
 from tests.support.member import NUMBER
 from tests.support.pair import Member, Pair, drive
@@ -46,7 +47,7 @@ def checkpoint(keeper: Maintenance) -> None:
 
 
 def stored(member: Member) -> set[int]:
-    return {index for index, _, _ in member.store.scan_prefixes(NUMBER, 1, limit=100_000)}
+    return set(member.store.scan_indexes(NUMBER, 1, limit=100_000))
 
 
 def held(member: Member) -> set[int]:
@@ -109,6 +110,31 @@ def test_what_survived_goes_once_its_last_message_has_gone() -> None:
     assert len(gone) == 1 <= len(stored(master) & gone)
     drive(keeper._trim())
     assert (stored(master) & gone, len(keeper.survivors)) == (set(), 2)
+
+
+@pytest.mark.parametrize("byte", [0, 7, 23, 50, -1], ids=["magic", "domain", "log index", "digest", "body"])
+def test_damage_holds_nothing_up_and_its_digest_is_not_believed(byte: int) -> None:
+    """Whatever of a record has turned over: it goes if it holds nothing, and stays as it is if it does."""
+    pair, master, keeper = started(2)
+    producer, reader = Producer(pair, "x"), Reader(pair)
+    use(pair, master, producer, reader, 4, left=1)
+    checkpoint(keeper)
+    kept, end = max(held(master)), keeper._keep_from()
+    assert kept < end
+    for log_index in (kept, end) if byte >= 0 else (kept,):  # the last one has no body
+        damaged = bytearray(master.store.read(NUMBER, log_index) or b"")
+        damaged[byte] ^= 1
+        master.store.commit(WriteBatch(inserts=[Append(NUMBER, log_index, bytes(damaged))]))
+    known = master.shared.log.digest_at(end)
+    master.shared.log.ring.clear()
+    drive(keeper._trim())
+    assert keeper.trimmed == end
+    assert kept in stored(master)
+    assert end not in stored(master)
+    log = master.shared.log
+    assert known is not None
+    assert (log.base_index == end) == (byte == -1), "the head says where the log ends, or nobody does"
+    assert log.base_index != end or (log.base_epoch, log.base_digest) == known
 
 
 def test_a_part_at_a_time_when_much_has_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
