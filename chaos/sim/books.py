@@ -112,6 +112,8 @@ class Book:
     """Who asked for messages, whether any reached them or not."""
     lost_s: dict[int, float] = field(default_factory=dict)
     """By index: when a master first said that it is lost, as volatile ones may be."""
+    damaged: set[int] = field(default_factory=set)
+    """By index: a member has had them damaged, and delivered what came after them meanwhile."""
     volatile_lost: int = 0
     """As the queue itself counts, at the end."""
     wishes: Wishes = field(default_factory=Wishes)

@@ -7,6 +7,7 @@ A seed leaves out most kinds of clients and of queues, so that each is often see
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 from chaos.sim.client_takers import VERBS
@@ -15,6 +16,8 @@ from chaos.sim.plan import Call, ClientPlan, Value
 CALLS = 60
 KINDS = {"two": "two", "v": "volatile", "c": "conditional", "i": "immediate"}
 """Queues beside `q`, and their kinds."""
+KEPT = {"two": "two", "i": "immediate"}
+"""Those of them that are all on the disk."""
 SHARE = 0.25
 DEATH_SHARE = 0.25
 OWNED = "owned"
@@ -31,6 +34,11 @@ STEPS = ("enqueue", "enqueue", "enqueue", "take", "browse", "purge", "delete", "
 def draw_clients(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
     """Those of one run, with so many orders to hand over (0: now and then). Who makes the queues comes first."""
     return _Draw(stream, safety_ms, handoffs).all()
+
+
+def draw_kept(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of a run in which nothing is in memory alone."""
+    return _Draw(stream, safety_ms, handoffs, KEPT).all()
 
 
 def with_changes(
@@ -67,18 +75,18 @@ def with_groups(clients: tuple[ClientPlan, ...], stream: random.Random, safety_m
 
 
 class _Draw:
-    """One drawing."""
+    """One drawing. `kinds`: of the queues beside `q`."""
 
-    def __init__(self, stream: random.Random, safety_ms: int, handoffs: int) -> None:
-        self.stream, self.safety_ms, self.handoffs = stream, safety_ms, handoffs
+    def __init__(self, stream: random.Random, safety_ms: int, handoffs: int, kinds: Mapping[str, str] = KINDS) -> None:
+        self.stream, self.safety_ms, self.handoffs, self.kinds = stream, safety_ms, handoffs, kinds
         self.numbers = 0
         self.found: list[ClientPlan] = []
 
     def all(self) -> tuple[ClientPlan, ...]:
         chance = self.stream.random
-        extra = [name for name in KINDS if chance() < SHARE]
+        extra = [name for name in self.kinds if chance() < SHARE]
         setup = [Call(0, "create", {"queue": "q"})]
-        setup += [Call(0, "create", {"queue": name, "kind": KINDS[name]}) for name in extra]
+        setup += [Call(0, "create", {"queue": name, "kind": self.kinds[name]}) for name in extra]
         self.found.append(ClientPlan("setup", "setup", tuple(setup)))
         streams, callers = self.stream.choice(((1, 0), (1, 1), (2, 0), (2, 1), (0, 2), (1, 1)))
         left = CALLS - 6 * len(extra)

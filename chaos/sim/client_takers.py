@@ -19,6 +19,7 @@ from chaos.sim.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetiti
 from chaos.sim.clients import SimClient, number_of, role
 from chaos.sim.letters import DEAD, dead_letters_of
 from chaos.sim.plan import Call, ClientPlan
+from tandemq.client.delivery import MessageBatch
 from tandemq.client.settling import Act, Lost, Range, merge
 from tandemq.errors import Closed, LeaseLost, TandemqError
 from tandemq.v1 import queue_service_pb2 as pb
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from chaos.sim.books import Book
     from chaos.sim.world import World
     from tandemq import aio
-    from tandemq.client.delivery import MessageBatch
 
 VERBS = ("ack", "late", "twice", "both", "extend", "release", "reject", "drop")
 LEASE_MS = 2_000
@@ -210,6 +210,8 @@ class Dequeuer(Taker):
         asked_s = self.now_s
         self.asked_s.setdefault(self.at, asked_s)
         batch = await self._ask(client, call)
+        if batch is None:
+            return MessageBatch(self.queue, 0, ())
         self.answered(asked_s)
         taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
         until_s, asked_ms = self._until_s(), self.lease // MILLISECOND
@@ -225,17 +227,23 @@ class Dequeuer(Taker):
             await self._again(client, call, batch)
         return batch
 
-    async def _ask(self, client: aio.Client, call: Call) -> MessageBatch:
+    async def _ask(self, client: aio.Client, call: Call) -> MessageBatch | None:
+        """None: what it was given before an answer was lost is damaged where it asked again."""
         name = hashlib.blake2b(f"{self.plan.name}/{self.at}".encode(), digest_size=16).digest()
-        return await client.dequeue(
-            self.queue,
-            number_of(call, "max", 1),
-            wait=timedelta(milliseconds=number_of(call, "wait_ms")),
-            lease=self.lease,
-            mode="immediate" if self.book.kind == "immediate" else None,
-            client_id=self.plan.name,
-            request_id=name,
-        )
+        try:
+            return await client.dequeue(
+                self.queue,
+                number_of(call, "max", 1),
+                wait=timedelta(milliseconds=number_of(call, "wait_ms")),
+                lease=self.lease,
+                mode="immediate" if self.book.kind == "immediate" else None,
+                client_id=self.plan.name,
+                request_id=name,
+            )
+        except TandemqError as error:
+            if not self.is_damage(error):
+                raise
+            return None
 
     async def _again(self, client: aio.Client, call: Call, known: MessageBatch) -> None:
         asked, only = client, str(call.args["again"])
@@ -247,6 +255,8 @@ class Dequeuer(Taker):
         outdated = not batch and asked.epoch() < client.epoch()
         if asked is not client:
             await asked.close()
+        if batch is None:
+            return
         if batch:
             self.world.sometimes("a Dequeue repeated after its answer, at either member")
         before = {each.index: each.payload for each in known}
@@ -281,6 +291,13 @@ class Browser(SimClient):
             self.at += 1
 
     async def _browse(self, client: aio.Client, call: Call) -> None:
+        try:
+            await self._look_through(client, call)
+        except TandemqError as error:
+            if not self.is_damage(error):
+                raise
+
+    async def _look_through(self, client: aio.Client, call: Call) -> None:
         seen, last = self.world.browsed.setdefault(self.queue, {}), 0
         asked_s, first, most = self.now_s, number_of(call, "from"), number_of(call, "max")
         found: set[int] = set()

@@ -30,6 +30,7 @@ ENDPOINTS = {"a": "a:7600", "b": "b:7600"}
 TOTAL_S, ATTEMPT_S = 600.0, 2.0
 TOLD = frozenset({"STORAGE_FULL", "NOT_ENOUGH_COPIES", "LEASE_LOST"})
 """Refusals that a client must expect. Any other one is a violation: it did nothing wrong, and repeats what may help."""
+DAMAGE = "CORRUPT_STORE"
 DIE = "die"
 
 Role = TypeVar("Role", bound="type[SimClient]")
@@ -163,6 +164,14 @@ class SimClient(ABC):
         """Raises it again unless a client must put up with it."""
         if error.reason not in TOLD and not isinstance(error, Closed):
             raise error
+
+    def is_damage(self, error: TandemqError) -> bool:
+        """Whether it was refused what is damaged at the master: asked for by itself, that cannot be passed over."""
+        disks = [member.machine.disk for member in self.world.members.values()]
+        if error.reason != DAMAGE or not any(disk.is_damaged for disk in disks):
+            return False
+        self.world.sometimes("damage refused to who asked for it")
+        return True
 
 
 ROLES: dict[str, type[SimClient]] = {}

@@ -339,10 +339,14 @@ class Disk:
         if not places:
             return ""
         place = places[self._fates.randrange(len(places))]
-        assert self._content is not None
-        self._content.flip(place, self._fates.random())
-        self._flipped[place] = self._content.at(place)
+        self.flip(place, self._fates.random())
         return f"one bit of {place}"
+
+    def flip(self, place: Place, random_bit: float) -> None:
+        """Turns over one bit of what lies there, under the hands of whoever uses the disk; see SimStore.flip."""
+        assert self._content is not None
+        self._content.flip(place, random_bit)
+        self._flipped[place] = self._content.at(place)
 
     @property
     def is_damaged(self) -> bool:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from chaos.sim.client_plans import OWNED
 from chaos.sim.faults import _after, _member, _spread
-from chaos.sim.invariants import STATE
+from chaos.sim.invariants import NUMBER, STATE
 from chaos.sim.kinds import KINDS, MEMBERS, Drawn, kind
 from replica.state import decode_state
+from storage.errors import CorruptRecord
+from storage.records import PREFIX_SIZE, read_prefix, verify_stored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from chaos.sim.member import SimMember
     from chaos.sim.plan import Fault
     from chaos.sim.world import World
@@ -130,6 +135,105 @@ class BitFlip:
         world.is_harmed = True
         _after(world, fault, "down_ms", member.start_if_down)
         return bool(struck)
+
+
+ROT_S, ROT_LOOK_S = 1.0, 0.005
+"""For so long it waits for something that it may strike, and looks so often."""
+
+
+class Stored(NamedTuple):
+    """One record of messages of a queue."""
+
+    queue: str
+    log_index: int
+    indexes: range
+
+
+@kind("bit_rot", ("ab",), is_apart=True)
+class BitRot:
+    """Bits of stored messages turn over under a running member, its master most often, and nobody is told.
+
+    It waits for messages that nobody holds, in records that memory has let go of, that the next start takes for good
+    (they lie below the checkpoint), and that the other member has as they were written. Where everything is in memory
+    there are none: it needs a profile in which little is.
+    """
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return "ab", {
+            "who": stream.choice(("master", "master", "master", "replica")),
+            "part": stream.choice(("body", "body", "head")),
+            "count": stream.choice((1, 1, 3)),
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        stream, until_s = world.plan.stream(f"bit_rot {fault.at_ms}"), world.loop.now + ROT_S
+
+        def look() -> None:
+            if world.healed:
+                return
+            member = _who(world, is_serving=fault.args["who"] == "master")
+            found = list(_that_may_rot(world, member)) if member is not None else []
+            if member is not None and found:
+                world.count(f"fault.{fault.kind}")
+                for stored in stream.sample(found, min(len(found), int(fault.args["count"]))):
+                    _rot(world, member, stored, stream.random(), is_body=fault.args["part"] == "body")
+            elif world.loop.now < until_s:
+                world.loop.at(world.loop.now + ROT_LOOK_S, None, look)
+
+        look()
+        return True
+
+
+def _who(world: World, *, is_serving: bool) -> SimMember | None:
+    if not world.is_whole():
+        return None
+    return next(each for each in world.members.values() if each.is_serving == is_serving)
+
+
+def _that_may_rot(world: World, member: SimMember) -> Iterator[Stored]:
+    """None while something is ordered and not committed: it may be on its way out."""
+    own, peer = member.domain, world.members[member.peer].domain
+    assert own is not None
+    assert peer is not None
+    shared = (own if member.is_serving else peer).shared
+    machine = shared.machine
+    if machine is None or shared.commit_index < machine.applied_index:
+        return
+    for name in machine.names():
+        if name == OWNED:
+            continue  # its only client asks for exactly what must be in it
+        queue = machine.queue(machine.queue_id(name) or 0)
+        leased = [run for lease in queue.leases.values() for run in lease.ranges]
+        held = {part.log_index for start, end in leased for part in queue.segments.parts(start, end)}
+        for log_index, first, count in queue.segments.after(0):
+            is_of_old = log_index < own.shared.checkpoint_index and own.shared.log.get(log_index) is None
+            if is_of_old and log_index not in held and _is_whole_at_both(world, log_index):
+                yield Stored(name, log_index, range(first, first + count))
+
+
+def _is_whole_at_both(world: World, log_index: int) -> bool:
+    one, other = (each.machine.disk.record(NUMBER, log_index) for each in world.members.values())
+    if one is None or one != other:
+        return False
+    try:
+        verify_stored(one)
+    except CorruptRecord:
+        return False
+    return True
+
+
+def _rot(world: World, member: SimMember, stored: Stored, share: float, *, is_body: bool) -> None:
+    """One bit of what is in the record, or of what is said about that."""
+    disk = member.machine.disk
+    record = disk.record(NUMBER, stored.log_index)
+    assert record is not None
+    body_at = PREFIX_SIZE + read_prefix(record).header_len
+    first, end = (body_at, len(record)) if is_body and body_at < len(record) else (0, body_at)
+    disk.flip((NUMBER, stored.log_index), (first + share * (end - first)) / len(record))
+    world.books[stored.queue].damaged.update(stored.indexes)
+    world.note(member.name, "fault", f"one bit of record {stored.log_index}")
 
 
 def _shows_what_it_did_alone(world: World, member: SimMember) -> bool:

@@ -107,10 +107,15 @@ def _whole_log(world: World, master: SimMember, shared: Shared) -> story.Story |
     """The master's; where its own does not go back to the beginning, its replica's, if that ends in the same digest."""
     for member in (master, *(each for each in world.members.values() if each is not master)):
         if member.domain is not None and member.domain.shared.log.digest == shared.log.digest:
-            told = story.read(member.machine.disk, sorted(world.members), shared.limits)
+            spare = world.members[member.peer].machine.disk
+            told = story.read(member.machine.disk, sorted(world.members), shared.limits, _damaged(world), spare)
             if told is not None:
                 return told
     return None
+
+
+def _damaged(world: World) -> dict[str, set[int]]:
+    return {book.name: book.damaged for book in world.books if book.damaged}
 
 
 def _missing(world: World, told: story.Story) -> Iterator[str]:
@@ -147,7 +152,17 @@ def checks_of(book: Book) -> tuple[checker.Check, ...]:
         # What one of them was given and never got goes to another one late, and as a first delivery; groups are asked
         # about one by one.
         return found
-    return (*found, checker.first_deliveries_are_in_order)
+    return (*found, checker.first_deliveries_are_in_order if not book.damaged else _all_else_is_in_order(book))
+
+
+def _all_else_is_in_order(book: Book) -> checker.Check:
+    """What was damaged at its master comes after a handoff, when what is behind it has been delivered."""
+
+    def first_deliveries_are_in_order(history: History) -> Iterator[str]:
+        sound = [each for each in history.delivered if each.index not in book.damaged]
+        return checker.first_deliveries_are_in_order(History(delivered=sound))
+
+    return first_deliveries_are_in_order
 
 
 def _went_on(book: Book) -> bool:

@@ -2,7 +2,8 @@
 it is healed. `disk_faults` has those of disks, `moments` those that wait for a moment.
 
 A new kind is one more class in one of these files, with the decorator, and nothing anywhere else: profile "swarm" draws
-it, plans are checked for it, the report counts it by its name, and a campaign is invalid in which it never struck.
+it (unless it is apart), plans are checked for it, the report counts it by its name, and a campaign is invalid in which
+it never struck.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 ENDS = ("a b", "a *", "b *")
 """Of connections; "*": all clients."""
-ARMED = ("late_set", "unheard_set", "fsync", "half_ceded")
+ARMED = ("late_set", "unheard_set", "fsync", "half_ceded", "bit_rot")
 """Kinds that wait for what they strike, and are counted then; the register's route and the disk tell by `on_struck`."""
 
 

@@ -242,7 +242,7 @@ class Invariants:
         record = disk.record(NUMBER, name.log_index)
         try:
             if record is not None:
-                prefix = read_stored_prefix(record)
+                prefix = verify_stored(record)
                 return (prefix.epoch, prefix.digest) == (name.epoch, self.digests.get(name))
             stored = disk.meta(STATE)
             state = decode_state(stored) if stored is not None else None

@@ -33,13 +33,19 @@ class Kind(Protocol):
 KINDS: dict[str, type[Kind]] = {}
 TARGETS: dict[str, tuple[str, ...]] = {}
 """By kind: whom it can strike."""
+APART: set[str] = set()
+"""Kinds that profile "swarm" does not draw: they need what only a profile of their own has."""
 
 
-def kind(name: str, targets: tuple[str, ...] = MEMBERS) -> Callable[[type[Kind]], type[Kind]]:
+def kind(
+    name: str, targets: tuple[str, ...] = MEMBERS, *, is_apart: bool = False
+) -> Callable[[type[Kind]], type[Kind]]:
     """Enters a class under the name that plans and reports use."""
 
     def enter(cls: type[Kind]) -> type[Kind]:
         KINDS[name], TARGETS[name] = cls, targets
+        if is_apart:
+            APART.add(name)
         return cls
 
     return enter

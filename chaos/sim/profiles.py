@@ -6,7 +6,8 @@ in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed.
-In "steps" two or three faults fall into each promotion and handoff.
+In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
+and bits turn over on their disks while they run.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from dataclasses import dataclass, field
 
 from chaos.sim.client_features import draw_letters, draw_requests
 from chaos.sim.client_pipeline import draw_publications, draw_readers
-from chaos.sim.client_plans import draw_clients, with_changes, with_groups
+from chaos.sim.client_plans import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.client_weights import draw_weights
+from chaos.sim.kinds import APART
 from chaos.sim.plan import ClientPlan, Fault, Plan, Value
 from chaos.sim.stops import KINDS
 
@@ -80,7 +82,7 @@ TRIMMED: dict[str, Value] = {"checkpoint_bytes": 500, "journal_bytes": 500}
 
 
 PROFILES: dict[str, Profile] = {
-    "swarm": Profile(dict.fromkeys(KINDS, 1), groups=0.15),
+    "swarm": Profile({kind: 1 for kind in KINDS if kind not in APART}, groups=0.15),
     "fence": Profile(
         {"pause": 4, "cut": 7, "crash": 1, "verdict": 8, "register_away": 2, "slow_link": 2, "reset": 2},
         faults=(10, 18),
@@ -221,6 +223,16 @@ PROFILES: dict[str, Profile] = {
         settings=TRIMMED | {"reader_bytes": 2_000},
         clients=draw_readers,
         beside=FEATURE_BESIDE,
+    ),
+    "rot": Profile(
+        {"bit_rot": 6, "crash": 3, "kill_in_sync": 1, "cut": 2, "reset": 1, "client_cut": 1, "pause": 1},
+        faults=(4, 10),
+        is_whole=True,
+        settings={"checkpoint_bytes": 500, "ring_bytes": 3_000},
+        clients=draw_kept,
+        handoffs=2,
+        beside=("verdict", "bit_rot"),
+        groups=0.3,
     ),
 }
 

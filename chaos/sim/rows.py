@@ -29,6 +29,7 @@ NAMED = {
     "handoff taken back after both had agreed": "the drain was broken off; nothing was ceded",
     "handoff in doubt": "the ceded epoch was durable, and nobody knew whether it was taken",
     "a promise lost in a crash": "a member that was giving its role away died before its disk had that",
+    "handed over because of damage": "what was damaged at a master was delivered by the other member",
     "handoff crossed another": "a replica asked while its master offered",
     "solo epoch": "a master served alone",
     "unrecorded epoch": "a master served in an epoch that the register did not know yet",

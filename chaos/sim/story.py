@@ -7,7 +7,7 @@ beside it, so that clients' words can be compared with what was written.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from replica.machine.limits import Limits
     from tandemq.v1.common_pb2 import IndexRange
 
+NOTHING: Mapping[str, Collection[int]] = {}
 SETTLING = (queue_service_pb2.OUTCOME_ACK, queue_service_pb2.OUTCOME_REJECT)
 
 
@@ -54,6 +55,8 @@ class Story:
     """All of one domain."""
 
     machine: Machine
+    damaged: Mapping[str, Collection[int]] = field(default_factory=dict)
+    """By queue: indexes of messages that come late, because a member had them damaged."""
     queues: dict[int, QueueStory] = field(default_factory=dict)
     names: set[Name] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
@@ -114,7 +117,8 @@ class Story:
         for index in _indexes(op.ranges):
             if index in story.settled:
                 self.problems.append(f"{name} leases {index} of {story.name}, settled by {story.settled[index]}")
-            if index not in story.leased and index < story.first_leased and not story.ordered:
+            is_late = index not in story.leased and index < story.first_leased and not story.ordered
+            if is_late and index not in self.damaged.get(story.name, ()):
                 text = f"{name} leases {index} of {story.name} for the first time, after {story.first_leased}"
                 self.problems.append(text)
             story.leased.add(index)
@@ -127,13 +131,15 @@ class Story:
         highest index that ever was leased is known to be visible, and who takes what it likes there is none.
         """
         queue, left = self.machine.queue(op.queue_id), set(_indexes(op.ranges))
+        damaged = self.damaged.get(queue.name, ())
         below = 1 + max(self.queues[op.queue_id].first_leased, *left)
         for level in reversed(queue.ready):
             for part in (part for start, end in level.runs(0, below) for part in queue.segments.parts(start, end)):
                 for index in range(part.start, part.end):
                     if not left:
                         return
-                    if index not in left and not 0 < part.expiry(index) <= time_ms:
+                    is_due = index not in damaged and not 0 < part.expiry(index) <= time_ms
+                    if index not in left and is_due:
                         self.problems.append(
                             f"{name} leases {min(left)} of {queue.name}, and it is the turn of {index}"
                         )
@@ -196,19 +202,30 @@ class Story:
                 self.problems.append(f"{name} settles {index} of {story.name}, as {known} did")
 
 
-def read(disk: Disk, members: list[str], limits: Limits) -> Story | None:
-    """What is on that disk; None when the beginning of the log is not there any more, or damaged."""
+def read(
+    disk: Disk,
+    members: list[str],
+    limits: Limits,
+    damaged: Mapping[str, Collection[int]] = NOTHING,
+    spare: Disk | None = None,
+) -> Story | None:
+    """What is on that disk; None when the beginning of the log is not there any more, or damaged. `spare` has the same
+    log: a record that is damaged on one of them may be whole on the other.
+    """
     stored = disk.meta(STATE)
     state = decode_state(stored) if stored is not None else None
     if state is None or state.base_index or state.kept_from > 1:
         return None
-    story = Story(Machine(NUMBER, members, limits))
+    story = Story(Machine(NUMBER, members, limits), damaged)
     log_index = 1
     while (record := disk.record(NUMBER, log_index)) is not None:
         try:
             prefix, header, _ = split_stored(record)
         except CorruptRecord:
-            return None
+            try:
+                prefix, header, _ = split_stored((spare and spare.record(NUMBER, log_index)) or b"")
+            except CorruptRecord:
+                return None
         story.add(log_index, prefix.epoch, pb.RecordHeader.FromString(bytes(header)))
         log_index += 1
     story.check_places()

@@ -52,7 +52,7 @@ FLOORS = (
     Floor("pauses", ("fault.pause",), 1_000),
     Floor(
         "disk faults",
-        tuple(f"fault.{kind}" for kind in ("*_disk", "fsync", "bit_flip", "old_image")),
+        tuple(f"fault.{kind}" for kind in ("*_disk", "fsync", "bit_flip", "bit_rot", "old_image")),
         1_000,
     ),
     Floor("handoffs", ("handoffs",), 1_000),

@@ -7,8 +7,9 @@ drained and every check is made. A check that fails ends nothing: the outcome li
 Settings of a plan: `link_ms` (mean delay of a packet, 0.2), `wait_ms` (how long the pair may take to be whole, 90,000),
 `judge` (who says which member lives: "register", "classifier" with a register, "alone" without one), `epoch` (the last
 one that was claimed before the pair was formed, by nobody who lived to commit it), `checkpoint_bytes` (of log between
-two checkpoints, 64 MiB: none in a run), `move_max` (messages that one record moves), `journal_bytes` and `reader_bytes`
-(of log that is kept for nobody, and for named readers alone; as the product has them, which no run reaches).
+two checkpoints, 64 MiB: none in a run), `ring_bytes` (of log in memory, 64 MiB: all of it), `move_max` (messages that
+one record moves), `journal_bytes` and `reader_bytes` (of log that is kept for nobody, and for named readers alone; as
+the product has them, which no run reaches).
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ from tandemq import ambient
 from tandemq.config import Limits
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from chaos.sim.weights import Told
     from failover.register import Register
     from storage.store import WriteBatch
@@ -177,7 +180,7 @@ class World:
         gc.disable()  # else what a dead process left would be closed at any moment
         ambient.install(self.ambient)
         try:
-            with watching(self.sometimes), parts.of(int(self.plan.settings.get("move_max", 0))):
+            with watching(self.sometimes), self._parts():
                 self._run()
         finally:
             self.loop.bury()
@@ -185,6 +188,10 @@ class World:
             if collecting:
                 gc.enable()
         return self.outcome
+
+    def _parts(self) -> AbstractContextManager[None]:
+        move_max, ring_bytes = (int(self.plan.settings.get(name, 0)) for name in ("move_max", "ring_bytes"))
+        return parts.of(move_max, ring_bytes)
 
     def _run(self) -> None:
         loop, plan = self.loop, self.plan

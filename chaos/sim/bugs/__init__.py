@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from chaos.sim.bugs import (
     commits,
+    damage,
     epochs,
     features,
     handoffs,
@@ -30,6 +31,7 @@ from chaos.sim.plan import Outcome, Plan
 
 _PLANTED_BY = (
     commits,
+    damage,
     epochs,
     features,
     handoffs,

@@ -37,12 +37,6 @@ ELSEWHERE = (
         "tests/unit/replica/test_transfer_damage.py::test_a_damaged_record_is_not_sent",
     ),
     Elsewhere(
-        "reliability 6.8",
-        "A record that is damaged is delivered.",
-        "a run's logs are in memory or verified at a start; not seen in those of 161 seeds of disk that flip a bit",
-        "tests/unit/replica/test_damage.py::test_what_is_damaged_is_given_to_nobody_and_all_else_is",
-    ),
-    Elsewhere(
         "P1",
         "A witness answers before it has stored the register.",
         "the simulated register keeps what it has answered; the witness's own store is not simulated",

@@ -66,6 +66,16 @@ def test_what_was_given_back_or_left_before_both_members_knew_need_not_count() -
     assert broken(made) == []
 
 
+def test_what_was_damaged_comes_late_and_all_else_in_order() -> None:
+    made = Book("q")
+    for number in (2, 0, 1):
+        take(made, LEASE + number, Message(0, number))
+    made.damaged.add(1)
+    assert broken(made) == ["first_deliveries_are_in_order"]
+    made.damaged.add(2)
+    assert broken(made) == []
+
+
 def test_an_immediate_message_that_comes_twice() -> None:
     made = book("immediate")
     take(made, 0, TWO)

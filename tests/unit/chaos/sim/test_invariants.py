@@ -116,6 +116,15 @@ def test_an_answer_that_names_more_copies_than_there_are(world: World) -> None:
     assert rules(world) == ["copies are true"]
 
 
+@pytest.mark.parametrize("byte", [0, 14, PREFIX_SIZE - 1], ids=["magic", "epoch", "digest"])
+def test_a_copy_that_is_damaged_was_there(world: World, byte: int) -> None:
+    name = next(iter(world.invariants.acknowledged))
+    disk = world.members["a"].machine.disk
+    disk.flip((NUMBER, name.log_index), byte / len(disk.record(NUMBER, name.log_index) or b""))
+    effects_at(world, master(world), acknowledged(name, 2))
+    assert rules(world) == []
+
+
 def test_a_delivery_of_what_is_not_committed(world: World) -> None:
     part = SegmentSlice(1000, 1, 0, 1, None, None)
     done = LeaseDone(1, "q", 0, [part], duplicate=False)
@@ -193,5 +202,13 @@ def test_damage_on_the_disk_that_is_delivered_and_damage_that_is_refused(world: 
     assert rules(world) == [], "the shell refuses it"
     effects_at(world, name, Reply(None, LeaseDone(1, "q", 0, slices, duplicate=False)))  # type: ignore[arg-type]
     assert rules(world) == ["nothing damaged is delivered"]
-    disk = member.machine.disk
-    assert read(disk, ["a", "b"], member.domain.shared.limits) is None, "a log that is damaged tells no story"
+    disk, spare = member.machine.disk, world.members[member.peer].machine.disk
+    limits = member.domain.shared.limits
+    assert read(disk, ["a", "b"], limits) is None, "a log that is damaged tells no story"
+    told = read(disk, ["a", "b"], limits, spare=spare)
+    assert told is not None, "but the other member has the same"
+    assert told.problems == []
+    assert told.machine.digest() == member.domain.shared.machine.digest()  # type: ignore[union-attr]  # it serves
+    assert spare._content is not None
+    spare._content.flip((NUMBER, 3), 0.99)
+    assert read(disk, ["a", "b"], limits, spare=spare) is None

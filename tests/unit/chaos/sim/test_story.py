@@ -48,6 +48,15 @@ def test_a_first_lease_out_of_order() -> None:
     assert "for the first time" in made.problems[0]
 
 
+def test_a_first_lease_of_what_was_damaged_comes_late() -> None:
+    made = story()
+    made.damaged = {"q": {1}}
+    for index in (3, 1, 2):
+        made._lease(LeaseOp(queue_id=1, ranges=ranges(index)), Name(1, 2))
+    (problem,) = made.problems
+    assert "leases 2 of q for the first time" in problem
+
+
 def test_a_lease_of_what_is_gone_and_a_second_settlement() -> None:
     made = story()
     made._lease(LeaseOp(queue_id=1, ranges=ranges(1), immediate=True), Name(1, 2))
@@ -107,6 +116,9 @@ def test_what_was_never_leased_may_not_be_visible_yet() -> None:
     made.queues[1].first_leased = 2
     made._check_turns(LeaseOp(queue_id=1, ranges=ranges(1)), driver.now_ms, Name(1, 9))
     assert len(made.problems) == 1
+    made.damaged = {"q": {2}}
+    made._check_turns(LeaseOp(queue_id=1, ranges=ranges(1)), driver.now_ms, Name(1, 9))
+    assert len(made.problems) == 1, "what is damaged has no turn"
 
 
 def test_a_lease_that_is_not_as_asked() -> None:
