@@ -72,7 +72,8 @@ class Reader(SimClient):
         places = self.world.places
         places.forget(self.plan.name)  # where it begins is known when it is answered
         told = await client.register_reader(self.plan.name, restart=self.restart)
-        places.begins(self.plan.name, told.position.log_index)
+        registered_ms = round(told.registered_at.timestamp() * 1_000)
+        places.begins(self.plan.name, told.position.log_index, registered_ms)
         self.registered, self.restart = True, False
 
     def _look(self, page: JournalPage) -> None:

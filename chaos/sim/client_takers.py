@@ -221,7 +221,7 @@ class Dequeuer(Taker):
         if not batch:
             self.world.count("empty")
             return batch
-        self.wanted(batch, number_of(call, "max", 1))
+        self.wanted(batch, number_of(call, "max", 1) or 1)  # 0 asks for one, as an unset field does
         self.given[self.at] = batch
         if call.args.get("again"):
             await self._again(client, call, batch)

@@ -1,8 +1,8 @@
 """Follows where named readers of the journal are, and asks at each trim whether what they have not read stays.
 
 What a reader has asked for counts, answered or not: its record may be there. A copy that was filled anew, or was
-trimmed further than the master's before the reader came, has less, as the product says (docs/decisions/0023). Of what
-it has, nothing that is wanted goes.
+trimmed further than the master's before the reader came or began again, has less, as the product says
+(docs/decisions/0023). Of what it has, nothing that is wanted goes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from chaos.sim.invariants import NUMBER, STATE
 from failover.marks import DataMark
 from replica.state import decode_state
+from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
@@ -30,6 +31,8 @@ class Places:
         """The limits are so low that a reader loses its place."""
         self._furthest: dict[str, int] = {}
         """By reader: the log index before which it may have said that it needs nothing."""
+        self._registered: dict[str, int] = {}
+        """By reader: when it began there, or began again; domain time, ms."""
         self._kept: dict[str, int] = {}
         """By member: first record that it has."""
         self._filled = 0
@@ -53,13 +56,14 @@ class Places:
                 self._world.violation(RULE, text)
 
     def _is_lost(self, member: str, name: str) -> bool:
-        """The pair has said so; or this member has not been sent the reader's record yet."""
+        """The pair has said so; or this member has not been sent the record yet by which the reader began there."""
         domain = self._world.members[member].domain
         if domain is None or domain.shared.machine is None:
             return True
         found = next((each for each in domain.shared.machine.readers() if each.name == name), None)
-        if found is None:
-            return all(each.header.reader.name != name for each in domain.shared.pending)
+        if found is None or found.registered_ms < self._registered[name]:
+            ops = (each.header.reader for each in domain.shared.pending)
+            return all(op.name != name or op.action != READER_ACTION_REGISTER for op in ops)
         return bool(found.lost_until)
 
     def asks(self, name: str, log_index: int) -> None:
@@ -67,9 +71,9 @@ class Places:
         if name in self._furthest:
             self._furthest[name] = max(self._furthest[name], log_index)
 
-    def begins(self, name: str, log_index: int) -> None:
-        """It was told that this is its place."""
-        self._furthest[name] = log_index
+    def begins(self, name: str, log_index: int, registered_ms: int) -> None:
+        """It was told that this is its place, and when it was given one."""
+        self._furthest[name], self._registered[name] = log_index, registered_ms
         if all(kept <= log_index for kept in map(self._first, self._world.members.values())):
             self._safe[name] = self._filled
 

@@ -14,7 +14,7 @@ from failover.marks import DataMark
 from replica.shared import Pending
 from replica.state import decode_state
 from storage.store import WriteBatch
-from tandemq.peer.v1.record_pb2 import ReaderOp, RecordHeader
+from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER, ReaderOp, RecordHeader
 
 READS = (Call(50, "read", {"rows": 0, "advance": False, "forgets": False, "only": False}),)
 PLACE = 4
@@ -32,10 +32,19 @@ def places() -> Places:
         outcome = world.run()
     assert outcome.violations == []
     world.loop.buried = False  # it may tell of violations again
-    world.places.begins("reader0", PLACE)
+    world.places.begins("reader0", PLACE, registered_ms(world))
     for member in world.members:
         world.places.on_commit(member, facts(world.places, 2, DataMark.SYNCING))
     return world.places
+
+
+def registered_ms(world: World) -> int:
+    """When the pair says that the reader began."""
+    domain = world.members["b"].domain
+    assert domain is not None
+    assert domain.shared.machine is not None
+    (reader,) = domain.shared.machine.readers()
+    return reader.registered_ms
 
 
 def facts(places: Places, kept_from: int, data: DataMark = DataMark.IN_SYNC) -> WriteBatch:
@@ -81,7 +90,7 @@ def test_a_trim_that_drops_nothing_hides_it_too(places: Places) -> None:
 
 
 def test_whoever_was_never_sent_the_reader_cannot_keep_anything_for_it(places: Places) -> None:
-    places.begins("reader1", PLACE)
+    places.begins("reader1", PLACE, 1)
     places.forget("reader0")
     places.on_commit("b", facts(places, PLACE + 4))
     assert broken(places) == []
@@ -91,9 +100,27 @@ def test_what_a_member_was_sent_and_has_not_applied_counts(places: Places) -> No
     member = places._world.members["b"]
     assert member.domain is not None
     shared = member.domain.shared
-    header = RecordHeader(reader=ReaderOp(name="reader1"))
-    places.begins("reader1", PLACE)
+    header = RecordHeader(reader=ReaderOp(name="reader1", action=READER_ACTION_REGISTER))
+    places.begins("reader1", PLACE, 1)
     places.forget("reader0")
     shared.pending.append(Pending(shared.log.last_index + 1, 1, header))
+    places.on_commit("b", facts(places, PLACE + 4))
+    assert len(broken(places)) == 1
+
+
+def test_whoever_was_not_sent_yet_that_the_reader_began_again_keeps_nothing_for_that(places: Places) -> None:
+    """It knows the reader from before; seed 1064980, of a replica that stood still meanwhile."""
+    places.begins("reader0", PLACE, registered_ms(places._world) + 1)
+    places.on_commit("b", facts(places, PLACE + 4))
+    assert broken(places) == []
+
+
+def test_what_a_member_was_sent_of_a_reader_that_began_again_counts(places: Places) -> None:
+    member = places._world.members["b"]
+    assert member.domain is not None
+    shared = member.domain.shared
+    again = RecordHeader(reader=ReaderOp(name="reader0", action=READER_ACTION_REGISTER))
+    places.begins("reader0", PLACE, registered_ms(places._world) + 1)
+    shared.pending.append(Pending(shared.log.last_index + 1, 1, again))
     places.on_commit("b", facts(places, PLACE + 4))
     assert len(broken(places)) == 1
