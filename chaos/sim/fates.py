@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from chaos.sim.invariants import NUMBER, STATE, Name
+from chaos.sim import logs
+from chaos.sim.invariants import Name
 from chaos.sim.shelves import PRIORITY, Copy, Shelf, told
-from replica.state import decode_state
-from storage.records import split
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
@@ -386,21 +385,14 @@ class Fates:
         return (copy for shelf in self.shelves.values() for copy in shelf.copies.values())
 
 
-def read(disk: Disk) -> Fates | None:
-    """What is on that disk; None when the beginning of the log, or the body of a record, is not there any more."""
-    stored = disk.meta(STATE)
-    state = decode_state(stored) if stored is not None else None
-    if state is None or state.base_index or state.kept_from > 1:
+def read(disk: Disk, spare: Disk | None = None) -> Fates | None:
+    """What is on that disk (see `logs`); None also when the body of a record is not there any more."""
+    log = logs.read(disk, spare)
+    if log is None or any(not body and header.WhichOneof("op") in ("enqueue", "reply") for _, header, body in log):
         return None
     fates = Fates()
-    log_index = 1
-    while (record := disk.record(NUMBER, log_index)) is not None:
-        prefix, raw, body = split(record)
-        header = pb.RecordHeader.FromString(bytes(raw))
-        if not body and header.WhichOneof("op") in ("enqueue", "reply"):
-            return None
-        fates.add(Name(prefix.epoch, log_index), header, bytes(body))
-        log_index += 1
+    for name, header, body in log:
+        fates.add(name, header, body)
     return fates
 
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from chaos.history import Message
-from chaos.sim.invariants import NUMBER, STATE
-from replica.state import decode_state
-from storage.records import split
+from chaos.sim import logs
 from tandemq.peer.v1 import record_pb2 as pb
 
 if TYPE_CHECKING:
@@ -87,7 +85,7 @@ def _all(world: World) -> Iterator[Finding]:
     for member in world.members.values():
         if member.domain is None or not member.is_serving:
             continue
-        told = read(member.machine.disk)
+        told = read(member.machine.disk, world.members[member.peer].machine.disk)
         if told is None:
             continue
         world.count("publications followed")
@@ -189,15 +187,12 @@ class Told:
         self.finished.add(key)
 
 
-def read(disk: Disk) -> Told | None:
-    """What is on that disk; None when the beginning of the log is not there any more."""
-    stored = disk.meta(STATE)
-    state = decode_state(stored) if stored is not None else None
-    if state is None or state.base_index or state.kept_from > 1:
+def read(disk: Disk, spare: Disk | None = None) -> Told | None:
+    """What is on that disk (see `logs`)."""
+    log = logs.read(disk, spare)
+    if log is None:
         return None
-    told, log_index = Told(), 1
-    while (record := disk.record(NUMBER, log_index)) is not None:
-        prefix, header, _ = split(record)
-        told.add(log_index, prefix.epoch, pb.RecordHeader.FromString(bytes(header)))
-        log_index += 1
+    told = Told()
+    for (epoch, log_index), header, _ in log:
+        told.add(log_index, epoch, header)
     return told

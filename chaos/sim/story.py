@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from chaos.sim.invariants import NUMBER, STATE, Name, name_of_lease
+from chaos.sim import logs
+from chaos.sim.invariants import NUMBER, Name, name_of_lease
 from replica.machine import Machine, lease_id_of
 from replica.machine.apply_groups import group_of
-from replica.state import decode_state
-from storage.errors import CorruptRecord
-from storage.records import split_stored
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
 
@@ -39,7 +37,8 @@ class QueueStory:
     next_index: int = 1
     first_leased: int = 0
     """Highest index that was ever leased."""
-    leased: set[int] = field(default_factory=set)
+    leased: dict[int, int] = field(default_factory=dict)
+    """Index: its first lease."""
     ordered: bool = False
     """Each group for itself: what waits behind another of its group may come late, and so may what is delayed, is moved
     here, or has a lower priority.
@@ -121,7 +120,7 @@ class Story:
             if is_late and index not in self.damaged.get(story.name, ()):
                 text = f"{name} leases {index} of {story.name} for the first time, after {story.first_leased}"
                 self.problems.append(text)
-            story.leased.add(index)
+            story.leased.setdefault(index, lease_id_of(name.epoch, name.log_index))
             story.first_leased = max(story.first_leased, index)
         if op.immediate:
             self._settle(story, op.ranges, name)
@@ -209,25 +208,13 @@ def read(
     damaged: Mapping[str, Collection[int]] = NOTHING,
     spare: Disk | None = None,
 ) -> Story | None:
-    """What is on that disk; None when the beginning of the log is not there any more, or damaged. `spare` has the same
-    log: a record that is damaged on one of them may be whole on the other.
-    """
-    stored = disk.meta(STATE)
-    state = decode_state(stored) if stored is not None else None
-    if state is None or state.base_index or state.kept_from > 1:
+    """What is on that disk (see `logs`)."""
+    log = logs.read(disk, spare)
+    if log is None:
         return None
     story = Story(Machine(NUMBER, members, limits), damaged)
-    log_index = 1
-    while (record := disk.record(NUMBER, log_index)) is not None:
-        try:
-            prefix, header, _ = split_stored(record)
-        except CorruptRecord:
-            try:
-                prefix, header, _ = split_stored((spare and spare.record(NUMBER, log_index)) or b"")
-            except CorruptRecord:
-                return None
-        story.add(log_index, prefix.epoch, pb.RecordHeader.FromString(bytes(header)))
-        log_index += 1
+    for (epoch, log_index), header, _ in log:
+        story.add(log_index, epoch, header)
     story.check_places()
     return story
 

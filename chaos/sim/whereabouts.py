@@ -74,7 +74,7 @@ def _of_log(world: World) -> Fates | None:
         digest = master.domain.shared.log.digest
         for member in (master, *(each for each in members if each is not master)):
             if member.domain is not None and member.domain.shared.log.digest == digest:
-                found = fates.read(member.machine.disk)
+                found = fates.read(member.machine.disk, world.members[member.peer].machine.disk)
                 if found is not None:
                     return found
     return None

@@ -70,10 +70,10 @@ def test_what_was_damaged_comes_late_and_all_else_in_order() -> None:
     made = Book("q")
     for number in (2, 0, 1):
         take(made, LEASE + number, Message(0, number))
-    made.damaged.add(1)
-    assert broken(made) == ["first_deliveries_are_in_order"]
-    made.damaged.add(2)
-    assert broken(made) == []
+    assert len(ending.out_of_order(made, ())) == 2
+    (late,) = ending.out_of_order(made, {1})
+    assert "at index 2" in late
+    assert ending.out_of_order(made, {1, 2}) == []
 
 
 def test_an_immediate_message_that_comes_twice() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chaos.sim import fates, publications
 from chaos.sim.invariants import NUMBER, STATE, Name, name_of_lease
 from chaos.sim.kernel import run, silence
 from chaos.sim.plan import Call, ClientPlan, Plan
@@ -209,6 +210,12 @@ def test_damage_on_the_disk_that_is_delivered_and_damage_that_is_refused(world: 
     assert told is not None, "but the other member has the same"
     assert told.problems == []
     assert told.machine.digest() == member.domain.shared.machine.digest()  # type: ignore[union-attr]  # it serves
+    assert (fates.read(disk), publications.read(disk)) == (None, None)
+    assert None not in (fates.read(disk, spare), publications.read(disk, spare))
     assert spare._content is not None
+    other = spare._content._logs[NUMBER].rows
+    other[3], whole = other[4], other[3]
+    assert read(disk, ["a", "b"], limits, spare=spare) is None, "not the record that was there"
+    other[3] = whole
     spare._content.flip((NUMBER, 3), 0.99)
     assert read(disk, ["a", "b"], limits, spare=spare) is None
