@@ -180,7 +180,7 @@ pair-model: $(STAMP) ## 10,000 random operations at a pair of real processes, wi
 
 SEEDS ?= 3000
 
-sim: $(STAMP) ## whole pairs in one process on virtual time, SEEDS=3000 runs of them (about two minutes)
+sim: $(STAMP) ## whole pairs in one process on virtual time, SEEDS=3000 runs of them (about four minutes)
 	$(BIN)/python -m chaos.sim campaign --seeds $(SEEDS)
 
 sim-steps: $(STAMP) ## every pair of faults at every pair of steps of a promotion and a handoff, and all rows (10 minutes)

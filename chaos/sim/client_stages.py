@@ -126,7 +126,11 @@ class Stager(SimClient):
             return
         header = self.header
         assert header is not None, "an answer has a header"
+        is_modest = header.copies == 1 and not self.world.members[header.member].is_serving
         for each in done.queues:
+            if is_modest:
+                indexes = range(each.first_index, each.last_index + 1)
+                self.world.invariants.modest.update((header.epoch, index) for index in indexes)
             if each.last_index - each.first_index + 1 == each.rows:  # else others sent between its parts
                 acked = (
                     Acked(asked_s, self.now_s, message, each.first_index + place, header.epoch, header.copies)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos import checker
 from chaos.history import History, Message
-from chaos.sim import letters, publications, story, weights, whereabouts
+from chaos.sim import disks, letters, publications, story, weights, whereabouts
 from chaos.sim.books import FATED, REQUESTS
 from chaos.sim.invariants import NUMBER, Name, name_of_lease
 
@@ -75,6 +75,8 @@ def check(world: World) -> None:
         world.violation(weights.NAME, problem)
     for rule, problem in publications.broken(world):
         world.violation(rule, problem)
+    for problem in disks.broken(world):
+        world.violation(disks.NAME, problem)
     strange = next(log_of(world), None)
     if strange is not None:
         world.violation(LOG, strange)

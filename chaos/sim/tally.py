@@ -56,6 +56,7 @@ FLOORS = (
         1_000,
     ),
     Floor("handoffs", ("handoffs",), 1_000),
+    Floor("whole logs that were read", ("logs read",), 1_500),
     # Of two profiles among all.
     Floor("logs whose messages were followed", ("fates read",), 140),
     Floor("dead letters", ("dead letters",), 150),
@@ -65,6 +66,7 @@ FLOORS = (
     Floor("requests answered", ("requests answered",), 300),
     Floor("copies of answers", ("answers copied",), 150),
     Floor("oldest messages dropped", ("dropped",), 500),
+    Floor("batches refused by a full queue", ("refused as full",), 75),
 )
 KIND_FLOOR = 15
 """Of every kind of fault there is, whatever it is called: some of them can strike only now and then."""
