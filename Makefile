@@ -200,7 +200,7 @@ wheel-check: $(STAMP) ## build wheel and sdist, install the wheel alone elsewher
 
 example: $(STAMP) chaos-deps ## the example project's tests in a new environment with only wheel and pytest, and the plugin's long tests (3 minutes)
 	$(BIN)/python tools/example_check.py
-	$(BIN)/python -m pytest tests/integration/test_pytest_plugin.py tests/integration/test_example_project.py -m long -v
+	$(BIN)/python -m pytest tests/integration/test_pytest_plugin*.py tests/integration/test_example_project.py -m long -v
 
 proto: ## write the stubs from proto/ into tandemq/
 	$(PYTHON) tools/gen_proto.py write
