@@ -8,6 +8,7 @@ import pytest
 
 from failover.marks import Role
 from replica import step_aside
+from tandemq.peer.v1.peer_service_pb2 import SyncBegin
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining
 from tests.support.pair import NUMBER, Member, Pair
@@ -37,6 +38,16 @@ def test_forged_outdate() -> None:
         require(why_not != "", f"{by_member!r} outdates {replication.shared.member} with epoch {number}")
     pair.b.shared.state.promised_epoch = 0
     require(pair.is_paired, f"the pair is whole: {pair.describe()}")
+
+
+def test_p13_a_sync_below_what_was_promised_is_not_followed() -> None:
+    """Lower means below the highest number that is durable here *or promised*."""
+    pair, _ = paired()
+    b, epoch = pair.b.core.replication, pair.a.shared.state.epoch
+    pair.b.shared.state.promised_epoch = epoch + 2
+    require(not b.may_follow(epoch + 1, SyncBegin()), f"B follows epoch {epoch + 1} and has promised {epoch + 2}")
+    require(pair.b.role is Role.REPLICA, "nothing has changed")
+    require(b.may_follow(epoch + 2, SyncBegin()), "the promised one is followed")
 
 
 def test_required_member_diverges() -> None:
