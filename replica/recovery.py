@@ -80,11 +80,16 @@ def open_shared(
     domain_log = DomainLog(
         domain, base_index=state.base_index, base_digest=state.base_digest, base_epoch=state.base_epoch, reader=reader
     )
+    try:
+        checkpoint = store.get_meta(checkpoint_key(domain))
+        checkpoint_index = decode_checkpoint(checkpoint)[0] if checkpoint is not None else 0
+    except CorruptRecord:
+        checkpoint_index = 0  # `recover` says so
     bounds = store.bounds(domain)
     history = [Boundary(*pair) for pair in state.history]
     if bounds is not None and bounds[1] > state.base_index and state.data is not DataMark.SYNCING:
         try:
-            prefix, late = _end_of(store, domain, bounds[1], history)
+            prefix, late = _end_of(store, domain, bounds[1], history, checkpoint_index)
             domain_log.restore(bounds[1], prefix.epoch, prefix.digest, late)
         except CorruptRecord:
             # `recover` says so; until then the log keeps its length, for what is cut from it is copied.
@@ -92,29 +97,29 @@ def open_shared(
     else:
         domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
     shared = Shared(domain, member, peer, incarnation, state, domain_log, limits)
-    try:
-        checkpoint = store.get_meta(checkpoint_key(domain))
-        shared.checkpoint_index = decode_checkpoint(checkpoint)[0] if checkpoint is not None else 0
-    except CorruptRecord:
-        shared.checkpoint_index = 0  # `recover` says so
+    shared.checkpoint_index = checkpoint_index
     return shared
 
 
-def _end_of(store: Store, domain: int, last_index: int, history: list[Boundary]) -> tuple[Prefix, list[Boundary]]:
+def _end_of(
+    store: Store, domain: int, last_index: int, history: list[Boundary], checkpoint_index: int
+) -> tuple[Prefix, list[Boundary]]:
     """Prefix of the last record, and the boundaries up to there. Raises CorruptRecord where a record should say so."""
     record = store.read(domain, last_index)
     if record is None:
         raise CorruptRecord(f"record {last_index} of domain {domain:#x} is missing")
     prefix = verify_stored(record)
-    return prefix, _with_late_epochs(store, domain, history, prefix.epoch)
+    return prefix, _with_late_epochs(store, domain, history, prefix.epoch, checkpoint_index)
 
 
-def _with_late_epochs(store: Store, domain: int, history: list[Boundary], last_epoch: int) -> list[Boundary]:
-    """Boundaries that came with records after the facts were written last."""
+def _with_late_epochs(
+    store: Store, domain: int, history: list[Boundary], last_epoch: int, checkpoint_index: int
+) -> list[Boundary]:
+    """Boundaries that came with records after the facts were written last, which a checkpoint is written with."""
     if history and history[-1].epoch >= last_epoch:
         return history
     out = list(history)
-    index = out[-1].first_index if out else 0
+    index = max(out[-1].first_index, checkpoint_index + 1) if out else 0
     while True:
         prefixes = store.scan_prefixes(domain, index)
         for log_index, prefix, _ in prefixes:
@@ -186,7 +191,8 @@ async def recover(store: Store, shared: Shared) -> Machine:
     last = shared.log.last_index
     try:
         if last > shared.log.base_index:
-            _end_of(store, shared.domain, last, [Boundary(*pair) for pair in shared.state.history])
+            history = [Boundary(*pair) for pair in shared.state.history]
+            _end_of(store, shared.domain, last, history, shared.checkpoint_index)
         return await rebuild(store, shared, last)
     except CorruptRecord as corrupt:
         if not shared.peer:

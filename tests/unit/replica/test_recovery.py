@@ -10,7 +10,9 @@ from replica.recovery import open_shared, rebuild, recover
 from replica.state import checkpoint_key, decode_checkpoint, encode_checkpoint, state_key
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
+from storage.records import build_head
 from storage.store import Append, WriteBatch
+from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
 from tests.unit.replica.test_salvage import DOMAIN, filled
 
 LAST = 3
@@ -103,3 +105,32 @@ async def test_a_checkpoint_of_the_first_format_is_read() -> None:
     shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
     assert (await recover(store, shared)).applied_index == LAST
     assert shared.state.data is DataMark.SOLE
+
+
+@pytest.mark.parametrize("log_index", [1, 2])
+async def test_a_start_does_not_look_at_what_lies_below_its_checkpoint(log_index: int) -> None:
+    """Nor to find where a later epoch began: the facts that are written with a checkpoint say it up to there."""
+    store = filled("role", "role")
+    shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
+    shared.mark(DataMark.SOLE)
+    shared.state.history = [(3, 1)]
+    machine = await rebuild(store, shared, 2)
+    header = RecordHeader(role=RoleOp(owner="a")).SerializeToString()
+    later, _ = build_head(
+        flags=0, domain=DOMAIN, epoch=4, log_index=3, header=header, body=b"", previous_digest=shared.log.digest
+    )
+    facts = {
+        state_key(DOMAIN): shared.state.encode(),
+        checkpoint_key(DOMAIN): encode_checkpoint(2, machine.snapshot()),
+    }
+    store.commit(WriteBatch(appends=[Append(DOMAIN, 3, later)], meta=facts))
+    good = store.read(DOMAIN, log_index)
+    assert good is not None
+    for at in range(len(good)):
+        bad = bytearray(good)
+        bad[at] ^= 0xFF
+        store.commit(WriteBatch(inserts=[Append(DOMAIN, log_index, bytes(bad))]))
+        shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
+        assert (await recover(store, shared)).applied_index == 3
+        assert shared.state.data is DataMark.SOLE, at
+        assert shared.log.history == [(3, 1), (4, 3)]
