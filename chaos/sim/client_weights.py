@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from chaos.sim.clients import QUEUE, SimClient, number_of, role
 from chaos.sim.plan import Call, ClientPlan, Value
 from chaos.sim.weights import Kind, Told
+from failover.gate import MASTERS
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
     from tandemq import aio
 
 TABLE = "shares"
+DOMAIN = "main"
 VALID = timedelta(days=1)
 REFUSED = frozenset({"VERSION_MISMATCH", "WEIGHTS_NOT_FOUND"})
 """What a publisher hears when another one was faster."""
@@ -53,6 +55,7 @@ class Weigher(SimClient):
 
     async def _read(self, client: aio.Client) -> int:
         told = self._asks(Kind.READ)
+        told.may_be_old = self._may_be_old(client)
         try:
             table = await client.get_weights(TABLE)
         except TandemqError as error:
@@ -82,6 +85,12 @@ class Weigher(SimClient):
                 told.refused = True
                 self.world.count("weights refused")
                 self.world.sometimes("a stale publisher of weights refused")
+
+    def _may_be_old(self, client: aio.Client) -> bool:
+        """A member that was replaced does not know it yet, and this client names no epoch from which it would."""
+        domains = [member.domain for member in self.world.members.values()]
+        masters = {each.shared.state.epoch for each in domains if each is not None and each.shared.role in MASTERS}
+        return len(masters) > 1 and client._members.masters.epoch(DOMAIN) < max(masters)  # noqa: SLF001  # as listen
 
     @property
     def epoch(self) -> int:

@@ -38,6 +38,9 @@ class Told:
     """Of who answered."""
     refused: bool = False
     """Certainly not done."""
+    may_be_old: bool = False
+    """Of a read: asked without naming the newest epoch while a member that was replaced did not know it yet. For as
+    long, such an answer may be of the past (docs/CLIENTS.md)."""
 
     @property
     def is_done(self) -> bool:
@@ -92,6 +95,8 @@ def _in_real_time(events: list[Told], done: list[Told]) -> Iterator[str]:
     """What was told is never taken back; that there is none is told after a deletion alone."""
     by_end = sorted(done, key=lambda each: each.told_s)
     for read in sorted((each for each in done if each.kind is Kind.READ), key=lambda each: each.asked_s):
+        if read.may_be_old:
+            continue
         before = max((each.version for each in by_end if each.told_s < read.asked_s), default=0)
         if read.version:
             if read.version < before:
