@@ -124,7 +124,7 @@ PROFILES: dict[str, Profile] = {
             "crash": 3,
         }
     ),
-    "image": Profile({"old_image": 5, "crash": 4, "cut": 3, "pause": 2}, faults=(8, 16), is_whole=True),
+    "image": Profile({"old_image": 8, "crash": 4, "cut": 1, "pause": 2}, faults=(8, 16), is_whole=True),
     "flap": Profile(
         {"flap": 5, "late_set": 2, "unheard_set": 2, "slow_link": 3, "register_away": 1, "kill_in_sync": 1},
         faults=(6, 14),
