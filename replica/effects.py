@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Mapping, Sequence
 
     from failover.classifier import DomainFacts, EventKind
@@ -56,6 +57,16 @@ class SetRegister(NamedTuple):
     """Not empty: replace it against the register's rules, by an operator's word; this is the word."""
 
 
+class CheckTransfer(NamedTuple):
+    """Look at every record that a full transfer would send now; answered by `SyncSource.on_checked` if all are whole.
+    Otherwise the session ends.
+    """
+
+    sync_id: int
+    queues: Mapping[int, array[int]]
+    """Log indexes, rising, 8 bytes each."""
+
+
 class StartTransfer(NamedTuple):
     """Send a full transfer: these queues' live records, then the state."""
 
@@ -73,7 +84,7 @@ class QueueTransfer(NamedTuple):
     name: str
     messages: int
     last_index: int
-    log_indexes: list[int]
+    log_indexes: Sequence[int]
 
 
 class StopTransfer(NamedTuple):
@@ -275,6 +286,7 @@ Effect = (
     | Send
     | GetRegister
     | SetRegister
+    | CheckTransfer
     | StartTransfer
     | StopTransfer
     | Rebuild

@@ -26,6 +26,17 @@ class Following(Claiming):
         self.to_probe("diverged")
         diverge(self.shared, why, common)
 
+    @property
+    def waits_for_sync(self) -> bool:
+        """The peer is connected and master, and nothing here speaks against it. It may take its time: before everything
+        is sent anew it is looked at.
+        """
+        shared, hello = self.shared, self.hello
+        if shared.role is not Role.PROBE or not self.connected or hello is None or self.claim is not None:
+            return False
+        newest = max(shared.state.epoch, shared.state.promised_epoch)
+        return hello.role == Role.MASTER.value and hello.epoch >= newest
+
     def may_follow(self, epoch: int, begin: SyncBegin) -> bool:
         """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12). Two histories end in
         DIVERGED instead, and stay there until an operator chooses.

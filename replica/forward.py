@@ -86,7 +86,7 @@ async def wait_for_master(members: Members, domain_of: Callable[[], Domain], con
         changed = members.changed
         look_s = BEGINNING_LOOK_S if domain.replication.can_commit else SUSPENDED_LOOK_S
         try:
-            async with asyncio.timeout(min(left, look_s) if serving else left):
+            async with asyncio.timeout(min(left, look_s if serving else LOOK_S)):
                 await changed.wait()
         except TimeoutError:
             continue

@@ -237,7 +237,7 @@ class Maintenance:
 
     def _is_transferring(self) -> bool:
         """A transfer reads records that a settle may free while it runs."""
-        return self.domain.source.phase in (Phase.FULL, Phase.COMPARE)
+        return self.domain.source.phase in (Phase.FULL, Phase.CHECK, Phase.COMPARE)
 
     async def _is_committed(self, machine: Machine) -> bool:
         """Once what is applied now is. False: the log was cut meanwhile, the queues were made anew, or a transfer runs.

@@ -99,7 +99,8 @@ class Members:
         """Where the master serves clients; empty when it is not known."""
         if domain.replication.serving:
             return self.endpoint
-        if domain.shared.role is Role.REPLICA and domain.shared.master == self.peer:
+        follows = domain.shared.role is Role.REPLICA and domain.shared.master == self.peer
+        if follows or domain.replication.waits_for_sync:
             return self.peer_endpoint
         return ""
 

@@ -21,6 +21,7 @@ from failover.authority import CasDone, CasRefused
 from failover.register import Register
 from replica.effects import (
     AskVerdict,
+    CheckTransfer,
     Deliver,
     Fail,
     GetRegister,
@@ -139,7 +140,7 @@ class Node:
         """Control frames for the peer, in order, ahead of records."""
         self.outbox_open = False
         self.on_role: Callable[[Domain, RoleChanged], None] = lambda _domain, _change: None
-        self.on_transfer: Callable[[Domain, StartTransfer], None] = lambda _domain, _start: None
+        self.on_transfer: Callable[[Domain, CheckTransfer | StartTransfer], None] = lambda _domain, _start: None
         self.on_stale: Callable[[Domain], None] = lambda _domain: None
         self.on_peer_hello: Callable[[Domain, DomainHello], None] = lambda _domain, _hello: None
         self.on_beat: Callable[[HeartbeatFrame], None] = lambda _frame: None
@@ -252,8 +253,7 @@ class Node:
                 self.spawn(self._set_register(domain, effect, purpose))
             case Rebuild(up_to):
                 self.spawn(self._rebuild(domain, up_to, domain.shared.generation))
-            case StartTransfer():
-                domain.shared.tell_transfer(f"sends everything up to log index {effect.log_index}", full="true")
+            case CheckTransfer() | StartTransfer():
                 self.on_transfer(domain, effect)
             case StopTransfer():
                 pass  # sender and receiver compare the transfer's number at each frame

@@ -13,8 +13,9 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
+from replica.effects import CheckTransfer, StartTransfer
 from replica.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
-from replica.transfer import Receiver, check_sent, frames_of, wait_for_begin
+from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from storage.errors import CorruptRecord, NewerFormat
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from replica.domain import Domain
-    from replica.effects import StartTransfer
     from replica.link import Stream
     from replica.node import Node
     from replica.sync_source import SyncSource
@@ -104,7 +104,7 @@ class Session:
         self.peer_left = False
         """The peer said that it goes away: an operator took it out."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._transfers: asyncio.Queue[tuple[Domain, StartTransfer]] = asyncio.Queue()
+        self._transfers: asyncio.Queue[tuple[Domain, CheckTransfer | StartTransfer]] = asyncio.Queue()
 
     def close(self, why: str) -> None:
         """End the connection; `run` returns soon after."""
@@ -301,6 +301,11 @@ class Session:
     async def _write_transfer(self) -> None:
         while True:
             domain, start = await self._transfers.get()
+            if isinstance(start, CheckTransfer):
+                await check_all(self.node, domain, start)
+                domain.source.on_checked(start.sync_id)
+                self.node.dispatch(domain)
+                continue
             log.info(
                 "domain %s: sending %d queues up to log index %d",
                 domain.shared.name,

@@ -1,27 +1,22 @@
 """The master's view of its peer: where the two logs part, what to send next, what the peer holds durably. Never decides
 who is master.
 
-Phases: IDLE -> COMPARE (a digest is asked for) -> FULL (a transfer is under way) -> DELTA (records up to a target, then
-SYNC_END) -> LIVE.
+Phases: IDLE -> COMPARE (a digest is asked for) -> CHECK (all that a transfer sends is read once, before a peer gives
+its copy up for it) -> FULL (a transfer is under way) -> DELTA (records up to a target, then SYNC_END) -> LIVE.
 A lost connection goes back to IDLE from anywhere; nothing of a session outlives its connection (P13).
 """
 
 from __future__ import annotations
 
+from array import array
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
 from replica.convert_marks import data_of
-from replica.effects import QueueTransfer, StartTransfer, StopTransfer
+from replica.effects import CheckTransfer, QueueTransfer, StartTransfer, StopTransfer
 from storage.records import is_bare
-from tandemq.peer.v1.peer_service_pb2 import (
-    DigestQuery,
-    EpochBoundary,
-    PeerFrame,
-    SyncBegin,
-    SyncEnd,
-)
+from tandemq.peer.v1.peer_service_pb2 import DigestQuery, EpochBoundary, PeerFrame, SyncBegin, SyncEnd
 
 if TYPE_CHECKING:
     from replica.log import Entry
@@ -42,6 +37,7 @@ class Phase(Enum):
 
     IDLE = "idle"
     COMPARE = "compare"
+    CHECK = "check"
     FULL = "full"
     DELTA = "delta"
     LIVE = "live"
@@ -70,6 +66,8 @@ class SyncSource:
         self.peer_durable = 0
         self.compared = 0
         self.peer_floor = 0
+        self.peer_has_copy = False
+        """There is something that a full transfer takes away."""
         self.commit_sent = 0
         self.whole_up_to = 0
         """Records up to here are sent with their body even if the peer said that it holds it (it asked for them)."""
@@ -101,7 +99,9 @@ class SyncSource:
         self.sync_id += 1
         log = self.shared.log
         self.shared.link = Link.SYNC_SRC
-        if hello.wants_full or data_of(hello.data_state) in (DataMark.EMPTY, DataMark.SYNCING, DataMark.DAMAGED):
+        mark = data_of(hello.data_state)
+        self.peer_has_copy = mark not in (DataMark.EMPTY, DataMark.SYNCING)
+        if hello.wants_full or not self.peer_has_copy or mark is DataMark.DAMAGED:
             self._begin_full()
             return
         common = self._candidate(hello)
@@ -160,21 +160,38 @@ class SyncSource:
         return said
 
     def _begin_full(self) -> None:
+        if self.peer_has_copy and (queues := self._live()):
+            self.phase = Phase.CHECK
+            self.shared.effects.append(CheckTransfer(self.sync_id, queues))
+        else:
+            self._send_full()
+
+    def _live(self) -> dict[int, array[int]]:
+        """By queue, the records that a full transfer sends."""
+        queues: dict[int, array[int]] = {}
+        for owner, log_index in self.shared.machine.live_log_indexes() if self.shared.machine is not None else ():
+            queues.setdefault(owner, array("Q")).append(log_index)
+        return queues
+
+    def on_checked(self, sync_id: int) -> None:
+        """What a full transfer reads from the disk is whole: the peer may give its copy up."""
+        if self.phase is Phase.CHECK and sync_id == self.sync_id:
+            self._send_full()
+
+    def _send_full(self) -> None:
         shared = self.shared
         machine = shared.machine
         assert machine is not None
         log = shared.log
         self.phase = Phase.FULL
+        self.peer_has_copy = False
         self.target = log.last_index
-        queues: dict[int, list[int]] = {}
-        for owner, log_index in machine.live_log_indexes():
-            queues.setdefault(owner, []).append(log_index)
-        transfers = []
+        queues, transfers = self._live(), []
         for name in machine.names():
             queue_id = machine.queue_id(name)
             assert queue_id is not None
             info = machine.queue_info(name, shared.member)
-            transfers.append(QueueTransfer(queue_id, name, info.length, info.last_index, queues.get(queue_id, [])))
+            transfers.append(QueueTransfer(queue_id, name, info.length, info.last_index, queues.get(queue_id, ())))
         shared.send(
             sync_begin=SyncBegin(
                 sync_id=self.sync_id,
@@ -185,6 +202,7 @@ class SyncSource:
                 history=self._boundaries(),
             )
         )
+        shared.tell_transfer(f"sends everything up to log index {log.last_index}", full="true")
         shared.effects.append(StartTransfer(self.sync_id, log.last_index, log.digest, machine.snapshot(), transfers))
 
     def _begin_delta(self, common: int, *, full: bool) -> None:
@@ -313,6 +331,7 @@ class SyncSource:
             return False
         if ack.done:
             self.peer_durable = max(self.peer_durable, ack.durable_index)
+            self.peer_has_copy = True
             return self.phase is Phase.LIVE
         if ack.diverged:
             self.refused()

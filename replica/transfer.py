@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark
@@ -29,17 +30,20 @@ from tandemq.peer.v1.peer_service_pb2 import (
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from replica.domain import Domain
-    from replica.effects import QueueTransfer, StartTransfer
+    from replica.effects import CheckTransfer, QueueTransfer, StartTransfer
     from replica.node import Node
     from replica.shared import Shared
     from storage.records import Prefix
+    from storage.store import Store
 
 log = logging.getLogger("tandemq.transfer")
 
 SLICE_BYTES = 1 << 20
+READ_RECORDS = 64
+"""Read from the store at once."""
 WRITE_BYTES = 8 << 20
 """Written in one transaction at the receiver: bounds its memory and its loop's pause."""
 BEGIN_WAIT_S = 10.0
@@ -80,12 +84,59 @@ async def frames_of(node: Node, domain: Domain, start: StartTransfer) -> AsyncIt
     )
 
 
+async def check_all(node: Node, domain: Domain, check: CheckTransfer) -> None:
+    """Whether all of it can be sent: a receiver throws away what it has before the first record comes, and that may be
+    the last good copy of one that is damaged here. Raises CorruptRecord.
+
+    What is known as damaged is read first: who tries again and again reads little.
+    """
+    shared = domain.shared
+    await node.flush()  # the newest records may not be on disk yet
+    known = sorted(shared.damaged)
+    for queue_id, indexes in check.queues.items():
+        if found := [log_index for log_index in known if _holds(indexes, log_index)]:
+            await _check(node, shared, queue_id, found)
+    for queue_id, indexes in check.queues.items():
+        for at in range(0, len(indexes), READ_RECORDS):
+            if domain.source.sync_id != check.sync_id:
+                return  # nobody waits for it any more
+            await _check(node, shared, queue_id, indexes[at : at + READ_RECORDS].tolist())
+
+
+def _holds(rising: Sequence[int], number: int) -> bool:
+    at = bisect_left(rising, number)
+    return at < len(rising) and rising[at] == number
+
+
+async def _check(node: Node, shared: Shared, queue_id: int, wanted: list[int]) -> None:
+    bad = await asyncio.get_running_loop().run_in_executor(None, _not_whole, node.store, shared.domain, wanted)
+    for log_index, record in bad.items():
+        if record is not None:
+            check_sent(shared, log_index, record)
+        elif shared.machine is not None and shared.machine.live(log_index, queue_id):
+            raise CorruptRecord(f"record {log_index} of queue {queue_id} is missing although it holds live messages")
+
+
+def _not_whole(store: Store, number: int, wanted: list[int]) -> dict[int, bytes | None]:
+    """Those of these records that fail their checksums, or are gone (None). Reads the store; for a thread."""
+    bad: dict[int, bytes | None] = {}
+    for log_index, record in zip(wanted, store.read_many(number, wanted), strict=True):
+        try:
+            if record is None:
+                bad[log_index] = None
+            else:
+                place_checked(verify_stored(record), number, log_index, "")
+        except CorruptRecord:
+            bad[log_index] = record
+    return bad
+
+
 async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIterator[QueueSegments]:
     loop = asyncio.get_running_loop()
     indexes = queue.log_indexes
     await node.flush()  # the newest records may not be on disk yet
-    for at in range(0, len(indexes), 64):
-        wanted = indexes[at : at + 64]
+    for at in range(0, len(indexes), READ_RECORDS):
+        wanted = indexes[at : at + READ_RECORDS]
         stored = await loop.run_in_executor(None, node.store.read_many, domain.shared.domain, wanted)
         segments = QueueSegments()
         size = 0

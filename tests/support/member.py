@@ -20,6 +20,7 @@ from replica.calls import EnqueueCall
 from replica.domain import Domain
 from replica.effects import (
     AskVerdict,
+    CheckTransfer,
     Deliver,
     Fail,
     GetRegister,
@@ -37,7 +38,7 @@ from replica.machine import columns_of
 from replica.node import Group
 from replica.recovery import open_shared, rebuild, recover
 from replica.sync_source import FRAME_BYTES_MAX, NeedRead
-from replica.transfer import Receiver, frames_of
+from replica.transfer import Receiver, check_all, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import read_prefix
@@ -100,7 +101,7 @@ class Member:
         self.group, self.writing = Group(), None
         self.outbox: list[PeerFrame] = []
         self.in_session = False
-        self.transfers: deque[StartTransfer] = deque()
+        self.transfers: deque[CheckTransfer | StartTransfer] = deque()
         self.receiver: Receiver | None = None
         self.rebuilds: deque[tuple[int, int]] = deque()
 
@@ -192,7 +193,7 @@ class Member:
                 self.group.salvage.append((domain, effect))
             case Rebuild(up_to):
                 self.rebuilds.append((domain.shared.generation, up_to))
-            case StartTransfer():
+            case CheckTransfer() | StartTransfer():
                 if self.in_session:
                     self.transfers.append(effect)
             case RoleChanged():
@@ -345,7 +346,17 @@ class Member:
             wire.extend(PeerFrame.FromString(frame.SerializeToString()) for frame in frames)
         while self.transfers:
             start = self.transfers.popleft()
-            if start.sync_id == self.core.source.sync_id:
+            if isinstance(start, CheckTransfer):
+                try:
+                    asyncio.run(check_all(self, self.core, start))  # type: ignore[arg-type]  # a node as far as transfers need one
+                except CorruptRecord as corrupt:
+                    self.pair.corrupt.append(str(corrupt))
+                    self.notice()
+                    return
+                self.core.source.on_checked(start.sync_id)
+                self.dispatch(self.core)
+                self.pump()  # SYNC_BEGIN, and what it begins
+            elif start.sync_id == self.core.source.sync_id:
                 frames = asyncio.run(_all(frames_of(self, self.core, start)))  # type: ignore[arg-type]  # a node as far as transfers need one
                 self.pair.transfer_wires[self.name].extend(frames)
 

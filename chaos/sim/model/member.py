@@ -21,6 +21,7 @@ from chaos.sim.model.values import (
 from failover.marks import DataMark, Role
 from failover.register import RegisterState
 from replica.effects import (
+    CheckTransfer,
     Fail,
     GetRegister,
     Persist,
@@ -303,6 +304,8 @@ class Run:
                 self.calls.append(Call(purpose, expected, desired))
             case Rebuild(up_to):
                 self.rebuilds, self.rebuild_asked = [up_to], True  # an older one would not be believed
+            case CheckTransfer(sync_id):
+                core.source.on_checked(sync_id)
             case StartTransfer(sync_id, log_index, log_digest, _, _):
                 self._send(("transfer", sync_id, log_index, log_digest))
             case StopTransfer():
@@ -311,8 +314,6 @@ class Run:
                 self._send(self._hello(core))
             case Fail(why):
                 raise RuleBroken(f"{self.name} ends itself: {why}")
-            case _:
-                pass
 
     def _check_claim(self, core: Core, desired: Register) -> None:
         if desired.state is not RegisterState.CLAIMED:

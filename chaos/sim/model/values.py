@@ -77,6 +77,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     "source": {
         "shared": "part of the core",
         "sent in_flight in_flight_bytes held_open peer_floor": "window and bodies, which the model does not have",
+        "peer_has_copy": "decides whether live records are looked at before a transfer; there are none",
     },
     "target": {
         "shared _held_body": "parts of the core",
