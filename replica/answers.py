@@ -100,8 +100,11 @@ def level_of(copies: int, *, volatile: bool) -> Level:
 
 
 def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> ResponseHeader:
-    """The header that stands in every reply."""
+    """The header that stands in every reply. Epoch and master belong together: one that is not followed yet, whose
+    epoch is a later one, is named in the replies that come from it.
+    """
     shared = domain.shared
+    endpoint = "" if domain.replication.waits_for_sync else members.master_endpoint(domain)
     copies = domain.replication.copies if domain.replication.serving else (2 if domain.target.counts else 1)
     return ResponseHeader(
         pair=members.pair or members.member,
@@ -111,7 +114,7 @@ def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> Re
         commit_index=shared.commit_index,
         copies=copies,
         level=level_of(copies, volatile=volatile),
-        master_endpoint=members.master_endpoint(domain),
+        master_endpoint=endpoint,
     )
 
 

@@ -116,6 +116,20 @@ async def test_a_question_is_answered_again_by_whom_its_master_follows_meanwhile
         assert (answer.header.member, answer.header.epoch) == ("b", 2)
 
 
+async def test_that_a_queue_is_empty_is_not_said_by_whom_its_master_follows_meanwhile(tmp_path: Path) -> None:
+    """Its wait is over, and what has come since is at the other member."""
+    async with pair(tmp_path) as cluster, raw_to(cluster.endpoint("a")) as [member]:
+        cluster.network.isolate("a")
+        request = service.DequeueRequest(queue=ASIDE, request_id=new_id(), wait={"seconds": 1})
+        asking = asyncio.ensure_future(member.queue.Dequeue(request, timeout=DEADLINE_S))
+        await becomes(cluster, "b", "MASTER", epoch=2)
+        await asyncio.wait({asking}, timeout=1)
+        assert not asking.done(), "its wait is over, and nobody is there who could say so"
+        cluster.network.heal()
+        answer = await asking
+        assert (answer.header.member, answer.header.epoch, answer.lease_id) == ("b", 2, 0)
+
+
 async def test_link_lost_and_found_again_and_again(tmp_path: Path) -> None:
     """Three short cuts in a row, shorter and longer than the lost time: it always ends whole."""
     async with pair(tmp_path) as cluster, under_load(cluster) as load:

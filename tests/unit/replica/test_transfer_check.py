@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from failover.marks import DataMark, Role
+from replica.answers import header_of
 from replica.effects import CheckTransfer, StartTransfer
 from replica.members import Members
 from replica.sync_source import Phase
@@ -168,6 +169,7 @@ def test_questions_go_to_the_master_meanwhile() -> None:
     state = pair.b.shared.state
     assert pair.b.role is Role.PROBE
     assert members.master_endpoint(pair.b.core) == "a:1"
+    assert header_of(members, pair.b.core).master_endpoint == "", "its epoch may be a later one than the header's"
     state.promised_epoch = state.epoch + 1
     assert members.master_endpoint(pair.b.core) == "", "it has promised a later one"
     state.promised_epoch, state.epoch = 0, state.epoch + 1
