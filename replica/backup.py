@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark
 from failover.promotion import unrecorded_epoch
 from failover.register import EPOCH_LAST
-from replica.incarnation import INCARNATION
+from replica.incarnation import INCARNATION, KNOWN
 from replica.members import LOCAL, domain_number
 from replica.state import decode_state, state_key
 from storage.backup import FRAME_BYTES, BackupHead, DomainHead, Packer
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 META_BATCH = 64
 _OF_DOMAIN = re.compile(r"domain/([0-9a-f]{8})/")
-LEFT_BEHIND = ("operator/maintenance",)
-"""An order to one member at one time."""
+LEFT_BEHIND = ("operator/maintenance", KNOWN)
+"""An order to one member at one time; which processes ran on the directory that was backed up."""
 
 
 def states_in(items: Iterable[tuple[str, bytes]]) -> dict[int, DomainState]:

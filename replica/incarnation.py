@@ -4,7 +4,10 @@ An old copy believes in good faith that it holds everything acknowledged; only s
 (reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims. A copy
 that is found to be old is STALE: it follows, and becomes current again by a transfer. Not seen: a copy that is made and
 put back within one start. Where the witness has lost its count the peer's memory stands in for it, as long as that
-process lives: it says which start was there already, as it refuses a caller, and in the HELLO with which it calls.
+process lives: it says which start was there already, as it refuses a caller, and in its HELLO.
+
+It is the process that counts and not its number alone (`replica.starts`): starts of an older copy that end before
+anybody has counted them run the number up.
 
 A copy that is started beside the original may take its place at the peer, once the original was frozen or cut off for
 so long that it counts as lost. The original hears of it when the peer refuses it: the witness has counted a later
@@ -20,8 +23,9 @@ from typing import TYPE_CHECKING
 from failover.authority import CasDone
 from failover.marks import DataMark
 from failover.register import STARTS, Register, RegisterState, claim, commit
+from replica import starts
+from replica.starts import Start, Starts
 from storage.seal import seal, unseal
-from tandemq.ambient import random_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("tandemq.incarnation")
 
 INCARNATION = "incarnation"
+KNOWN = "starts"
+"""Named value beside the number: the processes that had it."""
 RETRY_S = 0.15
 
 
@@ -40,49 +46,75 @@ def register_name(member: str) -> str:
     return f"{STARTS}{member}"
 
 
-async def begin(node: Node) -> int:
-    """Count this start on disk. Raises CorruptRecord when the last one's number is damaged."""
-    stored = node.store.get_meta(INCARNATION)
-    last = unseal(stored, "number of the last start") if stored is not None else b""
-    return await _write(node, int.from_bytes(last, "big") + 1)
+class Own:
+    """This process's start, and those before it, as they are on disk."""
+
+    def __init__(self, node: Node, known: Starts) -> None:
+        self.node, self.starts = node, known
+        self.on_old: Callable[[str], None] = lambda _text: None
+        """Told in a sentence once the copy is marked; the connection must begin anew, so that the peer hears of it."""
+        self._writing = 0
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the disk says so too. Until then nobody may take this process in the place of another one: should it
+        end, the next one would not know what this one was told.
+        """
+        return not self._writing
+
+    async def give_way(self, seen: Start, by: str) -> None:
+        """If that start was on another state of the directory, mark the copy as an older one, and count on from it."""
+        if not self.starts.is_others(seen):
+            return
+        log.error(
+            "this data directory says start %d, %s has seen start %d of another state of it: an older copy was put "
+            "back; nothing in it counts as current until the other member has transferred what is missing",
+            self.starts.number,
+            by,
+            seen.number,
+        )
+        _mark_stale(self.node)
+        await self.write(self.starts.after(seen))
+        self.on_old("this member's copy is an older one: what is missing comes anew")
+
+    async def write(self, known: Starts) -> None:
+        """They count from here on, and are durable afterwards."""
+        self.starts = known
+        written = {INCARNATION: seal(known.number.to_bytes(8, "big")), KNOWN: seal(known.encode())}
+        self._writing += 1
+        try:
+            await self.node.write(lambda batch: batch.meta.update(written))
+        finally:
+            self._writing -= 1
 
 
-async def _write(node: Node, incarnation: int) -> int:
-    sealed = seal(incarnation.to_bytes(8, "big"))
-    await node.write(lambda batch: batch.meta.__setitem__(INCARNATION, sealed))
-    return incarnation
+async def begin(node: Node, process: bytes) -> Own:
+    """Count this start on disk. Raises CorruptRecord when what is there of the last ones is damaged."""
+    number, known = node.store.get_meta(INCARNATION), node.store.get_meta(KNOWN)
+    last = unseal(number, "number of the last start") if number is not None else b""
+    before = unseal(known, "list of the last starts") if known is not None else b""
+    own = Own(node, starts.begin(int.from_bytes(last, "big"), before, process))
+    await own.write(own.starts)
+    return own
 
 
-async def prove(node: Node, authority: Authority, member: str, incarnation: int, on_old: Callable[[str], None]) -> int:
-    """Count this start at the witness too, however long that takes; marks an old copy. Returns the start's number.
-
-    `on_old`: told in a sentence once the copy is marked; the connection must begin anew, so that the peer hears of it.
-    """
+async def prove(own: Own, authority: Authority, member: str) -> None:
+    """Count this start at the witness too, however long that takes; an older copy gives way."""
+    head = f"{member}/".encode()
     # Nobody else's, not even that of the same start of a copy: by it a claim is known again whose answer was lost.
-    nonce = f"{member}/{incarnation}/".encode() + random_bytes(8)
+    nonce = head + f"{own.starts.number}/".encode() + own.starts.process
     while True:
         found = await authority.get(register_name(member))
         if isinstance(found, Register):
-            if found.epoch >= incarnation and found.nonce != nonce:
-                incarnation = await give_way(node, incarnation, found.epoch, "the witness", on_old)
-            if await _count(authority, member, incarnation, found, nonce):
-                return incarnation
+            if found.nonce != nonce:
+                counted = Start.of(found.epoch, found.nonce.removeprefix(head).partition(b"/")[2])
+                await own.give_way(counted, "the witness")
+            number = own.starts.number
+            if await _count(authority, member, number, found, nonce) and own.starts.number == number:
+                await own.write(own.starts.counted())
+                if own.starts.number == number and own.is_durable:  # the peer may have told of another one meanwhile
+                    return
         await asyncio.sleep(RETRY_S)
-
-
-async def give_way(node: Node, incarnation: int, seen: int, by: str, on_old: Callable[[str], None]) -> int:
-    """Another process has had that start or a later one: mark the copy as an older one, and count on from there."""
-    log.error(
-        "this data directory says start %d, %s has seen start %d: an older copy was put back; "
-        "nothing in it counts as current until the other member has transferred what is missing",
-        incarnation,
-        by,
-        seen,
-    )
-    _mark_stale(node)
-    incarnation = await _write(node, seen + 1)
-    on_old("this member's copy is an older one: what is missing comes anew")
-    return incarnation
 
 
 async def is_replaced(authority: Authority, member: str, incarnation: int) -> bool:
@@ -102,7 +134,7 @@ def step_back(node: Node) -> None:
 async def _count(authority: Authority, member: str, incarnation: int, found: Register, nonce: bytes) -> bool:
     name = register_name(member)
     claimed = found
-    if found.nonce == nonce:
+    if found.nonce == nonce and found.epoch == incarnation:
         if found.state is RegisterState.COMMITTED:
             return True  # it was, and the answer was lost
     else:

@@ -16,8 +16,9 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
-from replica.session import SEEN_START, PeerRefused, Session, check_hello
-from replica.twins import LOST_MS, PeerInfo, Signs, check_process, taken_start
+from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused, Session, check_hello
+from replica.starts import Start
+from replica.twins import LOST_MS, PeerInfo, Signs, check_process, other_start
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
@@ -86,13 +87,13 @@ class Link:
         self.session: Session | None = None
         self.on_change: Callable[[str], None] = lambda _text: None
         """Told in a sentence when a connection begins or ends."""
-        self.on_refused: Callable[[int], None] = lambda _start: None
+        self.on_refused: Callable[[Start | None], None] = lambda _start: None
         """The peer takes this process for none of its pair: perhaps another start of this member has its place. Told
-        which one was there already; 0: the peer does not say.
+        which one was there already; None: the peer does not say.
         """
-        self.on_seen: Callable[[int], bool] = lambda _start: False
-        """The peer calls, and knows another process of this member, of that start, which is not before this one. Says
-        whether this one must have another number before it connects.
+        self.on_seen: Callable[[Start], bool] = lambda _start: False
+        """The peer was connected with another process of this member. Says whether this one must have another number
+        before it connects.
         """
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
@@ -145,6 +146,7 @@ class Link:
             if not isinstance(first, PeerFrame):
                 raise PeerRefused(Reason.REASON_BAD_REQUEST, "the peer closed the stream before its HELLO")
             check_hello(first, self.hello(), self.peer.member)
+            self._check_own(first.hello)
             beat = stub.Heartbeat()
             await beat.write(HeartbeatFrame(member=self.member))
             transfer = stub.Transfer()
@@ -163,7 +165,7 @@ class Link:
             await channel.close()
 
     def _greeting(self) -> Hello:
-        """Of who calls: it says whom it knows as the peer, for that one may be the only one who has forgotten it."""
+        """It says whom this member knows as the peer, for that one may be the only one who has forgotten it."""
         hello = self.hello()
         hello.seen_incarnation, hello.seen_process_id = self.peer.incarnation, self.peer.process_id
         return hello
@@ -190,7 +192,7 @@ class Link:
         async with self._accepting:  # the old session has said that it is over before the new one begins
             loop = asyncio.get_running_loop()
             self._waiting = {"beat": loop.create_future(), "transfer": loop.create_future()}
-            await data.write(PeerFrame(hello=self.hello()))
+            await data.write(PeerFrame(hello=self._greeting()))
             waiting = self._waiting
             try:
                 beat, transfer = await asyncio.wait_for(asyncio.gather(*waiting.values()), HELLO_TIMEOUT_S)
@@ -205,9 +207,9 @@ class Link:
         check_process(self.peer, hello, signs, counted=self.counted, lost_ms=self.lost_ms)
 
     def _check_own(self, hello: Hello) -> None:
-        seen = taken_start(self.hello(), hello)
-        if 0 < seen < 10**START_DIGITS_MAX and self.on_seen(seen):
-            text = f"start {seen} of {self.member} was there already; this process counts on from it, call again"
+        seen = other_start(self.hello(), hello)
+        if seen is not None and seen.number < 10**START_DIGITS_MAX and self.on_seen(seen):
+            text = f"start {seen.number} of {self.member} was there already; this process counts on from it first"
             raise PeerRefused(Reason.REASON_INVALID_STATE, text)
 
     async def lend(self, kind: str, stream: Stream) -> None:
@@ -301,10 +303,15 @@ class PeerServicer(PeerServiceServicer):
         await self.link.lend(kind, context)
 
 
-def seen_start(told: TandemqError) -> int:
-    """Which start of this member the peer has seen before; 0: it does not say, or what no member can have counted."""
-    number = told.metadata.get(SEEN_START, "")
-    return int(number) if number.isascii() and number.isdigit() and len(number) <= START_DIGITS_MAX else 0
+def seen_start(told: TandemqError) -> Start | None:
+    """Which start of this member the peer has seen before; None: it does not say, or one that nobody has counted."""
+    number, process = told.metadata.get(SEEN_START, ""), told.metadata.get(SEEN_PROCESS, "")
+    if not (number.isascii() and number.isdigit() and len(number) <= START_DIGITS_MAX and int(number)):
+        return None
+    try:
+        return Start.of(int(number), bytes.fromhex(process))
+    except ValueError:
+        return Start(int(number))
 
 
 def _text(error: BaseException) -> str:

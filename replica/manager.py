@@ -169,7 +169,8 @@ class Manager:
         self._salvage = salvage
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
-        self._incarnation = await incarnation.begin(node)
+        own = await incarnation.begin(node, self._process_id)
+        self._incarnation = own.starts.number
         members = Members(
             node,
             self.outside,
@@ -203,16 +204,20 @@ class Manager:
             node.on_stale = lambda _domain: self._send_hello()
             self._link.on_change = operator.on_link
             assert self._authority is not None
-            proving = Proving(node, self._authority, config.member, self._reconnect, self._on_counted)
+            own.on_old = self._reconnect
+            proving = Proving(own, self._authority, config.member, self._on_counted)
             self._link.counted, self._link.on_refused = proving.counted, proving.on_refused
             self._link.on_seen = proving.on_seen
             self._watch_with(node, self._link)
+            # Its port opens before the others: a domain that is begun while it follows already would wait for ever.
+            self._link.close(f"{config.member} is starting; call again")
         await self._serve(members)
         self._start_domains(node)
         if self._link is not None and proving is not None:
+            self._link.close("")
             operator.shut_link = self._link.close
             operator.resume_maintenance()
-            node.spawn(proving.run(self._incarnation))
+            node.spawn(proving.run())
             node.spawn(self._link.run())
             assert self._watch is not None
             node.on_tick.append(self._watch.look)

@@ -13,74 +13,81 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from failover.authority import Authority
-    from replica.node import Node
+    from replica.starts import Start
 
 
 class Proving:
-    """One for each process. `on_old`: see `prove`; `on_counted` is told the number of this start."""
+    """One for each process; `on_counted` is told the number of this start."""
 
     def __init__(
-        self,
-        node: Node,
-        authority: Authority,
-        member: str,
-        on_old: Callable[[str], None],
-        on_counted: Callable[[int], None],
+        self, own: incarnation.Own, authority: Authority, member: str, on_counted: Callable[[int], None]
     ) -> None:
-        self._node, self._authority, self._member = node, authority, member
-        self._on_old, self._on_counted = on_old, on_counted
-        self._number = 0
-        """Of this start, once it is counted."""
-        self._seen = 0
-        """The highest one of another process that the peer has told of."""
-        self._proven = False
+        self._own, self._authority, self._member = own, authority, member
+        self._on_counted = on_counted
+        self._begun = False
+        """This start was counted at least once."""
+        self._busy = True
+        """Something is under way that ends with a start that is counted: `run`, or a look at whether it still is."""
+        self._gives_way = False
+        """It was counted, and must be once more: the peer has told of another one."""
 
     @property
     def counted(self) -> bool:
         """Without a third voice nobody else knows how often a member has started."""
         return not isinstance(self._authority, LocalAuthority)
 
-    async def run(self, number: int) -> None:
+    async def run(self) -> None:
         """No claim before the witness has seen this start: a directory that was put back must not win."""
         if self.counted:
-            number = await self._count(number)
-        self._number = number
-        for domain in self._node.paired():
+            await incarnation.prove(self._own, self._authority, self._member)
+        number = self._own.starts.number
+        for domain in self._own.node.paired():
             # What is named by this start (nonces, handoffs) must not be named as by an earlier one.
             domain.shared.incarnation = number
             domain.replication.may_claim = True
-        self._proven = True
+        self._begun, self._busy, self._gives_way = True, False, False
         self._on_counted(number)
 
-    def on_refused(self, seen: int) -> None:
-        """By the peer: another process may have this member's place. `seen`: the start that was there already; 0: the
-        peer does not say.
+    def on_refused(self, seen: Start | None) -> None:
+        """By the peer: another process may have this member's place. `seen`: the start that was there already; None:
+        the peer does not say.
         """
-        self._seen = max(self._seen, seen)
-        if self._proven and self.counted:
-            self._proven = False  # one look at a time
-            self._node.spawn(self._again())
-
-    def on_seen(self, seen: int) -> bool:
-        """The peer calls, and has seen start `seen` in another process. Whether it shall call again later: not while
-        nobody has counted this one, for that may take long, and it has no vote.
-        """
-        self.on_refused(seen)
-        return self.counted and 0 < self._number <= seen
-
-    async def _again(self) -> None:
-        number = self._number
-        self._proven = self._seen < number and not await incarnation.is_replaced(self._authority, self._member, number)
-        if self._proven:
+        if not self.counted:
             return
-        incarnation.step_back(self._node)
-        await self.run(number)
+        if seen is not None and self._own.starts.is_others(seen):
+            self._own.node.spawn(self._go_on_from(seen))
+        elif not self._busy:
+            self._busy = True
+            self._own.node.spawn(self._look())
 
-    async def _count(self, number: int) -> int:
-        """The witness may have lost its count: what the peer has seen with its own eyes is enough to count on from."""
-        counted = 0
-        while counted <= self._seen:
-            if number <= self._seen:
-                number = await incarnation.give_way(self._node, number, self._seen, "the peer", self._on_old)
-            counted = number = await incarnation.prove(self._node, self._authority, self._member, number, self._on_old)
-        return counted
+    def on_seen(self, seen: Start) -> bool:
+        """The peer has seen that start of this member. Whether it shall be connected with later: once it is written
+        down that this copy is an older one, and it has another number. Nobody need have counted that one if nobody had
+        counted this one, for that may take long, and it has no vote.
+        """
+        if not self.counted:
+            return False
+        if self._own.starts.is_others(seen):
+            self._own.node.spawn(self._go_on_from(seen))
+            return True
+        return self._gives_way or not self._own.is_durable
+
+    async def _go_on_from(self, seen: Start) -> None:
+        """What the peer has seen with its own eyes counts, also where the witness has lost its count."""
+        if not self._own.starts.is_others(seen):
+            return
+        if self._begun:
+            self._gives_way = True
+            incarnation.step_back(self._own.node)
+        await self._own.give_way(seen, "the peer")
+        if not self._busy:
+            self._busy = True
+            await self.run()
+
+    async def _look(self) -> None:
+        replaced = await incarnation.is_replaced(self._authority, self._member, self._own.starts.number)
+        if replaced or self._gives_way:
+            incarnation.step_back(self._own.node)
+            await self.run()
+        else:
+            self._busy = False

@@ -37,6 +37,8 @@ FRAMES_UNANSWERED_MAX = 2
 
 SEEN_START = "start"
 """In a refusal: the start of the caller's member that was here already."""
+SEEN_PROCESS = "process"
+"""Beside it: that start's process id, in hexadecimal."""
 
 # What a frame raises that nobody meant as one: the peer's fault, never this member's state.
 _MALFORMED = (DecodeError, ValueError, KeyError, IndexError, struct.error)

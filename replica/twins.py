@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica.convert_marks import data_of
-from replica.session import SEEN_START, PeerRefused
+from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused
+from replica.starts import Start
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -45,10 +46,10 @@ class Signs:
     """Nobody listens at its port."""
 
 
-def taken_start(own: Hello, hello: Hello) -> int:
-    """Which start of this member the caller has seen in another process, unless this one comes after it; 0: none."""
-    another = hello.seen_process_id not in (b"", own.process_id)
-    return hello.seen_incarnation if another and hello.seen_incarnation >= own.incarnation else 0
+def other_start(own: Hello, hello: Hello) -> Start | None:
+    """Which start of this member, in another process, the one who says HELLO was connected with before."""
+    seen, process = hello.seen_incarnation, hello.seen_process_id
+    return Start.of(seen, process) if seen and process not in (b"", own.process_id) else None
 
 
 def check_process(known: PeerInfo, hello: Hello, signs: Signs, *, counted: bool, lost_ms: int = LOST_MS) -> None:
@@ -60,7 +61,8 @@ def check_process(known: PeerInfo, hello: Hello, signs: Signs, *, counted: bool,
         # Also a disk that was lost, or was put back: the witness tells it the number to go on with, or this refusal
         # where the witness has lost its count, and it calls again.
         text = f"start {known.incarnation} of {known.member} was here already, {called} Or it waits for the witness"
-        raise PeerRefused(Reason.REASON_WRONG_PAIR, text, {SEEN_START: str(known.incarnation)})
+        told = {SEEN_START: str(known.incarnation), SEEN_PROCESS: known.process_id.hex()}
+        raise PeerRefused(Reason.REASON_WRONG_PAIR, text, told)
     current = all(data_of(part.data_state).is_good for part in hello.domains)
     if signs.connected:
         lives = signs.silent_ms < (ALIVE_MS if current else lost_ms)

@@ -348,6 +348,10 @@ class Disk:
         self._content.flip(place, random_bit)
         self._flipped[place] = self._content.at(place)
 
+    def has_flipped(self, place: Place) -> bool:
+        """Whether a bit of what lay there was turned over, on this disk."""
+        return place in self._flipped
+
     @property
     def is_damaged(self) -> bool:
         """Something that was flipped lies there still, whether anybody has found it or not."""

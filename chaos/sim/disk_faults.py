@@ -130,9 +130,13 @@ class BitFlip:
         member = _member(world, fault)
         if not _has_whole_peer(world, member):
             return False
+        held = list(_messages(world))
         member.kill()
         struck = member.machine.disk.strike("corrupt", str(fault.args["what"]))
         world.is_harmed = True
+        for stored in held:  # the start takes it for good where it lies below the checkpoint
+            if member.machine.disk.has_flipped((NUMBER, stored.log_index)):
+                world.books[stored.queue].damaged.update(stored.indexes)
         _after(world, fault, "down_ms", member.start_if_down)
         return bool(struck)
 
@@ -192,6 +196,16 @@ def _who(world: World, *, is_serving: bool) -> SimMember | None:
     return next(each for each in world.members.values() if each.is_serving == is_serving)
 
 
+def _messages(world: World) -> Iterator[Stored]:
+    """All that the master has applied."""
+    master = _who(world, is_serving=True)
+    machine = master.domain.shared.machine if master is not None and master.domain is not None else None
+    if machine is not None:
+        for name in machine.names():
+            for log_index, first, count in machine.queue(machine.queue_id(name) or 0).segments.after(0):
+                yield Stored(name, log_index, range(first, first + count))
+
+
 def _that_may_rot(world: World, member: SimMember) -> Iterator[Stored]:
     """None while something is ordered and not committed: it may be on its way out."""
     own, peer = member.domain, world.members[member.peer].domain
@@ -248,11 +262,19 @@ def _shows_what_it_did_alone(world: World, member: SimMember) -> bool:
 
 @kind("old_image")
 class OldImage:
-    """A directory is put back from an image of an earlier start: only while the other member has all of it to show."""
+    """A directory is put back from an image of an earlier start: only while the other member has all of it to show.
+
+    Some of the processes that start on it end soon, perhaps before anybody has counted them.
+    """
 
     @staticmethod
     def draw(stream: random.Random) -> Drawn:
-        return stream.choice(MEMBERS), {"down_ms": _spread(stream, 50, 1000)}
+        ends = stream.choice((0, 0, 1, 2))
+        return stream.choice(MEMBERS), {
+            "down_ms": _spread(stream, 0, 50, 1000),
+            "ends": ends,
+            "end_ms": stream.choice((1, 2, 4, 30)) if ends else 0,
+        }
 
     @staticmethod
     def strike(world: World, fault: Fault) -> bool:
@@ -265,5 +287,15 @@ class OldImage:
         member.kill()
         member.machine.disk.strike("restore", "image")
         world.is_harmed = True
-        _after(world, fault, "down_ms", member.start_if_down)
+        _after(world, fault, "down_ms", lambda: _start(world, fault, member, int(fault.args["ends"])))
         return True
+
+
+def _start(world: World, fault: Fault, member: SimMember, ends: int) -> None:
+    def end() -> None:
+        member.kill()
+        _start(world, fault, member, ends - 1)
+
+    member.start_if_down()
+    if ends:
+        _after(world, fault, "end_ms", end)

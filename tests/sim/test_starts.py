@@ -7,10 +7,13 @@ import asyncio
 import pytest
 
 from chaos.sim.kernel import silence
+from chaos.sim.member import SimMember
 from chaos.sim.outside import SimPorts
 from chaos.sim.plan import Fault, Plan
 from chaos.sim.world import World
+from replica import incarnation
 from replica.ports import Served
+from replica.starts import Start
 
 
 @pytest.mark.parametrize("lost", ["a", "b"])
@@ -54,8 +57,8 @@ def test_the_peer_remembers_a_start_that_the_register_has_forgotten(lost: str, a
     assert domain.shared.incarnation == world.registers.get(f"start/{lost}").epoch == 2
 
 
-def test_a_member_is_told_from_the_moment_its_peer_port_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peer may call before the other ports are open, and then not again."""
+def test_a_member_takes_no_call_before_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its peer port is open before the others. Filled by then, it would begin to wait, and be told nothing any more."""
     opens = SimPorts.open
 
     async def slowly(ports: SimPorts, served: Served) -> None:
@@ -142,3 +145,46 @@ def test_the_peer_forgets_no_higher_start_over_one_that_is_not_counted_yet() -> 
     domain = world.members["a"].domain
     assert domain is not None
     assert domain.shared.incarnation == world.registers.get("start/a").epoch == 4
+
+
+@pytest.mark.parametrize("forgets", ["peer", "register"])
+@pytest.mark.parametrize("put_back", ["a", "b"])
+def test_starts_that_nobody_has_counted_do_not_make_an_older_copy_a_current_one(
+    put_back: str, forgets: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They run its number up beyond the one that the original's last process had (0032). Where the register has lost
+    its count it is the peer that knows better.
+    """
+    marked: list[str] = []
+    give_way = incarnation.Own.give_way
+
+    async def marks(own: incarnation.Own, seen: Start, by: str) -> None:
+        if own.starts.is_others(seen):
+            marked.append(by)
+        await give_way(own, seen, by)
+
+    monkeypatch.setattr(incarnation.Own, "give_way", marks)
+    monkeypatch.setattr(SimMember, "forget_image", lambda _self: None)  # the peer's process lives, and can tell
+    peer = "b" if put_back == "a" else "a"
+    forgotten = (
+        (Fault(3105, "crash", peer, {"down_ms": 10, "power": False}),)
+        if forgets == "peer"
+        # It hears of the last process alone.
+        else (Fault(600, "register_lost", "register", {"for_ms": 10}), Fault(3095, "cut", "b>a", {"for_ms": 75}))
+    )
+    faults = (
+        Fault(100, "old_image", put_back, {"down_ms": 0, "ends": 0, "end_ms": 0}),
+        Fault(300, "crash", put_back, {"down_ms": 10, "power": False}),
+        Fault(3000, "register_away", put_back, {"for_ms": 1500, "how": "both"}),
+        Fault(3100, "old_image", put_back, {"down_ms": 10, "ends": 2, "end_ms": 30}),
+        *forgotten,
+    )
+    world = World(Plan(1, "given", faults=tuple(sorted(faults, key=lambda each: each.at_ms)), safety_ms=6_000))
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    assert outcome.counters["fault.old_image"] == 1
+    assert marked == ["the peer" if forgets == "register" else "the witness"]
+    domain = world.members[put_back].domain
+    assert domain is not None
+    assert domain.shared.incarnation == world.registers.get(f"start/{put_back}").epoch > 2

@@ -12,6 +12,7 @@ from failover.authority import MemoryAuthority
 from replica import incarnation
 from replica.verdicts import Policy
 from storage.memory import MemoryStore
+from tandemq.ambient import random_bytes
 from tests.support.clients import Reader, create
 from tests.support.grammar import CommandError, command
 from tests.support.pair import Member, Pair, drive
@@ -155,10 +156,11 @@ class Acting:
             raise CommandError("the witness is away")
         node = StartingNode(self.member(name))
         authority = MemoryAuthority(self.pair.registers, name)
-        number = drive(incarnation.begin(node))  # type: ignore[arg-type]  # a node as far as a start needs one
-        proven = drive(
-            incarnation.prove(node, authority, name, number, lambda _why: self.pair.disconnect())  # type: ignore[arg-type]
-        )
+        own = drive(incarnation.begin(node, random_bytes(16)))  # type: ignore[arg-type]  # a node as far as a start needs
+        own.on_old = lambda _why: self.pair.disconnect()
+        number = own.starts.number
+        drive(incarnation.prove(own, authority, name))
+        proven = own.starts.number
         older = "" if proven == number else f"; this disk said {number}: an older copy was put back"
         self.teller.say(f"witness: start {proven} of {name}{older}")
         node.member.commit()

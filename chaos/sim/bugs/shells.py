@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import replica.incarnation
 import replica.link
+import replica.starts
 import replica.sync_target
 from chaos.sim.bugs.planting import Patch, bug
 from replica.node import Group, Node
@@ -15,7 +16,6 @@ from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from failover.authority import Authority
 
@@ -96,12 +96,22 @@ def session_reads_on(patch: Patch) -> None:
     first=100,
 )
 def old_image_is_not_seen(patch: Patch) -> None:
-    async def prove(
-        _node: Node, _authority: Authority, _member: str, incarnation: int, _on_old: Callable[[str], None]
-    ) -> int:
-        return incarnation
+    async def prove(_own: replica.incarnation.Own, _authority: Authority, _member: str) -> None:
+        pass
 
     patch.setattr(replica.incarnation, "prove", prove)
+
+
+@bug(
+    "starts-by-number",
+    "0032",
+    "An older copy whose processes end before anybody has counted them catches up with the number of the original.",
+    "image",
+    budget=1000,
+    first=50,
+)
+def starts_are_told_by_number(patch: Patch) -> None:
+    patch.setattr(replica.starts.Starts, "is_others", lambda self, seen: seen.number >= self.number)
 
 
 @bug(
@@ -113,7 +123,7 @@ def old_image_is_not_seen(patch: Patch) -> None:
     first=315,
 )
 def seen_start_is_not_told(patch: Patch) -> None:
-    patch.setattr(replica.link, "seen_start", lambda _told: 0)
+    patch.setattr(replica.link, "seen_start", lambda _told: None)
 
 
 @bug("salvage-skipped", "decision 0005", "What is cut from a log is not copied first.", "tail", first=1)

@@ -89,7 +89,7 @@ class Member:
         """As `Manager` does."""
         node = self.node
         node.start()
-        number = await incarnation.begin(node)
+        number = (await incarnation.begin(node, b"")).starts.number
         self._client = f"{self.name} of start {number}".ljust(16).encode()  # a new producer each time
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer, number, node.limits)
         self.domain = domain = Domain(shared, bias_ms=_BIAS_MS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
@@ -20,8 +20,11 @@ from replica.machine import Limits
 from replica.node import Node
 from replica.proving import Proving
 from replica.recovery import open_shared
+from replica.starts import Start as Begun
+from replica.starts import Starts
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
+from storage.store import WriteBatch
 
 Result = TypeVar("Result")
 NAME = incarnation.register_name("a")
@@ -44,6 +47,16 @@ async def until(time_s: float) -> None:
     await reached
 
 
+def begun(number: int, process: bytes = b"own") -> Starts:
+    """Nothing is known of what was before."""
+    return Starts((Begun.of(number, process),))
+
+
+def other(number: int) -> Begun:
+    """What somebody else says that it has seen."""
+    return Begun.of(number, b"other")
+
+
 class Start:
     """One start of member a on a good copy, and its way to the register."""
 
@@ -64,9 +77,16 @@ class Start:
     async def prove(self, number: int) -> int:
         node = self.node(number)
         try:
-            return await incarnation.prove(node, SimAuthority(self.route), "a", number, self.told.append)
+            own = self.own(node, number)
+            await incarnation.prove(own, SimAuthority(self.route), "a")
+            return own.starts.number
         finally:
             await node.stop()
+
+    def own(self, node: Node, number: int) -> incarnation.Own:
+        own = incarnation.Own(node, begun(number))
+        own.on_old = self.told.append
+        return own
 
     @property
     def mark(self) -> DataMark:
@@ -118,7 +138,8 @@ class Refused:
         self.node = self.start.node(5)
         self.numbers: list[int] = []
         authority = SimAuthority(self.start.route)
-        self.proving = Proving(self.node, authority, "a", self.start.told.append, self.numbers.append)
+        self.own = self.start.own(self.node, 5)
+        self.proving = Proving(self.own, authority, "a", self.numbers.append)
 
     @property
     def may_claim(self) -> bool:
@@ -131,8 +152,8 @@ def test_what_the_peer_has_seen_counts_where_the_register_has_lost_its_count(see
 
     async def story() -> None:
         case = Refused()
-        await case.proving.run(5)
-        case.proving.on_refused(seen)
+        await case.proving.run()
+        case.proving.on_refused(other(seen) if seen else None)
         await until(5)
         older = number != 5
         assert case.numbers == ([5, number] if older else [5])
@@ -141,10 +162,12 @@ def test_what_the_peer_has_seen_counts_where_the_register_has_lost_its_count(see
         assert case.start.register.get(NAME).epoch == number
         assert case.node.domains[7].shared.incarnation == number
         assert case.may_claim
-        case.proving.on_refused(number)
+        case.proving.on_refused(other(number))
         await until(10)
         assert case.numbers[-1] == number + 1, "it can be told once more"
-        assert await incarnation.begin(case.node) == number + 2, "the next start goes on from there"
+        assert (await incarnation.begin(case.node, b"")).starts.number == number + 2, (
+            "the next start goes on from there"
+        )
         await case.node.stop()
 
     run(story())
@@ -153,9 +176,9 @@ def test_what_the_peer_has_seen_counts_where_the_register_has_lost_its_count(see
 def test_who_is_told_so_has_no_vote_until_the_register_has_counted_it() -> None:
     async def story() -> None:
         case = Refused()
-        await case.proving.run(5)
+        await case.proving.run()
         case.start.register.down()
-        case.proving.on_refused(5)
+        case.proving.on_refused(other(5))
         await until(60)
         assert not case.may_claim
         assert case.start.mark is DataMark.STALE
@@ -175,12 +198,15 @@ def test_what_the_peer_has_seen_counts_too_before_the_register_has_counted_anyth
     async def story() -> None:
         case = Refused()
         case.start.register.down()
-        running = asyncio.ensure_future(case.proving.run(5))
+        running = asyncio.ensure_future(case.proving.run())
         await until(5)
         if called:
-            assert not case.proving.on_seen(9), "that would last for as long as the register is away"
+            assert case.proving.on_seen(other(9))
+            await until(6)
+            assert not case.proving.on_seen(other(9)), "that would last for as long as the register is away"
+            assert case.start.mark is DataMark.STALE
         else:
-            case.proving.on_refused(9)
+            case.proving.on_refused(other(9))
         await until(10)
         assert not case.numbers
         case.start.register.up()
@@ -197,18 +223,42 @@ def test_what_the_peer_has_seen_counts_too_before_the_register_has_counted_anyth
 def test_who_is_called_connects_with_no_number_that_was_there_before() -> None:
     async def story() -> None:
         case = Refused()
-        await case.proving.run(5)
-        assert not case.proving.on_seen(4), "an earlier start of this member"
-        assert case.proving.on_seen(5)
+        await case.proving.run()
+        assert not case.proving.on_seen(other(4)), "an earlier start of this member"
+        assert case.proving.on_seen(other(5))
         case.start.register.down()
         await until(60)
-        assert case.proving.on_seen(5), "for as long as it takes"
+        assert case.proving.on_seen(other(5)), "for as long as it takes"
         assert not case.may_claim
         case.start.register.up()
         await until(70)
         assert case.may_claim
         assert case.numbers == [5, 6]
-        assert not case.proving.on_seen(5)
+        assert not case.proving.on_seen(other(5))
+        await case.node.stop()
+
+    run(story())
+
+
+def test_who_is_told_connects_with_nobody_before_it_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should it end before that, the peer would have forgotten what the next process must be told."""
+
+    async def story() -> None:
+        case = Refused()
+        write, connects = case.node.write, []
+
+        def watched(put: Callable[[WriteBatch], None]) -> Awaitable[None]:
+            connects.append(not case.proving.on_seen(other(9)))
+            return write(put)
+
+        monkeypatch.setattr(case.node, "write", watched)
+        case.start.register.down()
+        running = asyncio.ensure_future(case.proving.run())
+        assert case.proving.on_seen(other(9))
+        await until(6)
+        assert connects == [False]
+        assert not case.proving.on_seen(other(9))
+        running.cancel()
         await case.node.stop()
 
     run(story())
@@ -234,14 +284,16 @@ def test_a_damaged_count_of_starts_is_not_believed() -> None:
         store = MemoryStore()
         node = Node(store, None, Limits())
         node.start()
-        assert [await incarnation.begin(node), await incarnation.begin(node)] == [1, 2]
+        assert [(await incarnation.begin(node, b"p")).starts.number for _ in range(2)] == [1, 2]
         stored = bytearray(store.get_meta(incarnation.INCARNATION) or b"")
         stored[-1] ^= 0x40
         await node.write(lambda batch: batch.meta.__setitem__(incarnation.INCARNATION, bytes(stored)))
         with pytest.raises(CorruptRecord, match="number of the last start"):
-            await incarnation.begin(node)
+            await incarnation.begin(node, b"p")
         await node.write(lambda batch: batch.meta.__setitem__(incarnation.INCARNATION, (7).to_bytes(8, "big")))
-        assert await incarnation.begin(node) == 8, "what was written before there was a checksum is read"
+        assert (await incarnation.begin(node, b"p")).starts.number == 8, (
+            "what was written before there was a checksum is read"
+        )
         await node.stop()
 
     run(story())

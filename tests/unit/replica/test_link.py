@@ -10,6 +10,7 @@ import pytest
 
 from replica.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.outside import Outside
+from replica.starts import Start
 from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame
 
@@ -84,23 +85,23 @@ async def test_a_start_that_was_here_already_is_refused_with_its_number() -> Non
     assert caller.code is grpc.StatusCode.FAILED_PRECONDITION
     trailers = grpc.aio.Metadata((DETAILS_KEY, caller.details))
     error = from_rpc_error(grpc.aio.AioRpcError(caller.code, grpc.aio.Metadata(), trailers, caller.refused))
-    assert (error.reason, seen_start(error)) == ("WRONG_PAIR", 5)
+    assert (error.reason, seen_start(error)) == ("WRONG_PAIR", Start.of(5, b"5"))
 
 
 @pytest.mark.parametrize(
-    ("seen", "asked", "refused"), [(0, [], False), (4, [], False), (5, [5], True), (6, [6], True), (10**18, [], False)]
+    ("seen", "asked", "refused"), [(0, [], False), (4, [4], True), (6, [6], True), (10**18, [], False)]
 )
 @pytest.mark.parametrize("counts_on", [True, False])
 async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_knows(
     seen: int, asked: list[int], refused: bool, counts_on: bool
 ) -> None:
     """It alone can say whether it takes another number first."""
-    told: list[int] = []
+    told: list[Start] = []
 
     def hello() -> Hello:
         return Hello(pair="p", member="a", instance_id="a", incarnation=5, process_id=b"a5")
 
-    def on_seen(start: int) -> bool:
+    def on_seen(start: Start) -> bool:
         told.append(start)
         return counts_on
 
@@ -112,7 +113,7 @@ async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_
     caller = Taken(PeerFrame(hello=call))
     serving = asyncio.create_task(PeerServicer(link).Data(None, caller))
     await asyncio.wait({serving, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
-    assert told == asked
+    assert told == [Start.of(number, b"a1") for number in asked]
     assert caller.taken.done() is not (refused and counts_on)
     if refused and counts_on:
         assert caller.code is grpc.StatusCode.FAILED_PRECONDITION
@@ -123,9 +124,18 @@ async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_
 
 @pytest.mark.parametrize(
     ("told", "start"),
-    [({}, 0), ({"start": "7"}, 7), ({"start": "-7"}, 0), ({"start": "9" * 19}, 0), ({"start": ""}, 0)],
+    [
+        ({}, None),
+        ({"start": "7"}, Start(7)),
+        ({"start": "7", "process": "6d65"}, Start.of(7, b"me")),
+        ({"start": "7", "process": "none"}, Start(7)),
+        ({"start": "0", "process": "6d65"}, None),
+        ({"start": "-7"}, None),
+        ({"start": "9" * 19}, None),
+        ({"start": ""}, None),
+    ],
 )
-def test_a_number_that_is_none_is_not_taken(told: dict[str, str], start: int) -> None:
+def test_a_number_that_is_none_is_not_taken(told: dict[str, str], start: Start | None) -> None:
     assert seen_start(Refused("WRONG_PAIR", "", told)) == start
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import DataMark
-from replica.session import SEEN_START, PeerRefused
-from replica.twins import ALIVE_MS, LOST_MS, PeerInfo, Signs, check_process, taken_start
+from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused
+from replica.starts import Start
+from replica.twins import ALIVE_MS, LOST_MS, PeerInfo, Signs, check_process, other_start
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, Hello
 
 HERE, CUT_OFF, GONE = Signs(True, 0, False), Signs(False, 0, False), Signs(False, 0, True)
@@ -42,7 +43,7 @@ def test_the_caller_is_told_which_start_was_here_already() -> None:
     known = PeerInfo("b", "127.0.0.1:1", incarnation=5, process_id=b"first")
     with pytest.raises(PeerRefused) as told:
         check_process(known, Hello(member="b", incarnation=5, process_id=b"other"), GONE, counted=True)
-    assert told.value.metadata == {SEEN_START: "5"}
+    assert told.value.metadata == {SEEN_START: "5", SEEN_PROCESS: b"first".hex()}
     with pytest.raises(PeerRefused) as told:
         check_process(known, Hello(member="b", incarnation=6, process_id=b"other"), HERE, counted=True)
     assert told.value.metadata == {}, "it is a later one, and the other lives"
@@ -76,9 +77,10 @@ def test_whoever_is_the_first_to_come_is_the_peer() -> None:
 
 @pytest.mark.parametrize(
     ("seen", "process", "taken"),
-    [(0, b"", 0), (5, b"me", 0), (9, b"me", 0), (4, b"other", 0), (5, b"other", 5), (9, b"other", 9), (5, b"", 0)],
+    [(0, b"", 0), (5, b"me", 0), (9, b"me", 0), (4, b"other", 4), (5, b"other", 5), (9, b"other", 9), (5, b"", 0)],
 )
-def test_who_calls_says_which_start_of_this_member_it_knows(seen: int, process: bytes, taken: int) -> None:
-    """Its own number does not count against a process, nor does an earlier one."""
+def test_who_says_hello_says_which_start_of_this_member_it_knows(seen: int, process: bytes, taken: int) -> None:
+    """Its own process does not count against it, whatever its number."""
     own = Hello(member="a", incarnation=5, process_id=b"me")
-    assert taken_start(own, Hello(member="b", seen_incarnation=seen, seen_process_id=process)) == taken
+    told = other_start(own, Hello(member="b", seen_incarnation=seen, seen_process_id=process))
+    assert told == (Start.of(taken, process) if taken else None)

@@ -1,0 +1,102 @@
+"""Which starts of a member were on this data directory: what the peer and the witness have seen is compared with it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replica.starts import ID_BYTES, KEPT, Start, Starts, begin
+
+NUMBERS = st.integers(1, 40)
+PROCESSES = st.binary(max_size=20)
+
+
+def process(name: str) -> bytes:
+    return Start.of(0, name.encode()).process
+
+
+def begun(own: Starts, *names: str) -> Starts:
+    """So many processes, one after the other, that nobody has counted."""
+    for name in names:
+        own = begin(own.number, own.encode(), name.encode())
+    return own
+
+
+FIRST = begin(0, b"", b"p1")
+
+
+def test_a_new_directory_begins_at_one() -> None:
+    assert (FIRST.number, FIRST.process) == (1, process("p1"))
+    assert FIRST.is_others(Start.of(1, b"other")), "the member has had that number, on a directory that is gone"
+    assert FIRST.is_others(Start.of(7, b"other"))
+    assert not FIRST.is_others(Start.of(1, b"p1"))
+
+
+def test_starts_that_nobody_counts_do_not_reach_another_ones_number() -> None:
+    """An image of start 1 is put back, and its processes end one after the other: the original's is none of them."""
+    own = begun(FIRST.counted(), *(f"image{number}" for number in range(KEPT * 3)))
+    assert own.number == 1 + KEPT * 3
+    for number in range(2, own.number + 1):
+        assert own.is_others(Start.of(number, b"original")), number
+    assert not own.is_others(Start.of(1, b"p1")), "which was counted last"
+    assert len(own.encode()) <= KEPT * (8 + ID_BYTES)
+
+
+def test_what_is_before_everything_that_is_remembered_was_here_once() -> None:
+    """The register may have been put back, and a version before this one has kept no processes."""
+    own = begin(7, b"", b"new")
+    assert own.number == 8
+    assert not own.is_others(Start.of(7, b"of the version before"))
+    assert own.is_others(Start.of(8, b"other"))
+    assert not begun(own.counted(), "next").is_others(Start.of(3, b"other"))
+
+
+def test_a_version_that_keeps_none_may_run_between() -> None:
+    own = begun(FIRST.counted(), "p2")
+    back = begin(own.number + 3, own.encode(), b"later")  # three starts of the other version
+    assert back == Starts((Start.of(own.number + 4, b"later"),))
+    assert not back.is_others(Start.of(own.number + 3, b"of the other version"))
+
+
+def test_it_goes_on_from_another_ones_start() -> None:
+    seen = Start.of(5, b"other")
+    own = begun(FIRST, "p2").after(seen)
+    assert (own.number, own.process) == (6, process("p2"))
+    assert not own.is_others(seen)
+    assert not own.is_others(Start.of(2, b"p2")), "a claim of its old number may be under way"
+    assert own.is_others(Start.of(5, b"third"))
+    again = begun(own, "p3")
+    assert again.number == 7
+    assert not again.is_others(seen), "its state came from there"
+    lower = begun(FIRST, "p2", "p3", "p4").after(Start.of(2, b"other"))
+    assert lower.number == 5
+    assert not lower.is_others(Start.of(2, b"other"))
+
+
+def test_where_nobody_says_which_process_it_was_the_number_decides() -> None:
+    own = begun(FIRST, "p2")
+    assert own.is_others(Start(2))
+    assert not own.is_others(Start(1))
+    assert not begun(own.after(Start(2)), "p3").is_others(Start(2))
+
+
+@given(st.lists(st.tuples(NUMBERS, PROCESSES), max_size=80), PROCESSES)
+def test_what_is_kept_is_read_again(others: list[tuple[int, bytes]], own_id: bytes) -> None:
+    own = begin(0, b"", own_id)
+    for number, other_id in others:
+        seen = Start.of(number, other_id)
+        if own.is_others(seen):
+            own = own.after(seen)
+            assert not own.is_others(seen)
+    read = begin(own.number, own.encode(), b"next")
+    assert [each.number for each in own.known] == sorted(each.number for each in own.known)
+    assert read.known[:-1] == own.known[: KEPT - 1] if len(own.known) < KEPT else read.known[0] == own.known[0]
+    assert read.number == own.number + 1
+    assert len(read.known) <= KEPT
+
+
+@pytest.mark.parametrize("name", [b"", b"\0", b"a", b"ends with \0"[:ID_BYTES], bytes(7) + b"\0", b"\1" + bytes(7)])
+def test_ids_of_any_length_are_kept(name: bytes) -> None:
+    own = begin(0, b"", name)
+    assert begin(1, own.encode(), b"next").known[0] == own.known[0]
