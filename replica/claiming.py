@@ -62,6 +62,11 @@ class Claiming(Commit):
 
     # -- claim -----------------------------------------------------------------------------------------------------
 
+    @property
+    def goes_alone(self) -> bool:
+        """An epoch is under way in which this member is alone."""
+        return self.claim is not None and self.shared.peer not in self.claim.members
+
     def _epoch_above_all(self) -> int:
         state, hello = self.shared.state, self.hello
         peer_epoch = max(hello.epoch, hello.promised_epoch) if hello is not None else 0

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from replica.answers import abort, refusal
 from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused, Session, check_hello
 from replica.starts import Start
-from replica.twins import LOST_MS, PeerInfo, Signs, check_process, other_start
+from replica.twins import LOST_MS, PeerInfo, Signs, check_process, has_moved, other_start
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
@@ -95,6 +95,8 @@ class Link:
         """The peer was connected with another process of this member. Says whether this one must have another number
         before it connects.
         """
+        self.goes_alone: Callable[[], bool] = lambda: False
+        """An epoch of this member alone is under way, and no third voice decides about it."""
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
         self.last_refusal = ""
@@ -106,6 +108,11 @@ class Link:
         """The last connection ended after the peer said that it goes away: it need not be waited for."""
         self.shut = ""
         """Why no connection is wanted; empty: one is."""
+        self.begun = asyncio.Event()
+        """Callers wait for it: the peer port opens before the others, and a domain that follows before it has begun
+        would wait for ever then.
+        """
+        self.begun.set()
         self._waiting: dict[str, asyncio.Future[Stream]] = {}
         self._accepting = asyncio.Lock()
         self._over = asyncio.Event()
@@ -141,12 +148,15 @@ class Link:
         try:
             stub = PeerServiceStub(channel)
             data = stub.Data()
-            await data.write(PeerFrame(hello=self._greeting()))
+            greeting = self._greeting()
+            await data.write(PeerFrame(hello=greeting))
             first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
             if not isinstance(first, PeerFrame):
                 raise PeerRefused(Reason.REASON_BAD_REQUEST, "the peer closed the stream before its HELLO")
             check_hello(first, self.hello(), self.peer.member)
             self._check_own(first.hello)
+            if self._is_moving(greeting):
+                return
             beat = stub.Heartbeat()
             await beat.write(HeartbeatFrame(member=self.member))
             transfer = stub.Transfer()
@@ -182,6 +192,11 @@ class Link:
         first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
         if not isinstance(first, PeerFrame):
             return
+        try:
+            await asyncio.wait_for(self.begun.wait(), HELLO_TIMEOUT_S)
+        except TimeoutError:
+            text = f"{self.member} is starting, call again"
+            raise PeerRefused(Reason.REASON_INVALID_STATE, text) from None
         check_hello(first, self.hello(), self.peer.member)
         if self.shut:
             raise PeerRefused(Reason.REASON_DRAINING, self.shut)
@@ -192,13 +207,26 @@ class Link:
         async with self._accepting:  # the old session has said that it is over before the new one begins
             loop = asyncio.get_running_loop()
             self._waiting = {"beat": loop.create_future(), "transfer": loop.create_future()}
-            await data.write(PeerFrame(hello=self._greeting()))
+            greeting = self._greeting()
+            self._check_told(greeting)
+            await data.write(PeerFrame(hello=greeting))
             waiting = self._waiting
             try:
                 beat, transfer = await asyncio.wait_for(asyncio.gather(*waiting.values()), HELLO_TIMEOUT_S)
             except TimeoutError:
                 return
+            self._check_told(greeting)
             await self._run_session(Session(self.node, data, beat, transfer), first.hello)
+
+    def _check_told(self, greeting: Hello) -> None:
+        if self._is_moving(greeting):
+            raise PeerRefused(Reason.REASON_INVALID_STATE, f"{self.member} goes on alone at this moment, call again")
+
+    def _is_moving(self, greeting: Hello) -> bool:
+        """Without a third voice each member goes by what the other has told, and both may take one epoch where that is
+        about to change.
+        """
+        return not self.counted and (self.goes_alone() or has_moved(greeting, self.hello()))
 
     def _check_process(self, hello: Hello) -> None:
         session = self.session

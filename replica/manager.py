@@ -208,13 +208,13 @@ class Manager:
             proving = Proving(own, self._authority, config.member, self._on_counted)
             self._link.counted, self._link.on_refused = proving.counted, proving.on_refused
             self._link.on_seen = proving.on_seen
+            self._link.goes_alone = lambda: any(domain.replication.goes_alone for domain in node.paired())
             self._watch_with(node, self._link)
-            # Its port opens before the others: a domain that is begun while it follows already would wait for ever.
-            self._link.close(f"{config.member} is starting; call again")
+            self._link.begun.clear()
         await self._serve(members)
         self._start_domains(node)
         if self._link is not None and proving is not None:
-            self._link.close("")
+            self._link.begun.set()
             operator.shut_link = self._link.close
             operator.resume_maintenance()
             node.spawn(proving.run())

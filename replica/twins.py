@@ -52,6 +52,12 @@ def other_start(own: Hello, hello: Hello) -> Start | None:
     return Start.of(seen, process) if seen and process not in (b"", own.process_id) else None
 
 
+def has_moved(told: Hello, now: Hello) -> bool:
+    """Whether a member's role or epoch in a domain is another one than it has told."""
+    before, after = ({part.name: (part.role, part.epoch) for part in hello.domains} for hello in (told, now))
+    return before != after
+
+
 def check_process(known: PeerInfo, hello: Hello, signs: Signs, *, counted: bool, lost_ms: int = LOST_MS) -> None:
     """Raises PeerRefused for a copy, as far as this member can tell. `counted`: a third voice counts the starts."""
     if not known.process_id or hello.process_id == known.process_id:

@@ -15,6 +15,7 @@ from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Sal
 from replica.machine import SaveLimits
 from replica.members import MAIN, domain_number
 from replica.state import decode_state, state_key
+from replica.sync_source import Phase
 from storage.errors import CorruptRecord
 from storage.records import read_stored_prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -57,9 +58,7 @@ class Invariants:
         self.highest: dict[int, Name] = {}
         """Epoch: the last of them that was given in it."""
         self.modest: set[tuple[int, int]] = set()
-        """(epoch, index) of what a replica has answered with one copy: it says so as long as its own copy is not whole,
-        whatever its master requires.
-        """
+        """(epoch, index) of what was answered with one copy though nobody need be alone, see `_is_modest`."""
         self._serving: dict[str, int] = {}
         self._replaced: dict[str, int] = {}
         self._told: set[str] = set()
@@ -138,7 +137,7 @@ class Invariants:
             elif isinstance(effect, Reply):
                 result = effect.result
                 if isinstance(result, EnqueueDone):
-                    if result.copies == 1 and not domain.replication.serving:
+                    if result.copies == 1 and _is_modest(domain, result):
                         first = result.first_index
                         self.modest.update((result.epoch, index) for index in range(first, first + result.count))
                     self._on_acknowledged(member, Name(result.epoch, result.log_index), result.copies)
@@ -267,6 +266,15 @@ class Invariants:
                 except CorruptRecord as corrupt:
                     text = f"{member.name} delivers index {part.first_index} of {done.queue}: {corrupt.what}"
                     self._broken("nothing damaged is delivered", text)
+
+
+def _is_modest(domain: Domain, done: EnqueueDone) -> bool:
+    """A replica says one copy as long as its own is not whole, whatever its master requires; and so does a master of a
+    repetition while it sends everything to a replica that it requires, whose copy is away for as long.
+    """
+    replication = domain.replication
+    sends_all = domain.source.phase is Phase.FULL and domain.shared.peer in replication.required
+    return not replication.serving or (done.duplicate and sends_all)
 
 
 def _may_be_known(record: bytes) -> bool:

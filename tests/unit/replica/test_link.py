@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -10,9 +11,10 @@ import pytest
 
 from replica.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.outside import Outside
+from replica.session import Session
 from replica.starts import Start
 from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
-from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame
+from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame
 
 
 class Caller:
@@ -152,3 +154,43 @@ async def test_a_member_that_has_left_takes_no_connection_and_says_why() -> None
     assert caller.code is grpc.StatusCode.UNAVAILABLE
     assert b"DRAINING" in caller.details
     assert "maintenance off" in caller.refused
+
+
+@pytest.mark.parametrize("moves", ["before the call", "after the answer", "and is done", "never"])
+@pytest.mark.parametrize("counted", [True, False])
+async def test_who_goes_alone_connects_with_nobody_meanwhile(counted: bool, moves: str) -> None:
+    """Without a third voice the caller would go by what this member has told, and may take the same epoch."""
+    now = [1]
+
+    def hello(member: str = "a", epoch: int = 1) -> Hello:
+        part = DomainHello(name="main", epoch=epoch)
+        said = Hello(pair="p", member=member, instance_id=member, protocol_min=1, protocol_max=1, domains=[part])
+        return Hello.FromString(said.SerializeToString())
+
+    begun = asyncio.get_running_loop().create_future()
+
+    class Begun(Link):
+        async def _run_session(self, session: Session, hello: Hello) -> None:  # noqa: ARG002
+            begun.set_result(session)
+
+    alone = [moves == "before the call"]
+    node: Any = SimpleNamespace(paired=list)
+    link = Begun(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello(epoch=now[0]), Outside())
+    link.counted, link.goes_alone = counted, lambda: alone[0]
+    caller = Taken(PeerFrame(hello=hello("b")))
+    serving = asyncio.create_task(PeerServicer(link).Data(None, caller))
+    await asyncio.wait({serving, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
+    assert caller.taken.done() is (counted or moves != "before the call")
+    if moves == "after the answer":
+        alone[0] = True
+    elif moves == "and is done":
+        now[0] = 2
+    streams = [asyncio.create_task(link.lend(kind, Taken(None))) for kind in ("beat", "transfer")]
+    await asyncio.gather(serving, return_exceptions=True)
+    assert begun.done() is (counted or moves == "never")
+    if not begun.done():
+        assert caller.code is grpc.StatusCode.FAILED_PRECONDITION
+        assert "a goes on alone at this moment" in caller.refused
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
