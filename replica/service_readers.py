@@ -158,9 +158,13 @@ def _first_place(shared: Shared, parsed: pb.RegisterReaderRequest) -> ReaderPlac
 
 
 def _place_of(shared: Shared, reader: Reader, parsed: pb.AdvanceReaderRequest) -> ReaderPlace | None:
-    """How far it has read. What lies behind its place is no concern of anybody any more."""
+    """How far it has read; None: it stays where it is. What lies behind its place is no concern of anybody any more.
+    What lies before this copy, which was filled, was read at the other member: it moves once it has read up to here.
+    """
     asked = parsed.position
     if not asked.log_index or (asked.log_index, asked.row) <= (reader.place.log_index, reader.place.row):
+        return None
+    if asked.log_index < bounds_of(shared).first:
         return None
     return _checked(shared, asked)
 

@@ -74,14 +74,20 @@ class Places:
     def begins(self, name: str, log_index: int, registered_ms: int) -> None:
         """It was told that this is its place, and when it was given one."""
         self._furthest[name], self._registered[name] = log_index, registered_ms
+        self._safe.pop(name, None)
         if all(kept <= log_index for kept in map(self._first, self._world.members.values())):
             self._safe[name] = self._filled
 
     @staticmethod
-    def _first(member: SimMember) -> int:
-        """First record on its disk, for a reader; a disk that holds nothing is filled before anybody reads there."""
+    def _first(member: SimMember) -> float:
+        """First record on its disk, for a reader; nobody knows where a log will begin that is being filled. A disk that
+        holds nothing is filled before anybody reads there, and counts as emptied then.
+        """
         stored = member.machine.disk.meta(STATE)
-        return decode_state(stored).kept_from if stored is not None else 0
+        if stored is None:
+            return 0
+        state = decode_state(stored)
+        return float("inf") if state.data is DataMark.SYNCING else state.kept_from
 
     def forget(self, name: str) -> None:
         """Where it is, nobody knows."""

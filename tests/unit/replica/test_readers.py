@@ -8,8 +8,11 @@ import pytest
 
 from replica.calls import NamesCall
 from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
+from replica.machine.errors import Refused
 from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.readers import NOBODY, Hold
+from replica.service_readers import _place_of
+from tandemq.v1.journal_service_pb2 import AdvanceReaderRequest
 from tests.support.clients import Waiter, create
 from tests.support.pair import NUMBER, Member, Pair, drive
 from tests.support.walk import UpkeepNode, trim
@@ -269,3 +272,22 @@ def test_one_that_has_expired_is_told_to_operators(lost: bool) -> None:
     pair.settle(200)
     assert master.shared.machine.readers() == []
     assert any("lake of the journal has expired" in note for note in master.notes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "moves"),
+    [((0, 0), False), ((3, 0), False), ((5, 0), False), ((7, 9), False), ((8, 0), True), ((11, 0), True)],
+)
+def test_an_advance_before_a_filled_copy_begins_moves_nothing_and_is_no_loss(
+    asked: tuple[int, int], moves: bool
+) -> None:
+    """The reader reads it at the other member, and moves on once it is as far as this one's journal begins."""
+    pair, master = reading(3)
+    send(pair, master)
+    reader = next(each for each in master.shared.machine.readers() if each.name == "lake")
+    master.shared.state.kept_from = 8
+    parsed = AdvanceReaderRequest(name="lake", position={"log_index": asked[0], "row": asked[1]})
+    place = _place_of(master.shared, reader, parsed)
+    assert (place is not None and place.log_index == asked[0]) is moves
+    with pytest.raises(Refused, match="is not committed"):
+        _place_of(master.shared, reader, AdvanceReaderRequest(name="lake", position={"log_index": 1 << 40}))

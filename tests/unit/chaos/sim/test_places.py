@@ -124,3 +124,14 @@ def test_what_a_member_was_sent_of_a_reader_that_began_again_counts(places: Plac
     shared.pending.append(Pending(shared.log.last_index + 1, 1, again))
     places.on_commit("b", facts(places, PLACE + 4))
     assert len(broken(places)) == 1
+
+
+@pytest.mark.parametrize(("data", "kept"), [(DataMark.IN_SYNC, True), (DataMark.SYNCING, False)])
+def test_whoever_begins_while_a_copy_is_filled_is_promised_nothing_of_it(
+    places: Places, monkeypatch: pytest.MonkeyPatch, data: DataMark, kept: bool
+) -> None:
+    """Its journal will begin where whoever fills it was up to; seed 1149914."""
+    stored = facts(places, 2, data).meta[STATE]
+    monkeypatch.setattr(places._world.members["b"].machine.disk, "meta", lambda _key: stored)
+    places.begins("reader0", PLACE, registered_ms(places._world))
+    assert places.is_kept("reader0") is kept
