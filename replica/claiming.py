@@ -206,6 +206,7 @@ class Claiming(Commit):
         shared.become(Role.MASTER, reason)
         self.lost_at_ms = None if self.connected else self.lost_at_ms
         self.source.stop()
+        self.source.peer_is_good = shared.peer in members
         if shared.peer not in members:
             self._record_solo(max(shared.commit_index, shared.log.base_index) + 1)
         self._begin_sync()

@@ -134,9 +134,7 @@ class Commit:
     @property
     def copies(self) -> int:
         """Members that hold what is committed now."""
-        if self.alone_up_to or self.source.phase is Phase.FULL:
-            return 1  # a full transfer begins by taking away what the peer held
-        return len(self.required)
+        return 1 if self.alone_up_to or not self.source.peer_is_good else len(self.required)
 
     @property
     def can_commit(self) -> bool:

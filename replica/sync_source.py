@@ -68,6 +68,8 @@ class SyncSource:
         self.peer_floor = 0
         self.peer_has_copy = False
         """There is something that a full transfer takes away."""
+        self.peer_is_good = False
+        """Its copy is not an older one, nor taken away by a full transfer that did not end, connected or not."""
         self.commit_sent = 0
         self.whole_up_to = 0
         """Records up to here are sent with their body even if the peer said that it holds it (it asked for them)."""
@@ -101,6 +103,7 @@ class SyncSource:
         self.shared.link = Link.SYNC_SRC
         mark = data_of(hello.data_state)
         self.peer_has_copy = mark not in (DataMark.EMPTY, DataMark.SYNCING)
+        self.peer_is_good = mark.is_good
         if hello.wants_full or not self.peer_has_copy or mark is DataMark.DAMAGED:
             self._begin_full()
             return
@@ -180,11 +183,10 @@ class SyncSource:
 
     def _send_full(self) -> None:
         shared = self.shared
-        machine = shared.machine
+        machine, log = shared.machine, shared.log
         assert machine is not None
-        log = shared.log
         self.phase = Phase.FULL
-        self.peer_has_copy = False
+        self.peer_has_copy = self.peer_is_good = False
         self.target = log.last_index
         queues, transfers = self._live(), []
         for name in machine.names():
@@ -308,12 +310,11 @@ class SyncSource:
         return frame
 
     def _end(self) -> PeerFrame:
-        shared = self.shared
-        found = shared.log.digest_at(self.target)
+        found = self.shared.log.digest_at(self.target)
         assert found is not None
         self.phase = Phase.LIVE
         end = SyncEnd(sync_id=self.sync_id, last_index=self.target, count=self.sent, digest=found[1])
-        return PeerFrame(domain=shared.domain, epoch=shared.state.epoch, sync_end=end)
+        return PeerFrame(domain=self.shared.domain, epoch=self.shared.state.epoch, sync_end=end)
 
     # -- what the peer says ----------------------------------------------------------------------------------------
 
@@ -322,6 +323,7 @@ class SyncSource:
         self.peer_durable = max(self.peer_durable, ack.durable_index)
         while self.in_flight and self.in_flight[0][0] <= self.peer_durable:
             self.in_flight_bytes -= self.in_flight.pop(0)[1]
+        self.peer_is_good |= self.phase in (Phase.FULL, Phase.DELTA, Phase.LIVE) and self.peer_durable >= self.target
         if self.phase is Phase.FULL and ack.durable_index == self.target:
             self._begin_delta(self.target, full=True)
 
@@ -331,7 +333,7 @@ class SyncSource:
             return False
         if ack.done:
             self.peer_durable = max(self.peer_durable, ack.durable_index)
-            self.peer_has_copy = True
+            self.peer_has_copy = self.peer_is_good = True
             return self.phase is Phase.LIVE
         if ack.diverged:
             self.refused()

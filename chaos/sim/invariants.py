@@ -15,7 +15,6 @@ from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Sal
 from replica.machine import SaveLimits
 from replica.members import MAIN, domain_number
 from replica.state import decode_state, state_key
-from replica.sync_source import Phase
 from storage.errors import CorruptRecord
 from storage.records import read_stored_prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -270,11 +269,11 @@ class Invariants:
 
 def _is_modest(domain: Domain, done: EnqueueDone) -> bool:
     """A replica says one copy as long as its own is not whole, whatever its master requires; and so does a master of a
-    repetition while it sends everything to a replica that it requires, whose copy is away for as long.
+    repetition while the copy of the replica that it requires is older, or away until everything has been sent.
     """
     replication = domain.replication
-    sends_all = domain.source.phase is Phase.FULL and domain.shared.peer in replication.required
-    return not replication.serving or (done.duplicate and sends_all)
+    is_away = domain.shared.peer in replication.required and not domain.source.peer_is_good
+    return not replication.serving or (done.duplicate and is_away)
 
 
 def _may_be_known(record: bytes) -> bool:

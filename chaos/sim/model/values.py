@@ -35,7 +35,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
         *("register", "reading", "readable", "required", "serving", "publishing", "recording", "unrecorded"),
         *("connected", "hello_is_new", "was_master", "sync_when_read", "forced"),
     ),
-    "source": ("phase", "sync_id"),
+    "source": ("phase", "sync_id", "peer_is_good"),
     "source_busy": ("cursor", "target", "peer_durable", "compared", "commit_sent", "whole_up_to"),
     "target": ("sync_id", "active", "full", "opened"),
     "target_busy": ("base_index", "fetching", "ending"),

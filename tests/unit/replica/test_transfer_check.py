@@ -16,6 +16,7 @@ from replica.members import Members
 from replica.sync_source import Phase
 from storage.records import verify_stored
 from storage.store import WriteBatch
+from tandemq.peer.v1.peer_service_pb2 import OpAck
 from tests.support.clients import Producer
 from tests.support.member import Member
 from tests.support.pair import Pair
@@ -153,6 +154,37 @@ def test_a_session_that_is_over_begins_nothing() -> None:
     pair.a.core.source.on_checked(pair.a.core.source.sync_id)
     assert pair.a.core.source.phase is Phase.IDLE
     assert _kinds(pair) == []
+
+
+def test_a_copy_that_was_taken_away_counts_once_everything_is_there_again() -> None:
+    """With or without a connection: seed 1156047 lost it in the middle of a full transfer to a replica it requires."""
+    pair = filled()
+    hurt(pair.a, 2)
+    assert _asked(pair, DataMark.IN_SYNC) == [CheckTransfer]
+    source, replication = pair.a.core.source, pair.a.core.replication
+    assert replication.required == {"a", "b"}
+    assert replication.copies == 2, "it is looked at first"
+    source.on_checked(source.sync_id)
+    assert replication.copies == 1
+    source.on_op_ack(OpAck(durable_index=source.target - 1))
+    source.stop()
+    assert replication.copies == 1, "nobody has given it back"
+    hello = pair.b.core.hello()
+    hello.data_state = DataMark.SYNCING.value  # type: ignore[assignment]  # the enums share their numbers
+    source.begin(hello)
+    assert (source.phase, replication.copies) == (Phase.FULL, 1)
+    source.on_op_ack(OpAck(durable_index=source.target))
+    assert replication.copies == 2
+
+
+@pytest.mark.parametrize(("mark", "copies"), [(DataMark.IN_SYNC, 2), (DataMark.STALE, 1), (DataMark.EMPTY, 1)])
+def test_an_older_copy_counts_once_it_has_everything(mark: DataMark, copies: int) -> None:
+    pair = filled()
+    pair.settle(100)
+    hello = pair.b.core.hello()
+    hello.data_state = mark.value  # type: ignore[assignment]  # the enums share their numbers
+    pair.a.core.source.begin(hello)
+    assert pair.a.core.replication.copies == copies
 
 
 def test_questions_go_to_the_master_meanwhile() -> None:

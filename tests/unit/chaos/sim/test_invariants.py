@@ -15,7 +15,6 @@ from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Sal
 from replica.machine import SegmentSlice
 from replica.recall import Recall
 from replica.state import decode_state
-from replica.sync_source import Phase
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch
 
@@ -58,16 +57,16 @@ def acknowledged(name: Name, copies: int) -> Reply:
 
 
 @pytest.mark.parametrize(
-    ("duplicate", "phase", "modest"), [(True, Phase.FULL, True), (True, Phase.LIVE, False), (False, Phase.FULL, False)]
+    ("duplicate", "good", "modest"), [(True, False, True), (True, True, False), (False, False, False)]
 )
 def test_a_master_may_say_one_copy_of_a_repetition_while_it_sends_everything(
-    world: World, duplicate: bool, phase: Phase, modest: bool
+    world: World, duplicate: bool, good: bool, modest: bool
 ) -> None:
     """The replica that it requires has let go of its copy; of what is new it says nothing by then."""
     name = master(world)
     member = world.members[name]
     assert member.domain is not None
-    member.domain.source.phase = phase
+    member.domain.source.peer_is_good = good
     epoch = world.registers.get("main").epoch
     done = EnqueueDone(1, 1, 1, 3, epoch, 1, duplicate, (), False, False)
     effects_at(world, name, Reply(None, done))  # type: ignore[arg-type]  # nobody waits
