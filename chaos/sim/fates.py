@@ -292,7 +292,7 @@ class Fates:
             return
         copy.failures += copy.lease_id == effect.lease_id
         copy.lease_id, copy.died, copy.rejected = 0, self._name, True
-        copy.waits = False  # it may have waited when the rejection came late; an administrator may move it as it is
+        copy.not_before_ms, copy.waits = 0, False  # of a late rejection; an administrator may move it as it is
         self.counts["rejected"] += 1
 
     def _return(self, copy: Copy, when_ms: int) -> None:

@@ -128,7 +128,8 @@ def test_a_rejected_message_dies() -> None:
     assert PLACE in log.broken, "it is there no more"
 
 
-def test_a_message_that_was_rejected_while_it_waited_waits_no_more() -> None:
+@pytest.mark.parametrize("after_ms", [1, 100], ids=["before it was over", "afterwards"])
+def test_a_message_that_was_rejected_while_it_waited_waits_no_more(after_ms: int) -> None:
     """Its lease had ended, it waited for its next try, and the rejection came late; then an administrator moved it."""
     log = Log(retry_delay_min=Duration(nanos=20_000_000))
     log.send(1, b"0:0")
@@ -136,7 +137,7 @@ def test_a_message_that_was_rejected_while_it_waited_waits_no_more() -> None:
     log.end(lease_id)
     log.settle(1, lease_id, service.OUTCOME_REJECT, dead_letter=True)
     log.move(1, 1, b"0:0", PURGED)
-    log.add(after_ms=100, lease=pb.LeaseOp(queue_id=OTHER, ranges=ranges(1)))
+    log.add(after_ms=after_ms, lease=pb.LeaseOp(queue_id=OTHER, ranges=ranges(1)))
     assert log.broken == set()
 
 
