@@ -102,7 +102,7 @@ class Claiming(Commit):
         else:
             desired = claim(register, member=self.shared.member, epoch=epoch, members=members, nonce=nonce)
         self.claim = ClaimUnderWay(Step.CLAIMING, members, epoch, desired, reason, forced=forced, ceded=ceded)
-        self._stop_serving()
+        self._leave(members)
         word = reason if forced else ""
         self.shared.effects.append(SetRegister(register, desired, f"{Step.CLAIMING}:{epoch}", forced=word))
 
@@ -113,8 +113,13 @@ class Claiming(Commit):
             self.claim = None
             return
         self.claim = ClaimUnderWay(Step.STORING, members, epoch, None, reason, forced=forced)
-        self._stop_serving()
+        self._leave(members)
         self._store_epoch(self.claim)
+
+    def _leave(self, members: frozenset[str]) -> None:
+        if not self.serving:  # who serves already knows more of the peer's copy
+            self.source.peer_is_good = self.shared.peer in members
+        self._stop_serving()
 
     def _stop_serving(self) -> None:
         if self.serving:
@@ -206,7 +211,6 @@ class Claiming(Commit):
         shared.become(Role.MASTER, reason)
         self.lost_at_ms = None if self.connected else self.lost_at_ms
         self.source.stop()
-        self.source.peer_is_good = shared.peer in members
         if shared.peer not in members:
             self._record_solo(max(shared.commit_index, shared.log.base_index) + 1)
         self._begin_sync()

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
 from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused, Session, check_hello
-from replica.starts import Start
+from replica.starts import NUMBER_MAX, Start
 from replica.twins import LOST_MS, PeerInfo, Signs, check_process, has_moved, other_start
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import from_rpc_error
@@ -38,8 +38,7 @@ REDIAL_S = 0.1
 HELLO_TIMEOUT_S = 2.0
 FRAME_BYTES_MAX = 32 << 20
 """A frame of records (2 MiB) plus one whole batch of the largest size, with room."""
-START_DIGITS_MAX = 18
-"""What 8 bytes on disk can count on from."""
+DIGITS_MAX = len(str(NUMBER_MAX))
 
 CHANNEL_OPTIONS = [
     ("grpc.max_send_message_length", FRAME_BYTES_MAX),
@@ -161,6 +160,8 @@ class Link:
             await beat.write(HeartbeatFrame(member=self.member))
             transfer = stub.Transfer()
             await transfer.write(TransferFrame(member=self.member))
+            if self._is_moving(greeting):
+                return
             await self._run_session(Session(self.node, data, beat, transfer), first.hello)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError) as error:
             self._note(f"no connection to {self.peer.address}: {_text(error)}")
@@ -236,7 +237,7 @@ class Link:
 
     def _check_own(self, hello: Hello) -> None:
         seen = other_start(self.hello(), hello)
-        if seen is not None and seen.number < 10**START_DIGITS_MAX and self.on_seen(seen):
+        if seen is not None and seen.number <= NUMBER_MAX and self.on_seen(seen):
             text = f"start {seen.number} of {self.member} was there already; this process counts on from it first"
             raise PeerRefused(Reason.REASON_INVALID_STATE, text)
 
@@ -334,7 +335,7 @@ class PeerServicer(PeerServiceServicer):
 def seen_start(told: TandemqError) -> Start | None:
     """Which start of this member the peer has seen before; None: it does not say, or one that nobody has counted."""
     number, process = told.metadata.get(SEEN_START, ""), told.metadata.get(SEEN_PROCESS, "")
-    if not (number.isascii() and number.isdigit() and len(number) <= START_DIGITS_MAX and int(number)):
+    if not (number.isascii() and number.isdigit() and len(number) <= DIGITS_MAX and 0 < int(number) <= NUMBER_MAX):
         return None
     try:
         return Start.of(int(number), bytes.fromhex(process))

@@ -241,17 +241,18 @@ class QueueHandlers:
         asked = await service_filters.check(parsed.filter, context)
         if not parsed.client_id:
             parsed.client_id = parsed.request_id
+        until_s = asyncio.get_running_loop().time() + wait_s(parsed.wait)
         return await forward.unary(
             self.members,
             "QueueService/Dequeue",
             request,
             context,
             lambda: self.members.of_queue(parsed.queue),
-            lambda domain: self._dequeue(domain, parsed, asked, context),
+            lambda domain: self._dequeue(domain, parsed, asked, until_s, context),
         )
 
     async def _dequeue(
-        self, domain: Domain, request: DequeueRequest, asked: Filter | None, context: Context
+        self, domain: Domain, request: DequeueRequest, asked: Filter | None, until_s: float, context: Context
     ) -> bytes | Failed | Moved:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
@@ -274,7 +275,8 @@ class QueueHandlers:
         self._take_the_place(domain, consumer)
         domain.attach(consumer, node.clock.now_ms())
         node.dispatch(domain)
-        left_s = min(wait_s(request.wait), max(0.0, forward.time_left_s(context, 3_600_000) - 0.05))
+        left_s = until_s - asyncio.get_running_loop().time()
+        left_s = min(left_s, max(0.0, forward.time_left_s(context, 3_600_000) - 0.05))
         try:
             await service_filters.look_through(self.members, domain, consumer)
             if consumer.attached and not waiter.future.done() and left_s > 0:

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 
+from storage.errors import CorruptRecord
+
+NUMBER_MAX = 1 << 40
+"""No member starts so often; ids of transfers are made of the number, and have room for that."""
 ID_BYTES = 8
-KEPT = 64
-"""Starts that are remembered. Only those that nobody has counted add up."""
-_ENTRY = Struct(f">Q{ID_BYTES}s")
+ANCHORS, RECENT = 64, 192
+_ENTRY = Struct(f">?Q{ID_BYTES}s")
 
 
 class Start(NamedTuple):
@@ -26,24 +29,28 @@ class Start(NamedTuple):
     @classmethod
     def of(cls, number: int, process: bytes) -> Start:
         """With as much of the id as is kept."""
-        return cls(number, process[:ID_BYTES].ljust(ID_BYTES, b"\0") if process.strip(b"\0") else b"")
+        kept = process[:ID_BYTES].ljust(ID_BYTES, b"\0")
+        return cls(number, kept if any(kept) else b"")
 
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Of one directory, by number: the one that was counted last, and those since. Ends with this process's own."""
+    """Of one directory, oldest first; ends with this process's own."""
 
-    known: tuple[Start, ...]
+    anchors: tuple[Start, ...]
+    """Those that were counted, and those of others whose state this directory has been given. The last `ANCHORS`."""
+    recent: tuple[Start, ...]
+    """All of this directory, counted or not. The last `RECENT`: one let go is taken for another's, which is safe."""
 
     @property
     def number(self) -> int:
         """Of this start."""
-        return self.known[-1].number
+        return self.recent[-1].number
 
     @property
     def process(self) -> bytes:
         """Of this start."""
-        return self.known[-1].process
+        return self.recent[-1].process
 
     def is_others(self, seen: Start) -> bool:
         """Whether somebody has seen a start of this member that was on another directory, or on a later state of this
@@ -51,32 +58,39 @@ class Starts:
         """
         if not seen.process:
             return seen.number >= self.number
-        return seen not in self.known and seen.number >= self.known[0].number
+        if seen in self.anchors or seen in self.recent:
+            return False
+        is_cut = len(self.anchors) == ANCHORS
+        return seen.number >= min(each.number for each in (self.anchors if is_cut else (*self.anchors, *self.recent)))
 
     def after(self, seen: Start) -> Starts:
         """Go on from another one's start, whose state this copy is given: this one gets a number above both."""
         own = Start(max(seen.number, self.number) + 1, self.process)
-        return _kept((*sorted({*self.known, seen}), own))
+        return Starts(_anchored(self.anchors, seen), (*self.recent, own)[-RECENT:])
 
     def counted(self) -> Starts:
-        """Nothing before this start is asked for any more."""
-        return Starts(self.known[-1:])
+        """So is this one."""
+        return Starts(_anchored(self.anchors, self.recent[-1]), self.recent)
 
     def encode(self) -> bytes:
         """What is kept of them."""
-        return b"".join(_ENTRY.pack(number, process) for number, process in self.known)
+        entries = [*((True, *each) for each in self.anchors), *((False, *each) for each in self.recent)]
+        return b"".join(_ENTRY.pack(*entry) for entry in entries)
 
 
 def begin(last: int, stored: bytes, process: bytes) -> Starts:
     """One more start, after number `last`. `stored`: what `encode` gave, empty if nothing was; it counts unless the
-    starts went on without it.
+    starts went on without it. Raises CorruptRecord for what is nothing of the kind.
     """
-    known = [Start.of(number, found) for number, found in _ENTRY.iter_unpack(stored)]
-    if known and known[-1].number != last:
-        known = []
-    return _kept((*known, Start.of(last + 1, process)))
+    if len(stored) % _ENTRY.size:
+        raise CorruptRecord(f"The list of the last starts has {len(stored)} bytes, no multiple of {_ENTRY.size}")
+    entries = [(is_anchor, Start.of(number, found)) for is_anchor, number, found in _ENTRY.iter_unpack(stored)]
+    anchors = tuple(start for is_anchor, start in entries if is_anchor)
+    recent = tuple(start for is_anchor, start in entries if not is_anchor)
+    if not recent or recent[-1].number != last:
+        anchors, recent = (), ()
+    return Starts(anchors, (*recent, Start.of(last + 1, process))[-RECENT:])
 
 
-def _kept(known: tuple[Start, ...]) -> Starts:
-    """The first one stays: it was counted."""
-    return Starts(known if len(known) <= KEPT else (known[0], *known[1 - KEPT :]))
+def _anchored(anchors: tuple[Start, ...], start: Start) -> tuple[Start, ...]:
+    return (*(each for each in anchors if each != start), start)[-ANCHORS:]

@@ -9,7 +9,7 @@ import pytest
 from chaos.sim.kernel import silence
 from chaos.sim.member import SimMember
 from chaos.sim.outside import SimPorts
-from chaos.sim.plan import Fault, Plan
+from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.world import World
 from replica import incarnation
 from replica.ports import Served
@@ -188,3 +188,27 @@ def test_starts_that_nobody_has_counted_do_not_make_an_older_copy_a_current_one(
     domain = world.members[put_back].domain
     assert domain is not None
     assert domain.shared.incarnation == world.registers.get(f"start/{put_back}").epoch > 2
+
+
+def test_a_start_that_was_counted_does_not_hide_those_before_it_from_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The original's start 2 was never counted: the witness knows nothing of it, and counts a process on the image. The
+    peer was connected with it, and says so; before that is heard the copy must not count as current for good.
+    """
+    monkeypatch.setattr(SimMember, "forget_image", lambda _self: None)
+    sends = tuple(Call(at_ms, "send", {"count": 1}) for at_ms in (0, 1200, 1600, 2000))
+    clients = (ClientPlan("producer0", "producer", sends, {"first": "a", "follow": True, "number": 0, "queue": "q"}),)
+    faults = (
+        Fault(100, "old_image", "b", {"down_ms": 0, "ends": 0, "end_ms": 0}),
+        Fault(250, "register_away", "b", {"for_ms": 2845, "how": "both"}),
+        Fault(300, "crash", "b", {"down_ms": 10, "power": False}),
+        Fault(3090, "register_away", "a", {"for_ms": 1500, "how": "both"}),
+        Fault(3099, "cut", "a>b", {"for_ms": 75}),
+        Fault(3099, "cut", "b>a", {"for_ms": 75}),
+        Fault(3100, "old_image", "b", {"down_ms": 10, "ends": 2, "end_ms": 2}),
+        Fault(3700, "crash", "a", {"down_ms": 3000, "power": False}),
+    )
+    world = World(Plan(1, "given", faults=faults, clients=clients, safety_ms=9_000))
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    assert outcome.counters["fault.old_image"] == 1

@@ -12,7 +12,7 @@ from failover.promotion import Facts, Wait, decide, next_epoch
 from failover.register import Register, RegisterState
 from replica.backup import head_of, pieces, restored_meta
 from replica.examine import examine
-from replica.incarnation import INCARNATION
+from replica.incarnation import INCARNATION, KNOWN
 from replica.machine import Fresh, Limits, Machine, columns_of
 from replica.members import LOCAL, MAIN, domain_number
 from replica.restoring import RESTORED, restore
@@ -76,7 +76,7 @@ def store() -> MemoryStore:
     store = MemoryStore(pair="p", member="a", instance=b"i" * 16)
     fill(store, DOMAIN, MAIN, 4)
     fill(store, OWN, LOCAL, 1)
-    store.commit(WriteBatch(meta={INCARNATION: seal((7).to_bytes(8, "big")), "operator/maintenance": b"1"}))
+    store.commit(WriteBatch(meta={INCARNATION: seal((7).to_bytes(8, "big")), KNOWN: b"", "operator/maintenance": b"1"}))
     return store
 
 
@@ -169,6 +169,7 @@ def test_a_backup_becomes_a_directory_of_a_new_instance(store: MemoryStore, tmp_
     assert made.get_meta(META_INSTANCE) != b"i" * 16
     assert made.get_meta(RESTORED) is not None
     assert made.get_meta("operator/maintenance") is None
+    assert made.get_meta(KNOWN) is None, "whose processes ran on the other directory says nothing of this one"
     assert made.get_meta(INCARNATION) == store.get_meta(INCARNATION)
     made.close()
     assert {facts.name: facts.data for facts in examine(open_to_read(tmp_path / "d"), None)} == {

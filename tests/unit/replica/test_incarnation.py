@@ -49,7 +49,7 @@ async def until(time_s: float) -> None:
 
 def begun(number: int, process: bytes = b"own") -> Starts:
     """Nothing is known of what was before."""
-    return Starts((Begun.of(number, process),))
+    return Starts((), (Begun.of(number, process),))
 
 
 def other(number: int) -> Begun:

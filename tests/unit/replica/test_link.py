@@ -12,9 +12,9 @@ import pytest
 from replica.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.outside import Outside
 from replica.session import Session
-from replica.starts import Start
+from replica.starts import NUMBER_MAX, Start
 from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
-from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame
+from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame, SyncBegin, TransferFrame
 
 
 class Caller:
@@ -91,7 +91,7 @@ async def test_a_start_that_was_here_already_is_refused_with_its_number() -> Non
 
 
 @pytest.mark.parametrize(
-    ("seen", "asked", "refused"), [(0, [], False), (4, [4], True), (6, [6], True), (10**18, [], False)]
+    ("seen", "asked", "refused"), [(0, [], False), (4, [4], True), (6, [6], True), (NUMBER_MAX + 1, [], False)]
 )
 @pytest.mark.parametrize("counts_on", [True, False])
 async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_knows(
@@ -194,3 +194,47 @@ async def test_who_goes_alone_connects_with_nobody_meanwhile(counted: bool, move
     for stream in streams:
         stream.cancel()
     await asyncio.gather(*streams, return_exceptions=True)
+
+
+@pytest.mark.parametrize("moves", ["before", "while it connects", "never"])
+async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
+    monkeypatch: pytest.MonkeyPatch, moves: str
+) -> None:
+    alone, begun = [moves == "before"], []
+
+    def hello(member: str = "b") -> Hello:
+        return Hello(pair="p", member=member, instance_id=member, protocol_min=1, protocol_max=1)
+
+    class Called:
+        async def read(self) -> object:
+            return PeerFrame(hello=hello("a"))
+
+        async def write(self, message: object) -> None:
+            alone[0] = alone[0] or (moves == "while it connects" and isinstance(message, TransferFrame))
+
+    class Stub:
+        def __init__(self, _channel: object) -> None:
+            self.Data = self.Heartbeat = self.Transfer = Called
+
+    class Begun(Link):
+        async def _run_session(self, session: Session, hello: Hello) -> None:
+            begun.append((session, hello))
+
+    class Channel:
+        async def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("replica.link.PeerServiceStub", Stub)
+    node: Any = SimpleNamespace(paired=list)
+    outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
+    link = Begun(node, "b", PeerInfo("a", "127.0.0.1:1"), hello, outside)
+    link.goes_alone = lambda: alone[0]
+    await link._dial()
+    assert bool(begun) is (moves == "never")
+
+
+@pytest.mark.parametrize(("number", "taken"), [(NUMBER_MAX, True), (NUMBER_MAX + 1, False), ((1 << 64) - 1, False)])
+def test_a_number_that_no_member_can_count_on_from_is_nobodys(number: int, taken: bool) -> None:
+    """Ids of transfers are made of it: they would not fit."""
+    assert (seen_start(Refused("WRONG_PAIR", "", {"start": str(number)})) is not None) is taken
+    assert SyncBegin(sync_id=(NUMBER_MAX + 1) << 20).sync_id, "there is room for it"

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.starts import ID_BYTES, KEPT, Start, Starts, begin
+from replica.starts import ANCHORS, ID_BYTES, RECENT, Start, Starts, begin
+from storage.errors import CorruptRecord
 
 NUMBERS = st.integers(1, 40)
 PROCESSES = st.binary(max_size=20)
@@ -33,14 +34,32 @@ def test_a_new_directory_begins_at_one() -> None:
     assert not FIRST.is_others(Start.of(1, b"p1"))
 
 
-def test_starts_that_nobody_counts_do_not_reach_another_ones_number() -> None:
-    """An image of start 1 is put back, and its processes end one after the other: the original's is none of them."""
-    own = begun(FIRST.counted(), *(f"image{number}" for number in range(KEPT * 3)))
-    assert own.number == 1 + KEPT * 3
+@pytest.mark.parametrize("counts", [0, 3, RECENT * 2])
+def test_starts_that_nobody_counts_do_not_reach_another_ones_number(counts: int) -> None:
+    """An image of start 1 is put back, and its processes end one after the other: the original's is none of them, also
+    once one of them was counted, by a witness that knows no better.
+    """
+    own = begun(FIRST.counted(), *(f"image{number}" for number in range(counts)))
+    own = begun(own.counted() if counts else own, "next")
+    assert own.number == 2 + counts
     for number in range(2, own.number + 1):
         assert own.is_others(Start.of(number, b"original")), number
-    assert not own.is_others(Start.of(1, b"p1")), "which was counted last"
-    assert len(own.encode()) <= KEPT * (8 + ID_BYTES)
+    assert not own.is_others(Start.of(1, b"p1"))
+    assert len(own.encode()) <= (ANCHORS + RECENT) * (9 + ID_BYTES)
+
+
+def test_who_was_alone_for_many_starts_knows_the_one_that_its_peer_names() -> None:
+    """Counted each time; the peer comes back, and knows one of long ago."""
+    own = FIRST.counted()
+    for number in range(ANCHORS * 4):
+        own = begun(own, f"p{number + 2}").counted()
+        for seen in (1, number // 2 + 1, number + 1):
+            assert not own.is_others(Start.of(seen, f"p{seen}".encode())), (own.number, seen)
+
+
+def test_who_ends_early_many_times_knows_whom_its_peer_was_connected_with() -> None:
+    own = begun(FIRST.counted(), "connected", *(f"early{number}" for number in range(RECENT - 2)), "last")
+    assert not own.is_others(Start.of(2, b"connected"))
 
 
 def test_what_is_before_everything_that_is_remembered_was_here_once() -> None:
@@ -55,7 +74,7 @@ def test_what_is_before_everything_that_is_remembered_was_here_once() -> None:
 def test_a_version_that_keeps_none_may_run_between() -> None:
     own = begun(FIRST.counted(), "p2")
     back = begin(own.number + 3, own.encode(), b"later")  # three starts of the other version
-    assert back == Starts((Start.of(own.number + 4, b"later"),))
+    assert back == Starts((), (Start.of(own.number + 4, b"later"),))
     assert not back.is_others(Start.of(own.number + 3, b"of the other version"))
 
 
@@ -81,22 +100,34 @@ def test_where_nobody_says_which_process_it_was_the_number_decides() -> None:
     assert not begun(own.after(Start(2)), "p3").is_others(Start(2))
 
 
-@given(st.lists(st.tuples(NUMBERS, PROCESSES), max_size=80), PROCESSES)
-def test_what_is_kept_is_read_again(others: list[tuple[int, bytes]], own_id: bytes) -> None:
+@given(st.lists(st.tuples(NUMBERS, PROCESSES, st.booleans()), max_size=300), PROCESSES)
+def test_who_gave_way_does_so_once_and_what_is_kept_is_read_again(
+    others: list[tuple[int, bytes, bool]], own_id: bytes
+) -> None:
     own = begin(0, b"", own_id)
-    for number, other_id in others:
-        seen = Start.of(number, other_id)
+    for number, other_id, is_counted in others:
+        seen, before = Start.of(number, other_id), own.number
         if own.is_others(seen):
             own = own.after(seen)
             assert not own.is_others(seen)
+            assert own.number > max(before, number)
+        own = own.counted() if is_counted else begin(own.number, own.encode(), own_id)
     read = begin(own.number, own.encode(), b"next")
-    assert [each.number for each in own.known] == sorted(each.number for each in own.known)
-    assert read.known[:-1] == own.known[: KEPT - 1] if len(own.known) < KEPT else read.known[0] == own.known[0]
+    assert read.anchors == own.anchors
+    assert (*own.recent, read.recent[-1])[-RECENT:] == read.recent
     assert read.number == own.number + 1
-    assert len(read.known) <= KEPT
+    assert max(len(read.anchors) / ANCHORS, len(read.recent) / RECENT) <= 1
 
 
-@pytest.mark.parametrize("name", [b"", b"\0", b"a", b"ends with \0"[:ID_BYTES], bytes(7) + b"\0", b"\1" + bytes(7)])
+@pytest.mark.parametrize("stored", [b"x", bytes(16), bytes(18)])
+def test_what_is_no_list_is_not_read_as_one(stored: bytes) -> None:
+    with pytest.raises(CorruptRecord, match="list of the last starts"):
+        begin(1, stored, b"p")
+
+
+@pytest.mark.parametrize(
+    "name", [b"", b"\0", b"a", b"ends \0\0\0", bytes(8) + b"x", bytes(7) + b"\0", b"\1" + bytes(7)]
+)
 def test_ids_of_any_length_are_kept(name: bytes) -> None:
     own = begin(0, b"", name)
-    assert begin(1, own.encode(), b"next").known[0] == own.known[0]
+    assert begin(1, own.encode(), b"next").recent[0] == own.recent[0]

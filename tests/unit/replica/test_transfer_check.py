@@ -16,7 +16,7 @@ from replica.members import Members
 from replica.sync_source import Phase
 from storage.records import verify_stored
 from storage.store import WriteBatch
-from tandemq.peer.v1.peer_service_pb2 import OpAck
+from tandemq.peer.v1.peer_service_pb2 import OpAck, OpenAck
 from tests.support.clients import Producer
 from tests.support.member import Member
 from tests.support.pair import Pair
@@ -175,6 +175,42 @@ def test_a_copy_that_was_taken_away_counts_once_everything_is_there_again() -> N
     assert (source.phase, replication.copies) == (Phase.FULL, 1)
     source.on_op_ack(OpAck(durable_index=source.target))
     assert replication.copies == 2
+
+
+def test_an_epoch_that_is_recorded_later_knows_that_the_peers_copy_was_taken_away() -> None:
+    """Begun without the witness, and cut off in the middle of a full transfer to the replica that it requires."""
+    pair = filled()
+    hurt(pair.a, 2)
+    assert _asked(pair, DataMark.IN_SYNC) == [CheckTransfer]
+    source, replication = pair.a.core.source, pair.a.core.replication
+    source.on_checked(source.sync_id)
+    source.stop()
+    replication.begin_unrecorded(frozenset({"a", "b"}), "it serves, and is recorded")
+    assert not source.peer_is_good
+    replication.begin_unrecorded(frozenset({"a", "b"}), "it does not serve: both were found to be good")
+    assert source.peer_is_good
+    replication.begin_unrecorded(frozenset({"a"}), "alone")
+    assert not source.peer_is_good
+
+
+@pytest.mark.parametrize("phase", [Phase.IDLE, Phase.COMPARE, Phase.CHECK])
+def test_what_was_to_be_sent_before_proves_nothing(phase: Phase) -> None:
+    pair = filled()
+    pair.settle(100)
+    source = pair.a.core.source
+    source.phase, source.target, source.peer_is_good = phase, 1, False
+    source.on_op_ack(OpAck(durable_index=1))
+    assert not source.peer_is_good
+
+
+def test_nothing_to_send_is_everything_too() -> None:
+    """Both logs end at one place: there is no record to acknowledge, and OPEN_ACK says that all is well."""
+    pair = filled()
+    pair.settle(100)
+    source = pair.a.core.source
+    source.peer_is_good = False
+    assert source.on_open_ack(OpenAck(sync_id=source.sync_id, durable_index=source.target, done=True))
+    assert source.peer_is_good
 
 
 @pytest.mark.parametrize(("mark", "copies"), [(DataMark.IN_SYNC, 2), (DataMark.STALE, 1), (DataMark.EMPTY, 1)])
