@@ -110,9 +110,9 @@ async def prove(own: Own, authority: Authority, member: str) -> None:
                 counted = Start.of(found.epoch, found.nonce.removeprefix(head).partition(b"/")[2])
                 await own.give_way(counted, "the witness")
             number = own.starts.number
-            if await _count(authority, member, number, found, nonce) and own.starts.number == number:
+            if await _count(authority, member, number, found, nonce):
                 await own.write(own.starts.counted())
-                if own.starts.number == number and own.is_durable:  # the peer may have told of another one meanwhile
+                if own.starts.number == number:  # the peer may have told of another one meanwhile
                     return
         await asyncio.sleep(RETRY_S)
 

@@ -264,6 +264,48 @@ def test_who_is_told_connects_with_nobody_before_it_is_written_down(monkeypatch:
     run(story())
 
 
+def test_who_is_told_while_it_looks_is_counted_anew() -> None:
+    """The look alone would find that nobody has replaced it, and end; and it had given its vote up."""
+
+    async def story() -> None:
+        case = Refused()
+        await case.proving.run()
+        case.proving.on_refused(None)
+        case.proving.on_refused(other(9))
+        await until(5)
+        assert case.numbers == [5, 10]
+        assert case.may_claim
+        assert case.start.register.get(NAME).epoch == 10
+        await case.node.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("call", ["_count", "write"])
+def test_who_is_told_while_it_is_being_counted_is_counted_anew(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Whatever was under way was about the number before."""
+
+    async def story() -> None:
+        case = Refused()
+        of: Any = incarnation if call == "_count" else case.own
+        original, told = getattr(of, call), []
+
+        async def telling(*arguments: Any) -> Any:
+            done = await original(*arguments)
+            if not told:
+                told.append(call)
+                await case.own.give_way(other(9), "the peer")
+            return done
+
+        monkeypatch.setattr(of, call, telling)
+        await case.proving.run()
+        assert case.numbers == [10]
+        assert case.start.register.get(NAME).epoch == case.own.starts.number == 10
+        await case.node.stop()
+
+    run(story())
+
+
 def test_it_goes_on_asking_while_the_register_is_away() -> None:
     async def story() -> None:
         start = Start()
