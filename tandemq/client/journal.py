@@ -19,7 +19,7 @@ from tandemq.client.calls import JOURNAL_SERVICE, Attempts, Reply
 from tandemq.client.links import Link, Links
 from tandemq.client.places import JournalPosition, message_of, position_of
 from tandemq.client.readers import Readers
-from tandemq.errors import TandemqError
+from tandemq.errors import Refused, TandemqError
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.message_pb2 import Message as Sent
 
@@ -227,11 +227,21 @@ class Journals(Readers):
             selection.position.CopyFrom(message_of((await self.advance_reader(reader, domain=home)).position))
         else:
             selection.position.CopyFrom(message_of(start or await asking.earliest(domain, names)))
-        left = max_rows
+        left, at_first = max_rows, start is None and not reader
         while True:
             request = pb.ReadJournalPageRequest(selection=selection, max_rows=min(left, PAGE_ROWS))
             at = selection.position.log_index
-            reply = await asking.ask("ReadJournalPage", request, pb.ReadJournalPageResponse, at)
+            try:
+                reply = await asking.ask("ReadJournalPage", request, pb.ReadJournalPageResponse, at)
+            except Refused as error:
+                if not at_first or error.reason != "OUT_OF_RANGE":
+                    raise
+                first = await asking.earliest(domain, names)
+                if first.log_index <= at:
+                    raise
+                selection.position.CopyFrom(message_of(first))  # what was the first record is trimmed since
+                continue
+            at_first = False
             selection.until_log_index = selection.until_log_index or reply.header.commit_index + 1
             selection.position.CopyFrom(reply.next)
             yield JournalPage(reply)

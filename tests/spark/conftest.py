@@ -169,3 +169,17 @@ def trim(client: tandemq.Client) -> None:
             while member.journal_head(this_member=True).first.log_index <= there:
                 client.enqueue(queue, [bytes(10_000)] * 10)
                 client.dequeue(queue, 10).ack()
+
+
+def trim_to(client: tandemq.Client, place: int) -> None:
+    """Send and take until both members of a small pair have trimmed everything before that place, where a named reader
+    is: the journal begins there until the reader moves on, whatever is sent.
+    """
+    queue = new_name()
+    client.create_queue(queue)
+    for endpoint in client.target.endpoints:
+        with tandemq.connect(endpoint, follow_master=False) as member:
+            while member.journal_head(this_member=True).first.log_index < place:
+                client.enqueue(queue, [bytes(10_000)] * 10)
+                client.dequeue(queue, 10).ack()
+            assert member.journal_head(this_member=True).first.log_index == place

@@ -14,7 +14,7 @@ from tandemq.client.readers import JournalReader
 from tandemq.errors import InvalidRequest
 from tandemq.spark import finish
 from tests.integration.support import new_name
-from tests.spark.conftest import more, trim
+from tests.spark.conftest import more, trim, trim_to
 from tests.spark.test_stream import Followed, indexes_of
 
 
@@ -62,10 +62,11 @@ def test_a_query_that_stood_still_goes_on_where_another_one_is_refused(
 ) -> None:
     with tandemq.connect(small_pair.target) as client:
         queue, name = new_name(), new_name("lake")
+        options = {"queues": queue, "startingPosition": client.journal_head().next.log_index}
         client.create_queue(queue)
         more(client, queue, 1, 20)
-        named = Followed(spark, small_pair.target, tmp_path / "named", queues=queue, reader=name)
-        nobody = Followed(spark, small_pair.target, tmp_path / "nobody", queues=queue)
+        named = Followed(spark, small_pair.target, tmp_path / "named", reader=name, **options)
+        nobody = Followed(spark, small_pair.target, tmp_path / "nobody", **options)
         for followed in (named, nobody):
             assert indexes_of(followed.run()) == list(range(1, 21))
         finish(spark, str(tmp_path / "named"), {"target": small_pair.target, "queues": queue, "reader": name})
@@ -75,18 +76,6 @@ def test_a_query_that_stood_still_goes_on_where_another_one_is_refused(
         client.delete_reader(name)
         trim(client)
         assert "OUT_OF_RANGE" in nobody.refusal()
-
-
-def trim_to(client: tandemq.Client, place: int) -> None:
-    """Send and take until both members of a small pair have trimmed everything before that place."""
-    queue = new_name()
-    client.create_queue(queue)
-    for endpoint in client.target.endpoints:
-        with tandemq.connect(endpoint, follow_master=False) as member:
-            while member.journal_head(this_member=True).first.log_index < place:
-                client.enqueue(queue, [bytes(10_000)] * 10)
-                client.dequeue(queue, 10).ack()
-            assert member.journal_head(this_member=True).first.log_index == place
 
 
 def test_what_cannot_be_finished_is_refused_by_its_code(spark: Any, pair: Cluster, tmp_path: Path) -> None:

@@ -198,10 +198,10 @@ def test_what_cannot_be_followed_is_refused_by_its_code(
 
 def test_a_trimmed_checkpoint_is_refused(spark: Any, small_pair: Cluster, tmp_path: Path) -> None:
     with tandemq.connect(small_pair.target) as client:
-        queue = new_name()
+        queue, here = new_name(), client.journal_head().next.log_index
         client.create_queue(queue)
         more(client, queue, 1, 20)
-        followed = Followed(spark, small_pair.target, tmp_path, queues=queue)
+        followed = Followed(spark, small_pair.target, tmp_path, queues=queue, startingPosition=here)
         assert indexes_of(followed.run()) == list(range(1, 21))
         trim(client)
         message = followed.refusal()

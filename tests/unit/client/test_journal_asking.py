@@ -1,4 +1,4 @@
-"""Whom a reader of the journal believes about what is trimmed."""
+"""Whom a reader of the journal believes about what is trimmed, and where one begins who names no place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tandemq import retry
-from tandemq.client.journal import _Asking
+from tandemq.client.journal import Journals, _Asking
+from tandemq.client.places import JournalPosition
 from tandemq.errors import Refused, error_of
 from tandemq.v1 import journal_service_pb2 as pb
 
@@ -36,6 +37,10 @@ class Pair:
         return answer
 
     async def ask(self, total_s: float = 10.0) -> Any:
+        asking = _Asking(self.link(), retry.Policy(total_s=total_s), "main", here=False)
+        return await asking.ask("ReadJournalPage", pb.ReadJournalPageRequest(), pb.ReadJournalPageResponse, 1)
+
+    def link(self) -> Any:
         async def located() -> None: ...
 
         members = SimpleNamespace(
@@ -47,9 +52,7 @@ class Pair:
             master=lambda _domain: B,
             learn=lambda _header: None,
         )
-        link: Any = SimpleNamespace(members=members, caller=self)
-        asking = _Asking(link, retry.Policy(total_s=total_s), "main", here=False)
-        return await asking.ask("ReadJournalPage", pb.ReadJournalPageRequest(), pb.ReadJournalPageResponse, 1)
+        return SimpleNamespace(members=members, caller=self)
 
 
 async def test_a_member_that_sent_the_call_on_has_not_spoken_for_itself() -> None:
@@ -72,3 +75,55 @@ async def test_it_ends_when_the_other_member_never_speaks() -> None:
     with pytest.raises(Refused, match="OUT_OF_RANGE"):
         await pair.ask(total_s=0.2)
     assert set(pair.asked) == {A, B}
+
+
+class Trimming(Pair):
+    """Each member has trimmed the record that it has just named as its first one, so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__({})
+        self.times = times
+        self.first = {A: 1, B: 1}
+
+    async def once(self, endpoint: str, method: str, request: Any, *_rest: object) -> Any:
+        first = self.first[endpoint]
+        if method.endswith("GetJournalHead"):
+            return pb.GetJournalHeadResponse(first=pb.JournalPosition(log_index=first))
+        at = request.selection.position.log_index
+        self.asked.append(f"{endpoint} {at}")
+        if at <= self.times:
+            self.first[endpoint] = at + 1
+            raise error_of("OUT_OF_RANGE", "it begins later", {"member": endpoint, "first_log_index": str(at + 1)})
+        return pb.ReadJournalPageResponse(next=pb.JournalPosition(log_index=at + 9), at_end=True)
+
+    async def read(self, start: JournalPosition | None) -> list[int]:
+        journals = Journals()
+        journals._links, journals._policy = Any, retry.Policy(total_s=10.0)  # type: ignore[assignment]
+        journals._at = lambda _queues: (self.link(), [])  # type: ignore[method-assign]
+        return [page.next.log_index async for page in journals.read_journal((), start)]
+
+
+async def test_who_names_no_place_begins_where_the_journal_begins_when_it_is_read() -> None:
+    """1. Both keep record 1. 2. It is trimmed before the page is read. 3. So is record 2. 4. Nobody asked for them."""
+    pair = Trimming(2)
+    assert await pair.read(None) == [12]
+    assert pair.asked == [f"{A} 1", f"{B} 1", f"{A} 2", f"{B} 2", f"{A} 3"]
+
+
+async def test_who_names_a_place_is_told_that_it_is_trimmed() -> None:
+    pair = Trimming(2)
+    with pytest.raises(Refused, match="OUT_OF_RANGE"):
+        await pair.read(JournalPosition(1))
+
+
+async def test_a_member_that_goes_on_naming_what_it_has_trimmed_is_not_asked_for_ever() -> None:
+    pair = Trimming(2)
+
+    async def once(endpoint: str, method: str, *_rest: object) -> Any:
+        if method.endswith("GetJournalHead"):
+            return pb.GetJournalHeadResponse(first=pb.JournalPosition(log_index=1))
+        raise trimmed_at("a" if endpoint == A else "b")
+
+    pair.once = once  # type: ignore[method-assign]
+    with pytest.raises(Refused, match="OUT_OF_RANGE"):
+        await pair.read(None)
