@@ -123,3 +123,9 @@ def test_what_is_wrong_with_a_page_is_found(tab: Browser, tmp_path: Path, fault:
     page = (tmp_path / "timeline.html").read_text(encoding="utf-8")
     (tmp_path / "spoilt.html").write_text(page.replace("</body>", f"{PLANTED[fault]}</body>"), encoding="utf-8")
     assert any(fault in each for each in looking.faults(tab.show(tmp_path / "spoilt.html", 1280, "light")))
+
+
+def test_a_point_on_the_axis_lies_in_its_band() -> None:
+    """A median of a millisecond or less is drawn on the axis, and half of the point below it."""
+    reaches, short = [5.0, 0.0, 20.0, 100.0], [5.0, 0.0, 20.0, 80.0]
+    assert looking.bands({"median": [[10.0, 98.3, 13.4, 101.7]], "bands": [reaches, short]}) == [reaches]

@@ -59,7 +59,7 @@ def _picture(facts: dict[str, Any]) -> Iterator[str]:
     struck = [bar for lane in picture["lanes"] if lane["kind"] == "fault" for bar in lane["bars"]]
     for bar in struck:
         if not any(
-            abs(bar["box"][0] - band[0]) < NEAR and abs(bar["box"][2] - band[2]) < NEAR for band in _bands(picture)
+            abs(bar["box"][0] - band[0]) < NEAR and abs(bar["box"][2] - band[2]) < NEAR for band in bands(picture)
         ):
             yield f"no band for {bar['title']!r}"
     for name in ("rate", "median", "longest"):
@@ -69,9 +69,9 @@ def _picture(facts: dict[str, Any]) -> Iterator[str]:
         yield "the rate is flat"
 
 
-def _bands(picture: dict[str, Any]) -> list[Box]:
-    """Those that reach down to the charts."""
-    lowest = max((box[3] for box in picture["median"]), default=0.0)
+def bands(picture: dict[str, Any]) -> list[Box]:
+    """Those that reach down to the charts: to the middle of the lowest point, which may lie on the axis."""
+    lowest = max(((box[1] + box[3]) / 2 for box in picture["median"]), default=0.0) - NEAR
     return [band for band in picture["bands"] if band[3] >= lowest]
 
 
