@@ -165,6 +165,7 @@ class Domain:
         shared = self.shared
         if last_index and generation == shared.generation:
             shared.durable_index = max(shared.durable_index, last_index)
+            shared.log.on_stored(last_index)
             if self.replication.serving:
                 self.replication.advance()
             else:

@@ -17,7 +17,9 @@ from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, b
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 RING_BYTES_MAX = 64 << 20
-"""Newest records kept in memory for the peer and for delivery; older ones are read from the store."""
+"""Newest records kept in memory for the peer and for delivery; older ones are read from the store. More while what is
+older is not written yet: a disk that hangs has it nowhere.
+"""
 
 
 class HeldRef(NamedTuple):
@@ -76,6 +78,8 @@ class DomainLog:
         self.history: list[Boundary] = []
         self.ring: deque[Entry] = deque()
         self.ring_bytes = 0
+        self.stored_index = base_index
+        """Records up to here are in the store."""
         self.appended_bytes = 0
         """Of all records since the process started; only grows."""
         self._reader = reader
@@ -83,6 +87,7 @@ class DomainLog:
     def restore(self, last_index: int, last_epoch: int, digest: bytes, history: list[Boundary]) -> None:
         """Position at the end of what the store holds (recovery); the ring starts empty."""
         self.last_index, self.last_epoch, self.digest = last_index, last_epoch, digest
+        self.stored_index = last_index
         self.history = list(history)
         self.ring.clear()
         self.ring_bytes = 0
@@ -127,8 +132,17 @@ class DomainLog:
         self.ring.append(entry)
         self.ring_bytes += len(entry.record)
         self.appended_bytes += len(entry.record)
-        while self.ring_bytes > RING_BYTES_MAX and len(self.ring) > 1:
-            self.ring_bytes -= len(self.ring.popleft().record)
+        self._shrink()
+
+    def on_stored(self, log_index: int) -> None:
+        """Every record up to there is in the store now."""
+        self.stored_index = max(self.stored_index, log_index)
+        self._shrink()
+
+    def _shrink(self) -> None:
+        ring = self.ring
+        while self.ring_bytes > RING_BYTES_MAX and len(ring) > 1 and ring[0].log_index <= self.stored_index:
+            self.ring_bytes -= len(ring.popleft().record)
 
     def get(self, log_index: int) -> Entry | None:
         """The record when it is still in memory."""
@@ -212,6 +226,7 @@ class DomainLog:
             self.ring_bytes -= len(self.ring.pop().record)
         self.history = [boundary for boundary in self.history if boundary.first_index <= last_index]
         self.last_index = last_index
+        self.stored_index = min(self.stored_index, last_index)
         self.last_epoch, self.digest = known
 
     def reset(self, base_index: int, base_digest: bytes, base_epoch: int, history: list[Boundary]) -> None:

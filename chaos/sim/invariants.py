@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.sim.outside import epoch_of
+from failover.marks import DataMark
 from replica.divergence import NOBODY_WAS_TOLD
 from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Salvage
 from replica.machine import SaveLimits
@@ -128,6 +129,7 @@ class Invariants:
     def on_step(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:
         """After one event at that member."""
         self._look_at_role(member, domain, effects)
+        self._look_at_memory(member, domain)
         for effect in effects:
             if isinstance(effect, Persist):
                 if effect.cut is not None:
@@ -161,6 +163,14 @@ class Invariants:
                     text = f"{member.name} cuts its log at {last}, and has not copied record {log_index}"
                     self._broken("what is cut is copied", text)
             log_index += 1
+
+    def _look_at_memory(self, member: SimMember, domain: Domain) -> None:
+        """The peer, readers and comparisons find every record in memory or on the disk."""
+        shared = domain.shared
+        ring, stored = shared.log.ring, max(shared.durable_index, shared.log.base_index)
+        if ring and ring[0].log_index > stored + 1 and shared.state.data is not DataMark.SYNCING:
+            text = f"{member.name} has {stored} records on its disk, and those from {ring[0].log_index} on in memory"
+            self._broken("what is not written is in memory", text)
 
     def _look_at_role(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:
         if not domain.replication.serving:

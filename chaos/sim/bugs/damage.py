@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import replica.bodies
 from chaos.sim.bugs.planting import Patch, bug
 from replica.damage import Damage
+from replica.log import DomainLog
 from storage.records import PREFIX_SIZE, read_stored_prefix
 
 if TYPE_CHECKING:
@@ -27,3 +28,14 @@ def delivers_damaged(patch: Patch) -> None:
 def damaged_is_leased(patch: Patch) -> None:
     patch.setattr(Damage, "narrower", lambda _self: None)
     patch.setattr(Damage, "is_met", lambda _self, _machine, _op: False)
+
+
+@bug("unwritten-is-forgotten", "0011", "Memory lets go of records that no disk has yet.", "rot", 10)
+def unwritten_is_forgotten(patch: Patch) -> None:
+    original = DomainLog._shrink
+
+    def shrink(self: DomainLog) -> None:
+        self.stored_index = self.last_index
+        original(self)
+
+    patch.setattr(DomainLog, "_shrink", shrink)

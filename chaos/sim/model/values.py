@@ -93,7 +93,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "shared orders replication target resume hold_ms cooldown_ms bars": "parts of the core, settings",
         "ended_at_ms _since_ms": "moments",
     },
-    "log": {"domain _reader": "parts of the core", "ring_bytes appended_bytes": "counts"},
+    "log": {"domain _reader": "parts of the core", "ring_bytes appended_bytes stored_index": "counts"},
 }
 
 _GET: dict[str, Callable[[Any], tuple[Any, ...]]] = {name: attrgetter(*names) for name, names in PLAIN.items()}

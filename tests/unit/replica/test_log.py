@@ -165,14 +165,38 @@ def test_the_ring_is_bounded_and_ends_with_the_last_record(monkeypatch: pytest.M
     log = new_log()
     for _ in range(20):
         build(log, body=b"x" * 1000)
+        log.on_stored(log.last_index)
         assert log.ring_bytes == sum(len(entry.record) for entry in log.ring) <= 5000
         assert log.ring[-1].log_index == log.last_index
     assert log.get(1) is None
     assert log.tail_from(1, 1 << 20) == []
     build(log, body=b"x" * 9000)
+    log.on_stored(21)
     assert [entry.log_index for entry in log.ring] == [21], "the newest stays, however large"
     log.cut(21)
     assert log.ring_bytes == len(log.ring[0].record)
+
+
+def test_what_is_not_written_stays_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. A disk is slow. 2. More is ordered than the memory keeps. 3. The peer, who is behind, is sent each record: it
+    was in neither place, and its sender said that its copy is damaged.
+    """
+    monkeypatch.setattr(replica.log, "RING_BYTES_MAX", 5000)
+    log = new_log()
+    for _ in range(20):
+        build(log, body=b"x" * 1000)
+    assert [entry.log_index for entry in log.tail_from(1, 1 << 20)] == list(range(1, 21))
+    log.on_stored(12)
+    assert [entry.log_index for entry in log.ring] == list(range(13, 21))
+    log.on_stored(3)
+    log.cut(15)
+    build(log, body=b"x" * 1000)
+    assert [entry.log_index for entry in log.ring] == [13, 14, 15, 16], "what a late report names was cut"
+    log.on_stored(16)
+    log.cut(13)
+    for _ in range(6):
+        build(log, body=b"x" * 1000)
+    assert log.ring[0].log_index == 14, "what was stored was cut, and what came in its place is not stored"
 
 
 def test_history_is_bounded() -> None:
