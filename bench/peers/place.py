@@ -46,14 +46,17 @@ def stoppable(name: str) -> Iterator[None]:
     """Ctrl-C, SIGTERM and the end of its terminal end a command as an exception does, so that what it started ends too,
     and with one line. Under nohup it outlives its terminal.
     """
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, _as_interrupt)
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
+    for each in before if before[signal.SIGHUP] is not signal.SIG_IGN else (signal.SIGTERM,):
+        signal.signal(each, _as_interrupt)
     try:
         yield
     except KeyboardInterrupt:
         print(f"{name}: stopped, and what it had started is ended", file=sys.stderr)
         raise SystemExit(128 + signal.SIGINT) from None
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler or signal.SIG_DFL)
 
 
 def _as_interrupt(_: int, frame: FrameType | None) -> None:

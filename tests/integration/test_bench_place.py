@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.peers.adapters.tandemq import Tandemq
-from bench.peers.place import BenchError, Place, processes_below, usage
+from bench.peers.place import BenchError, Place, processes_below, stoppable, usage
 from bench.peers.run import Load
 from bench.peers.syncs import counted
 
@@ -157,3 +157,12 @@ def test_syncs_are_counted_by_process(tmp_path: Path) -> None:
             writer.kill()
             writer.communicate()
     assert found == {"one": 7, "two": 3}
+
+
+def test_what_could_be_stopped_leaves_the_handlers_of_before() -> None:
+    """A child of a later test was to die of its SIGTERM, and raised KeyboardInterrupt."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(each) for each in numbers]
+    with stoppable("test"):
+        assert signal.getsignal(signal.SIGTERM) != before[0]
+    assert [signal.getsignal(each) for each in numbers] == before
