@@ -20,6 +20,8 @@ order in which they are tried; the first that fits decides:
     21                              was not replica, or its copy is not good      REFUSE
     21                              cold start with a copy IN_SYNC, no authority  REFUSE unless an operator's
     20, 21                          authority answers                             CLAIM
+    20, 21                          authority is away; proof, at a cold start     REFUSE
+                                    with a copy IN_SYNC
     20, 21                          authority is away; operator or proof          CLAIM_UNRECORDED
     20, 21                          authority is away; neither                    WAIT
     20, 21                          no authority; operator or proof, or class A   CLAIM
@@ -46,6 +48,7 @@ BOTH_AWAY = (
     "the peer is lost and the authority cannot be asked: nobody may go on alone without it. Bring one of them back, or "
     "make sure that the peer is down and has not served alone since the link broke, and say so: tandemq pair decide"
 )
+COLD = "started alone with a copy that may be outdated"
 UNPROVEN = (
     "there is no authority, and without failover.accept_unproven an operator must confirm it: tandemq pair decide"
 )
@@ -134,11 +137,15 @@ def _misfit(verdict: Verdict, now: Situation, *, by_operator: bool) -> str:
         return f"told to assume the mastership, but it was {now.role.name}"
     if not now.data.is_good:
         return f"told to assume the mastership, but its copy is {now.data.name}: it may lack acknowledged operations"
-    cold = now.kind is EventKind.COLD_START_ALONE and now.data is not DataMark.SOLE
-    if cold and not now.has_authority and not by_operator:
-        # A member that was switched off comes back believing IN_SYNC, whatever the other did since.
-        return "started alone with a copy that may be outdated, and no authority to ask: an operator must say so"
+    if _is_cold(now) and not now.has_authority and not by_operator:
+        return f"{COLD}, and no authority to ask: an operator must say so"
     return ""
+
+
+def _is_cold(now: Situation) -> bool:
+    """A member that was switched off comes back believing IN_SYNC, whatever the other did since."""
+    never_met = now.kind is EventKind.COLD_START_ALONE or now.link_generation == 0
+    return never_met and now.data is not DataMark.SOLE
 
 
 def _second_signature(answer: Answer, now: Situation) -> tuple[Effect, str]:
@@ -146,6 +153,9 @@ def _second_signature(answer: Answer, now: Situation) -> tuple[Effect, str]:
     if now.has_authority:
         if now.authority_readable:
             return Effect.CLAIM, answer.reason or "the register decides"
+        if _is_cold(now) and proven and answer.evidence is not Evidence.OPERATOR:
+            # That the peer is off now says nothing of what it acknowledged alone before.
+            return Effect.REFUSE, f"{COLD}, and the authority is away: bring it back, or an operator must say so"
         if proven:
             return Effect.CLAIM_UNRECORDED, f"the authority is away; {answer.evidence.value}: {answer.reason}"
         return Effect.WAIT, BOTH_AWAY
