@@ -5,6 +5,7 @@ one itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from failover.marks import DataMark, Role
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from replica.replication import Replication
     from replica.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import DomainHello
+
+NAME_MAX = 30
+"""Bytes of a member's name in a nonce."""
 
 
 @dataclass(slots=True)
@@ -83,7 +87,14 @@ def _data_of_peer(hello: DomainHello) -> DataMark:
 
 def nonce_of(shared: Shared, number: int) -> bytes:
     """Unique without a random source: a member counts its starts, and within one start each epoch or version once."""
-    return f"{shared.member}/{shared.incarnation}/{number}".encode()
+    return f"{short(shared.member)}/{shared.incarnation}/{number}".encode()
+
+
+def short(member: str) -> str:
+    """A member's name for a nonce: that has 64 bytes, and two numbers beside the name."""
+    if len(member) <= NAME_MAX:
+        return member
+    return f"{member[: NAME_MAX - 17]}~{sha256(member.encode()).hexdigest()[:16]}"
 
 
 def pause_after(failures: int, member: str, *, was_master: bool, bias_ms: int) -> int:

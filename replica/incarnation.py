@@ -24,6 +24,7 @@ from failover.authority import CasDone
 from failover.marks import DataMark
 from failover.register import STARTS, Register, RegisterState, claim, commit
 from replica import starts
+from replica.claims import short
 from replica.starts import Start, Starts
 from storage.seal import seal, unseal
 
@@ -53,6 +54,8 @@ class Own:
         self.node, self.starts = node, known
         self.on_old: Callable[[str], None] = lambda _text: None
         """Told in a sentence once the copy is marked; the connection must begin anew, so that the peer hears of it."""
+        self.on_number: Callable[[int], None] = lambda _number: None
+        """Told another number of this start, once it is durable."""
         self._writing = 0
 
     @property
@@ -75,6 +78,8 @@ class Own:
         )
         _mark_stale(self.node)
         await self.write(self.starts.after(seen))
+        if self.is_durable:
+            self.on_number(self.starts.number)
         self.on_old("this member's copy is an older one: what is missing comes anew")
 
     async def write(self, known: Starts) -> None:
@@ -100,7 +105,7 @@ async def begin(node: Node, process: bytes) -> Own:
 
 async def prove(own: Own, authority: Authority, member: str) -> None:
     """Count this start at the witness too, however long that takes; an older copy gives way."""
-    head = f"{member}/".encode()
+    head = f"{short(member)}/".encode()
     # Nobody else's, not even that of the same start of a copy: by it a claim is known again whose answer was lost.
     nonce = head + f"{own.starts.number}/".encode() + own.starts.process
     while True:

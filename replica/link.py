@@ -237,7 +237,7 @@ class Link:
 
     def _check_own(self, hello: Hello) -> None:
         seen = other_start(self.hello(), hello)
-        if seen is not None and seen.number <= NUMBER_MAX and self.on_seen(seen):
+        if seen is not None and seen.number < NUMBER_MAX and self.on_seen(seen):
             text = f"start {seen.number} of {self.member} was there already; this process counts on from it first"
             raise PeerRefused(Reason.REASON_INVALID_STATE, text)
 
@@ -287,6 +287,8 @@ class Link:
         then the other one is remembered.
         """
         peer = self.peer
+        if hello.incarnation >= NUMBER_MAX:
+            return  # it would be remembered above every real one
         if hello.process_id and not (self.counted and hello.incarnation <= peer.incarnation):
             peer.instance_id, peer.incarnation = hello.instance_id, hello.incarnation
             peer.process_id = hello.process_id
@@ -335,7 +337,7 @@ class PeerServicer(PeerServiceServicer):
 def seen_start(told: TandemqError) -> Start | None:
     """Which start of this member the peer has seen before; None: it does not say, or one that nobody has counted."""
     number, process = told.metadata.get(SEEN_START, ""), told.metadata.get(SEEN_PROCESS, "")
-    if not (number.isascii() and number.isdigit() and len(number) <= DIGITS_MAX and 0 < int(number) <= NUMBER_MAX):
+    if not (number.isascii() and number.isdigit() and len(number) <= DIGITS_MAX and 0 < int(number) < NUMBER_MAX):
         return None
     try:
         return Start.of(int(number), bytes.fromhex(process))

@@ -162,11 +162,9 @@ class Manager:
         store.reader_check()
         if config.pair:
             self._authority = self.outside.authority(config)
-        node = Node(store, self._authority, self._limits(MAIN))
-        self._node = node
-        salvage = self.outside.salvage(config)
+        self._node = node = Node(store, self._authority, self._limits(MAIN))
+        self._salvage = salvage = self.outside.salvage(config)
         node.on_salvage = lambda domain, cut: salvage.keep(store, domain.shared.domain, domain.shared.name, cut)
-        self._salvage = salvage
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
         own = await incarnation.begin(node, self._process_id)
@@ -205,6 +203,8 @@ class Manager:
             self._link.on_change = operator.on_link
             assert self._authority is not None
             own.on_old = self._reconnect
+            if not self._link.dials:  # it may be filled before it is counted: its peer has to know which start that was
+                own.on_number = self._on_counted
             proving = Proving(own, self._authority, config.member, self._on_counted)
             self._link.counted, self._link.on_refused = proving.counted, proving.on_refused
             self._link.on_seen = proving.on_seen

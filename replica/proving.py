@@ -56,7 +56,7 @@ class Proving:
             return
         if seen is not None and self._own.starts.is_others(seen):
             self._own.node.spawn(self._go_on_from(seen))
-        elif not self._busy:
+        elif not self._busy and self._own.is_durable:  # else a number would be counted before it is written
             self._busy = True
             self._own.node.spawn(self._look())
 

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica.effects import CheckTransfer, StartTransfer
+from replica.starts import NUMBER_MAX
 from replica.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from storage.errors import CorruptRecord, NewerFormat
@@ -67,6 +68,9 @@ def check_hello(frame: PeerFrame, own: Hello, expected_member: str) -> None:
     if hello.instance_id == own.instance_id:
         text = "both members run on copies of one data directory; empty one of them"
         raise PeerRefused(Reason.REASON_WRONG_PAIR, text)
+    if hello.incarnation >= NUMBER_MAX:
+        text = f"the caller is start {hello.incarnation}; no member starts so often, {NUMBER_MAX} times"
+        raise PeerRefused(Reason.REASON_BAD_REQUEST, text)
     if hello.protocol_min > PROTOCOL_MAX or hello.protocol_max < PROTOCOL_MIN:
         raise PeerRefused(
             Reason.REASON_NEWER_FORMAT,

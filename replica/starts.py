@@ -15,7 +15,7 @@ from storage.errors import CorruptRecord
 NUMBER_MAX = 1 << 40
 """No member starts so often; ids of transfers are made of the number, and have room for that."""
 ID_BYTES = 8
-ANCHORS, RECENT = 64, 192
+ANCHORS, RECENT = 1_024, 1_024
 _ENTRY = Struct(f">?Q{ID_BYTES}s")
 
 
@@ -40,7 +40,9 @@ class Starts:
     anchors: tuple[Start, ...]
     """Those that were counted, and those of others whose state this directory has been given. The last `ANCHORS`."""
     recent: tuple[Start, ...]
-    """All of this directory, counted or not. The last `RECENT`: one let go is taken for another's, which is safe."""
+    """All of this directory, counted or not. The first one and the last `RECENT`: what lies between is taken for
+    another's, which is safe, and what is below the first one must not rise while nothing is counted.
+    """
 
     @property
     def number(self) -> int:
@@ -66,7 +68,7 @@ class Starts:
     def after(self, seen: Start) -> Starts:
         """Go on from another one's start, whose state this copy is given: this one gets a number above both."""
         own = Start(max(seen.number, self.number) + 1, self.process)
-        return Starts(_anchored(self.anchors, seen), (*self.recent, own)[-RECENT:])
+        return Starts(_anchored(self.anchors, seen), _kept((*self.recent, own)))
 
     def counted(self) -> Starts:
         """So is this one."""
@@ -89,7 +91,11 @@ def begin(last: int, stored: bytes, process: bytes) -> Starts:
     recent = tuple(start for is_anchor, start in entries if not is_anchor)
     if not recent or recent[-1].number != last:
         anchors, recent = (), ()
-    return Starts(anchors, (*recent, Start.of(last + 1, process))[-RECENT:])
+    return Starts(anchors, _kept((*recent, Start.of(last + 1, process))))
+
+
+def _kept(recent: tuple[Start, ...]) -> tuple[Start, ...]:
+    return recent if len(recent) <= RECENT else (recent[0], *recent[1 - RECENT :])
 
 
 def _anchored(anchors: tuple[Start, ...], start: Start) -> tuple[Start, ...]:

@@ -212,3 +212,30 @@ def test_a_start_that_was_counted_does_not_hide_those_before_it_from_the_peer(mo
         outcome = world.run()
     assert outcome.violations == []
     assert outcome.counters["fault.old_image"] == 1
+
+
+@pytest.mark.parametrize("cut_ms", [5350, 5900])
+def test_who_is_filled_before_it_is_counted_is_known_by_its_number(
+    monkeypatch: pytest.MonkeyPatch, cut_ms: int
+) -> None:
+    """1. a, which is called, has an empty disk and no way to the witness. 2. It is told of the start on the lost disk,
+    counts on from it, and is filled. 3. The old directory is put back: its own start is the last one that the witness
+    knows, and was the last one that its peer knew, too.
+    """
+    monkeypatch.setattr(SimMember, "forget_image", lambda _self: None)
+    sends = tuple(Call(at_ms, "send", {"count": 1}) for at_ms in range(0, 4800, 200))
+    clients = (ClientPlan("producer0", "producer", sends, {"first": "b", "follow": True, "number": 0, "queue": "q"}),)
+    faults = (
+        Fault(1000, "old_image", "a", {"down_ms": 0, "ends": 0, "end_ms": 0}),
+        Fault(2000, "register_away", "a", {"for_ms": 2950, "how": "both"}),
+        Fault(2100, "lost_disk", "a", {"down_ms": 50}),
+        Fault(4990, "register_away", "b", {"for_ms": 9000, "how": "both"}),
+        Fault(5000, "old_image", "a", {"down_ms": 10, "ends": 0, "end_ms": 0}),
+        Fault(cut_ms, "cut", "a>b", {"for_ms": 5000}),
+        Fault(cut_ms, "cut", "b>a", {"for_ms": 5000}),
+    )
+    world = World(Plan(1, "given", faults=faults, clients=clients, safety_ms=12_000))
+    with silence():
+        outcome = world.run()
+    assert outcome.violations == []
+    assert (outcome.counters["fault.lost_disk"], outcome.counters["fault.old_image"]) == (1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -12,18 +13,20 @@ import pytest
 from chaos.sim.loop import Process, make_loop
 from chaos.sim.register import Route, SimAuthority, SimRegister
 from failover.authority import CasDone
-from failover.marks import DataMark
-from failover.register import Register, RegisterState, claim, commit
+from failover.marks import DataMark, Role
+from failover.register import NONCE_BYTES_MAX, Register, RegisterState, claim, commit
 from replica import incarnation
+from replica.claims import NAME_MAX, nonce_of, short
 from replica.domain import Domain
 from replica.machine import Limits
 from replica.node import Node
 from replica.proving import Proving
 from replica.recovery import open_shared
+from replica.starts import NUMBER_MAX, Starts
 from replica.starts import Start as Begun
-from replica.starts import Starts
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
+from storage.seal import unseal
 from storage.store import WriteBatch
 
 Result = TypeVar("Result")
@@ -264,6 +267,86 @@ def test_who_is_told_connects_with_nobody_before_it_is_written_down(monkeypatch:
     run(story())
 
 
+def test_an_older_copy_is_marked_by_the_same_transaction_that_gives_it_another_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Should it end between two, the next start would be beyond what anybody has seen, and its copy count as good."""
+
+    async def story() -> None:
+        case = Refused()
+        store, found = case.start.store, []
+        commit = store.commit
+
+        def watched(batch: WriteBatch) -> None:
+            commit(batch)
+            last = unseal(store.get_meta(incarnation.INCARNATION) or b"", "number of the last start")
+            kept = open_shared(store, 7, "main", "a", "b", 1, Limits())
+            found.append((int.from_bytes(last, "big"), kept.state.data))
+
+        case.start.shared.persist_state()
+        case.node.dispatch(case.node.domains[7])
+        await case.own.write(case.own.starts)
+        monkeypatch.setattr(store, "commit", watched)
+        await case.proving.run()
+        case.proving.on_refused(other(9))
+        await until(5)
+        assert set(found) == {(5, DataMark.IN_SYNC), (10, DataMark.STALE)}
+        await case.node.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("told_by", ["the peer", "the register"])
+def test_a_master_whose_place_was_taken_serves_no_longer_and_has_no_vote(told_by: str) -> None:
+    """Its connection may be there still, or come again at once: only its own step ends the mastership."""
+
+    async def story() -> None:
+        case = Refused()
+        await case.proving.run()
+        domain = case.node.domains[7]
+        domain.shared.become(Role.MASTER, "")
+        domain.replication.serving = True
+        found: list[tuple[Role, bool, bool]] = []
+        case.own.on_old = lambda _text: found.append((domain.shared.role, domain.replication.serving, case.may_claim))
+        if told_by == "the register":
+            before = case.start.register.get(NAME)
+            later = claim(before, member="a", epoch=6, members=frozenset({"a"}), nonce=b"a/6/someone")
+            assert isinstance(case.start.register.set(NAME, before, later), CasDone)
+        case.proving.on_refused(other(5) if told_by == "the peer" else None)
+        await until(5)
+        assert found == [(Role.PROBE, False, False)]
+        assert case.may_claim, "it is counted once more"
+        await case.node.stop()
+
+    run(story())
+
+
+def test_who_is_told_twice_at_once_is_counted_once_it_is_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk hangs: until then the next process would not know the number."""
+
+    async def story() -> None:
+        case = Refused()
+        await case.proving.run()
+        write = case.node.write
+
+        async def slowly(put: Callable[[WriteBatch], None]) -> None:
+            await until(30)
+            await write(put)
+
+        monkeypatch.setattr(case.node, "write", slowly)
+        case.proving.on_refused(other(5))
+        case.proving.on_refused(other(5))
+        await until(20)
+        assert case.start.register.get(NAME).epoch == 5
+        await until(40)
+        assert case.start.register.get(NAME).epoch == 6
+        assert case.numbers == [5, 6]
+        assert len(case.start.told) == 1
+        await case.node.stop()
+
+    run(story())
+
+
 def test_who_is_told_while_it_looks_is_counted_anew() -> None:
     """The look alone would find that nobody has replaced it, and end; and it had given its vote up."""
 
@@ -337,5 +420,60 @@ def test_a_damaged_count_of_starts_is_not_believed() -> None:
             "what was written before there was a checksum is read"
         )
         await node.stop()
+
+    run(story())
+
+
+@pytest.mark.parametrize("number", [1, 10, NUMBER_MAX - 1])
+@pytest.mark.parametrize("length", [NAME_MAX, NAME_MAX + 1, 64])
+def test_a_member_with_a_long_name_is_counted(length: int, number: int) -> None:
+    """What the register takes as a nonce has 64 bytes; a name may have as many."""
+
+    async def story() -> None:
+        start = Start()
+        node = start.node(number)
+        own = incarnation.Own(node, Starts((), (Begun.of(number, b"process1"),)))
+        await incarnation.prove(own, SimAuthority(start.route), "m" * length)
+        found = start.register.get(incarnation.register_name("m" * length))
+        assert (found.epoch, found.nonce[-8:], len(found.nonce) <= NONCE_BYTES_MAX) == (number, b"process1", True)
+        await node.stop()
+
+    run(story())
+
+
+def test_long_names_that_begin_alike_stay_apart() -> None:
+    assert len({short("m" * 60 + name) for name in "ab"}) == 2
+    assert short("node-a") == "node-a"
+    assert len(short("m" * 64)) == NAME_MAX
+    longest: Any = SimpleNamespace(member="m" * 64, incarnation=NUMBER_MAX - 1)
+    assert len(nonce_of(longest, (1 << 63) - 1)) <= NONCE_BYTES_MAX
+
+
+@pytest.mark.parametrize("again", [5, 0])
+def test_who_is_refused_again_while_its_disk_is_slow_is_counted_once_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, again: int
+) -> None:
+    """Should the process end before, the next one would not know the number that the register has."""
+
+    async def story() -> None:
+        case = Refused()
+        await case.proving.run()
+        write, written = case.node.write, asyncio.Event()
+
+        async def slowly(put: Callable[[WriteBatch], None]) -> None:
+            await written.wait()
+            await write(put)
+
+        monkeypatch.setattr(case.node, "write", slowly)
+        case.proving.on_refused(other(5))
+        await until(10)
+        case.proving.on_refused(other(again) if again else None)
+        await until(20)
+        assert case.start.register.get(NAME).epoch == 5
+        written.set()
+        await until(60)
+        assert case.start.register.get(NAME).epoch == 6
+        assert case.may_claim
+        await case.node.stop()
 
     run(story())

@@ -156,6 +156,24 @@ async def test_a_member_that_has_left_takes_no_connection_and_says_why() -> None
     assert "maintenance off" in caller.refused
 
 
+@pytest.mark.parametrize(
+    ("counted", "number", "known"),
+    [(True, 4, False), (True, 5, False), (True, 6, True), (False, 1, True), (False, 5, True)],
+)
+def test_the_peer_is_remembered_by_its_highest_number_where_somebody_counts(
+    counted: bool, number: int, known: bool
+) -> None:
+    """Another process with that number, or one below, is told of the first as long as it has no number above it."""
+    node: Any = None
+    peer = PeerInfo("b", "127.0.0.1:1", instance_id="first", incarnation=5, process_id=b"first")
+    link = Link(node, "a", peer, Hello, Outside())
+    link.counted = counted
+    link._know(Hello(member="b", instance_id="other", incarnation=number, process_id=b"other"))
+    told = link._greeting()
+    assert (told.seen_incarnation, told.seen_process_id) == ((number, b"other") if known else (5, b"first"))
+    assert peer.instance_id == ("other" if known else "first")
+
+
 @pytest.mark.parametrize("moves", ["before the call", "after the answer", "and is done", "never"])
 @pytest.mark.parametrize("counted", [True, False])
 async def test_who_goes_alone_connects_with_nobody_meanwhile(counted: bool, moves: str) -> None:
@@ -233,8 +251,21 @@ async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
     assert bool(begun) is (moves == "never")
 
 
-@pytest.mark.parametrize(("number", "taken"), [(NUMBER_MAX, True), (NUMBER_MAX + 1, False), ((1 << 64) - 1, False)])
+@pytest.mark.parametrize(("number", "taken"), [(NUMBER_MAX - 1, True), (NUMBER_MAX, False), ((1 << 64) - 1, False)])
 def test_a_number_that_no_member_can_count_on_from_is_nobodys(number: int, taken: bool) -> None:
     """Ids of transfers are made of it: they would not fit."""
     assert (seen_start(Refused("WRONG_PAIR", "", {"start": str(number)})) is not None) is taken
-    assert SyncBegin(sync_id=(NUMBER_MAX + 1) << 20).sync_id, "there is room for it"
+    assert SyncBegin(sync_id=NUMBER_MAX << 20).sync_id, "there is room for it"
+
+
+async def test_a_caller_that_counts_itself_beyond_all_is_refused_and_not_remembered() -> None:
+    """It would be remembered above every real start, which is refused then."""
+    caller = Caller(PeerFrame(hello=Hello(member="b", instance_id="its", incarnation=NUMBER_MAX)))
+    port = servicer()
+    with pytest.raises(grpc.aio.AbortError):
+        await port.Data(None, caller)
+    assert "no member starts so often" in caller.refused
+    port.link.counted = True
+    for number, kept in ((NUMBER_MAX, 0), (7, 7), ((1 << 64) - 1, 7)):
+        port.link._know(Hello(member="b", incarnation=number, process_id=b"its process"))
+        assert port.link.peer.incarnation == kept

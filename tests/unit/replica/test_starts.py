@@ -58,8 +58,39 @@ def test_who_was_alone_for_many_starts_knows_the_one_that_its_peer_names() -> No
 
 
 def test_who_ends_early_many_times_knows_whom_its_peer_was_connected_with() -> None:
-    own = begun(FIRST.counted(), "connected", *(f"early{number}" for number in range(RECENT - 2)), "last")
+    own = begun(FIRST.counted(), "connected", *(f"early{number}" for number in range(RECENT - 3)), "last")
     assert not own.is_others(Start.of(2, b"connected"))
+
+
+def test_who_was_counted_knows_its_starts_before_that_nobody_has_counted() -> None:
+    """The peer was connected with one of them."""
+    own = begun(FIRST.counted(), "connected", "p3").counted()
+    assert not own.is_others(Start.of(2, b"connected"))
+
+
+def test_a_start_that_was_counted_does_not_hide_another_ones_before_it() -> None:
+    """The first one here was not counted: on this directory its number was nobody else's."""
+    own = begun(FIRST, "p2").counted()
+    assert own.is_others(Start.of(1, b"other"))
+
+
+def test_who_is_counted_again_and_again_forgets_nobody_over_it() -> None:
+    own = begun(FIRST.counted(), "p2").counted()
+    again = own
+    for _ in range(ANCHORS):
+        again = again.counted()
+    assert again.is_others(Start.of(1, b"other"))
+    assert again == own
+
+
+def test_who_was_given_the_state_of_more_others_than_are_remembered_takes_none_for_a_stranger() -> None:
+    """Those let go are before everything that is remembered; its own starts go further back, and do not count there."""
+    own, others = FIRST, []
+    for number in range(ANCHORS // 2 + 1):
+        others.append(Start.of(own.number + 1, f"other{number}".encode()))
+        own = own.after(others[-1]).counted()
+    assert others[0] not in own.anchors
+    assert [seen for seen in others if own.is_others(seen)] == []
 
 
 def test_what_is_before_everything_that_is_remembered_was_here_once() -> None:
@@ -131,3 +162,19 @@ def test_what_is_no_list_is_not_read_as_one(stored: bytes) -> None:
 def test_ids_of_any_length_are_kept(name: bytes) -> None:
     own = begin(0, b"", name)
     assert begin(1, own.encode(), b"next").recent[0] == own.recent[0]
+
+
+def test_ends_that_nobody_counts_do_not_let_the_original_slip_away() -> None:
+    """No start of the directory was counted as it was copied: there is no other end of what is remembered."""
+    original = Start.of(2, b"original")
+    own = begun(FIRST, *(f"image{number}" for number in range(RECENT * 2)))
+    assert own.is_others(original)
+    assert begun(own, "next").counted().is_others(original)
+
+
+def test_a_disk_that_begins_at_one_again_is_known_to_who_was_counted_a_hundred_times() -> None:
+    """The register was emptied and the disk replaced: both say start 1, of a process that was never here."""
+    own = FIRST.counted()
+    for number in range(100):
+        own = begun(own, f"p{number + 2}").counted()
+    assert own.is_others(Start.of(1, b"of the new disk"))
