@@ -20,8 +20,8 @@ order in which they are tried; the first that fits decides:
     21                              was not replica, or its copy is not good      REFUSE
     21                              cold start with a copy IN_SYNC, no authority  REFUSE unless an operator's
     20, 21                          authority answers                             CLAIM
-    20, 21                          authority is away; proof, at a cold start     REFUSE
-                                    with a copy IN_SYNC
+    20, 21                          authority is away; the peer has no power,     REFUSE
+                                    a copy IN_SYNC not in step at the loss
     20, 21                          authority is away; operator or proof          CLAIM_UNRECORDED
     20, 21                          authority is away; neither                    WAIT
     20, 21                          no authority; operator or proof, or class A   CLAIM
@@ -48,7 +48,10 @@ BOTH_AWAY = (
     "the peer is lost and the authority cannot be asked: nobody may go on alone without it. Bring one of them back, or "
     "make sure that the peer is down and has not served alone since the link broke, and say so: tandemq pair decide"
 )
-COLD = "started alone with a copy that may be outdated"
+UNMET = (
+    "not in step with the peer when it was lost: this copy may be outdated, and the authority is away. Bring it back, "
+    "or make sure that the peer has not served alone, and say so: tandemq pair decide"
+)
 UNPROVEN = (
     "there is no authority, and without failover.accept_unproven an operator must confirm it: tandemq pair decide"
 )
@@ -95,6 +98,7 @@ class Situation:
     accept_unproven: bool = False
     paused: bool = False
     flapping: bool = False  # too many changes of role without an authority
+    met: bool = True  # was master, or a replica in step, when the connection ended
 
 
 def rule(answer: Answer, situation: Situation) -> Ruling:
@@ -137,15 +141,11 @@ def _misfit(verdict: Verdict, now: Situation, *, by_operator: bool) -> str:
         return f"told to assume the mastership, but it was {now.role.name}"
     if not now.data.is_good:
         return f"told to assume the mastership, but its copy is {now.data.name}: it may lack acknowledged operations"
-    if _is_cold(now) and not now.has_authority and not by_operator:
-        return f"{COLD}, and no authority to ask: an operator must say so"
+    cold = now.kind is EventKind.COLD_START_ALONE and now.data is not DataMark.SOLE
+    if cold and not now.has_authority and not by_operator:
+        # A member that was switched off comes back believing IN_SYNC, whatever the other did since.
+        return "started alone with a copy that may be outdated, and no authority to ask: an operator must say so"
     return ""
-
-
-def _is_cold(now: Situation) -> bool:
-    """A member that was switched off comes back believing IN_SYNC, whatever the other did since."""
-    never_met = now.kind is EventKind.COLD_START_ALONE or now.link_generation == 0
-    return never_met and now.data is not DataMark.SOLE
 
 
 def _second_signature(answer: Answer, now: Situation) -> tuple[Effect, str]:
@@ -153,9 +153,9 @@ def _second_signature(answer: Answer, now: Situation) -> tuple[Effect, str]:
     if now.has_authority:
         if now.authority_readable:
             return Effect.CLAIM, answer.reason or "the register decides"
-        if _is_cold(now) and proven and answer.evidence is not Evidence.OPERATOR:
+        if answer.evidence is Evidence.PEER_POWERED_OFF and not now.met and now.data is not DataMark.SOLE:
             # That the peer is off now says nothing of what it acknowledged alone before.
-            return Effect.REFUSE, f"{COLD}, and the authority is away: bring it back, or an operator must say so"
+            return Effect.REFUSE, UNMET
         if proven:
             return Effect.CLAIM_UNRECORDED, f"the authority is away; {answer.evidence.value}: {answer.reason}"
         return Effect.WAIT, BOTH_AWAY

@@ -80,7 +80,7 @@ def outdate(replication: Replication, reason: str, *, by_member: str, epoch: int
         return f"{shared.member} serves {shared.name} in epoch {state.epoch}"
     if replication.claim is not None:
         return f"{shared.member} is claiming epoch {replication.claim.epoch}"
-    if not by_member and state.data is DataMark.SOLE:
+    if state.data is DataMark.SOLE and (not by_member or epoch == known):
         return f"the copy at {shared.member} may be the only current one: force the other member first"
     if shared.role is not Role.DIVERGED and state.data not in WORTHLESS:
         shared.mark(DataMark.STALE)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from failover.classifier import Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
 from failover.gate import MASTERS, Effect, Ruling, Situation, rule
-from failover.marks import Role
+from failover.marks import Link, Role
 from replica.effects import AskVerdict, Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -47,6 +47,8 @@ class Verdicts:
         self.generation = 0
         """Connections made since the start; 0 = none yet."""
         self.role_at_loss = Role.PROBE
+        self.met = False
+        """This member was master, or a replica in step, when the last connection ended."""
         self.peer_index = 0
         """Highest log index that the peer is known to hold durably."""
         self.asked: dict[EventKind, int] = {}
@@ -70,6 +72,8 @@ class Verdicts:
     def on_disconnected(self) -> None:
         """The connection is gone; the role held now is what a verdict will be about."""
         self.role_at_loss = self.shared.role
+        if self.shared.link is not Link.DOWN:
+            self.met = self.shared.link is Link.PAIRED or self.shared.role in MASTERS
         self.asked.clear()
         self.answer = None  # about a peer that was slow, not gone
 
@@ -156,6 +160,7 @@ class Verdicts:
             accept_unproven=policy.accept_unproven,
             paused=self.paused,
             flapping=self.flapping,
+            met=self.met or self.shared.role in MASTERS,
         )
         return rule(answer, now)
 

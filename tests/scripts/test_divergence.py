@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from failover.marks import Role
+from failover.marks import DataMark, Role
 from replica import step_aside
 from tandemq.peer.v1.peer_service_pb2 import SyncBegin
 from tests.support.checks import require
@@ -37,6 +37,12 @@ def test_forged_outdate() -> None:
         why_not = step_aside.outdate(replication, "test", by_member=by_member, epoch=number)
         require(why_not != "", f"{by_member!r} outdates {replication.shared.member} with epoch {number}")
     pair.b.shared.state.promised_epoch = 0
+    pair.b.shared.mark(DataMark.SOLE)
+    why_not = step_aside.outdate(b, "test", by_member="a", epoch=epoch)
+    require(
+        "may be the only current one" in why_not, "a copy that was alone in the caller's own epoch is outdated by it"
+    )
+    pair.b.shared.mark(DataMark.IN_SYNC)
     require(pair.is_paired, f"the pair is whole: {pair.describe()}")
 
 

@@ -39,7 +39,7 @@ PLAIN: dict[str, tuple[str, ...]] = {
     "source_busy": ("cursor", "target", "peer_durable", "compared", "commit_sent", "whole_up_to"),
     "target": ("sync_id", "active", "full", "opened"),
     "target_busy": ("base_index", "fetching", "ending"),
-    "verdicts": ("role_at_loss", "kind", "paused"),
+    "verdicts": ("role_at_loss", "met", "kind", "paused"),
     "handoff": ("_state", "_count"),
 }
 BY_HAND: dict[str, tuple[str, ...]] = {

@@ -76,7 +76,7 @@ def test_an_answer_about_another_link_generation_has_no_effect() -> None:
         assert rule(late, now).effect is Effect.DROP
 
 
-@pytest.mark.parametrize("kind", [EventKind.COLD_START_ALONE, EventKind.AUTHORITY_LOST])
+@pytest.mark.parametrize("kind", [EventKind.COLD_START_ALONE, EventKind.PEER_LOST, EventKind.AUTHORITY_LOST])
 @pytest.mark.parametrize("data", [DataMark.IN_SYNC, DataMark.SOLE])
 @pytest.mark.parametrize("evidence", PROOF)
 def test_that_the_peer_is_off_now_says_nothing_of_what_it_did_alone(
@@ -85,11 +85,12 @@ def test_that_the_peer_is_off_now_says_nothing_of_what_it_did_alone(
     """1. A member is off, its peer goes on alone, and is switched off. 2. The authority is away. 3. The member starts,
     believes IN_SYNC, and is told that its peer has no power. What the peer acknowledged alone was gone.
 
-    The question is asked anew once the authority counts as lost: what counts is that they have not met since.
+    The question is asked anew once the authority counts as lost, and after each connection, however short: what counts
+    is that this copy was in step when the last one ended. A peer that calls itself outdated was not ahead.
     """
-    now = Situation(kind, 0, Role.PROBE, data, False, True, False, SafetyClass.A)
+    now = Situation(kind, 0, Role.PROBE, data, False, True, False, SafetyClass.A, met=False)
     ruling = rule(Answer("e", 0, Verdict.ASSUME_MASTERSHIP, "r", evidence), now)
-    lets = data is DataMark.SOLE or evidence is Evidence.OPERATOR
+    lets = data is DataMark.SOLE or evidence is not Evidence.PEER_POWERED_OFF
     assert ruling.effect is (Effect.CLAIM_UNRECORDED if lets else Effect.REFUSE)
-    met = replace(now, kind=EventKind.PEER_LOST, link_generation=3)
-    assert rule(Answer("e", 3, Verdict.ASSUME_MASTERSHIP, "r", evidence), met).effect is Effect.CLAIM_UNRECORDED
+    met = replace(now, met=True)
+    assert rule(Answer("e", 0, Verdict.ASSUME_MASTERSHIP, "r", evidence), met).effect is Effect.CLAIM_UNRECORDED
