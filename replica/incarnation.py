@@ -1,7 +1,8 @@
 """Tells a data directory that was put back from an older copy: each start is counted on disk and at the witness.
 
 An old copy believes in good faith that it holds everything acknowledged; only somebody else can know better
-(reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims. A copy
+(reliability.md 6, rule 11). Until the witness has confirmed the start, no domain of this member claims by the register;
+one that has met its peer may go on without a record where a verdict is proven (`failover/gate.py`). A copy
 that is found to be old is STALE: it follows, and becomes current again by a transfer. Not seen: a copy that is made and
 put back within one start. Where the witness has lost its count the peer's memory stands in for it, as long as that
 process lives: it says which start was there already, as it refuses a caller, and in its HELLO.
@@ -54,6 +55,7 @@ class Own:
         self.node, self.starts = node, known
         self.on_old: Callable[[str], None] = lambda _text: None
         """Told in a sentence once the copy is marked; the connection must begin anew, so that the peer hears of it."""
+        self._told = known.number
         self.on_number: Callable[[int], None] = lambda _number: None
         """Told another number of this start, once it is durable."""
         self._writing = 0
@@ -78,8 +80,6 @@ class Own:
         )
         _mark_stale(self.node)
         await self.write(self.starts.after(seen))
-        if self.is_durable:
-            self.on_number(self.starts.number)
         self.on_old("this member's copy is an older one: what is missing comes anew")
 
     async def write(self, known: Starts) -> None:
@@ -91,6 +91,9 @@ class Own:
             await self.node.write(lambda batch: batch.meta.update(written))
         finally:
             self._writing -= 1
+        if self.is_durable and self._told != self.starts.number:
+            self._told = self.starts.number
+            self.on_number(self._told)
 
 
 async def begin(node: Node, process: bytes) -> Own:
@@ -112,10 +115,11 @@ async def prove(own: Own, authority: Authority, member: str) -> None:
         found = await authority.get(register_name(member))
         if isinstance(found, Register):
             if found.nonce != nonce:
-                counted = Start.of(found.epoch, found.nonce.removeprefix(head).partition(b"/")[2])
-                await own.give_way(counted, "the witness")
+                rest = found.nonce.removeprefix(f"{member}/".encode()).removeprefix(head)
+                await own.give_way(Start.of(found.epoch, rest.partition(b"/")[2]), "the witness")
             number = own.starts.number
-            if await _count(authority, member, number, found, nonce):
+            # What is counted before it is written is a stranger's to the next process, should this one end.
+            if own.is_durable and await _count(authority, member, number, found, nonce) and own.starts.number == number:
                 await own.write(own.starts.counted())
                 if own.starts.number == number:  # the peer may have told of another one meanwhile
                     return

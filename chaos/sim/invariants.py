@@ -167,9 +167,13 @@ class Invariants:
     def _look_at_memory(self, member: SimMember, domain: Domain) -> None:
         """The peer, readers and comparisons find every record in memory or on the disk."""
         shared = domain.shared
-        ring, stored = shared.log.ring, max(shared.durable_index, shared.log.base_index)
-        if ring and ring[0].log_index > stored + 1 and shared.state.data is not DataMark.SYNCING:
-            text = f"{member.name} has {stored} records on its disk, and those from {ring[0].log_index} on in memory"
+        ring = shared.log.ring
+        if not ring or shared.state.data is DataMark.SYNCING:
+            return
+        before = ring[0].log_index - 1
+        kept_from = max(shared.log.base_index + 1, shared.state.kept_from)
+        if before >= kept_from and member.machine.disk.record(NUMBER, before) is None:
+            text = f"{member.name} has record {before} neither on its disk nor in memory"
             self._broken("what is not written is in memory", text)
 
     def _look_at_role(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:

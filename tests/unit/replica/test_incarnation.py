@@ -477,3 +477,83 @@ def test_who_is_refused_again_while_its_disk_is_slow_is_counted_once_it_is_writt
         await case.node.stop()
 
     run(story())
+
+
+class Slow:
+    """The writes of a node, each once it is let through."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
+        self.waiting: list[asyncio.Event] = []
+        write = node.write
+
+        async def slowly(put: Callable[[WriteBatch], None]) -> None:
+            gate = asyncio.Event()
+            self.waiting.append(gate)
+            await gate.wait()
+            await write(put)
+
+        monkeypatch.setattr(node, "write", slowly)
+
+
+def test_a_start_that_waits_for_the_register_is_counted_once_its_new_number_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The register answers while the disk hangs: a number that the disk has not got is a stranger's afterwards."""
+
+    async def story() -> None:
+        case = Refused()
+        case.start.register.down()
+        case.node.spawn(case.proving.run())
+        await until(5)
+        disk = Slow(monkeypatch, case.node)
+        assert case.proving.on_seen(other(9))
+        await until(10)
+        case.start.register.up()
+        await until(40)
+        assert case.start.register.get(NAME).epoch == 0
+        for _ in range(3):
+            disk.waiting[-1].set()
+            await until(60)
+        assert case.start.register.get(NAME).epoch == 10
+        await case.node.stop()
+
+    run(story())
+
+
+def test_a_new_number_is_told_once_when_the_last_of_two_writes_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peer has to hear of it before this member is filled under it (0032)."""
+
+    async def story() -> None:
+        case = Refused()
+        told: list[int] = []
+        case.own.on_number = told.append
+        disk = Slow(monkeypatch, case.node)
+        writes = [asyncio.ensure_future(case.own.write(case.own.starts.after(other(9)))) for _ in range(2)]
+        await until(5)
+        for gate in disk.waiting:
+            assert not told
+            gate.set()
+            await until(10)
+        await asyncio.gather(*writes)
+        assert told == [case.own.starts.number]
+        await case.node.stop()
+
+    run(story())
+
+
+def test_a_start_that_was_counted_under_the_whole_of_a_long_name_is_an_own_one() -> None:
+    """Nonces have a short form of it since."""
+
+    async def story() -> None:
+        start, name = Start(), "m" * 40
+        node = start.node(5)
+        before = Begun.of(4, b"process1")
+        head = f"{name}/4/".encode()
+        other = claim(Register(), member=name, epoch=4, members=frozenset({name}), nonce=head + before.process)
+        assert isinstance(start.register.set(incarnation.register_name(name), Register(), other), CasDone)
+        own = incarnation.Own(node, Starts((before,), (before, Begun.of(5, b"process2"))))
+        await incarnation.prove(own, SimAuthority(start.route), name)
+        assert (own.starts.number, start.mark) == (5, DataMark.IN_SYNC)
+        await node.stop()
+
+    run(story())
