@@ -26,6 +26,8 @@ import lmdb
 from failover.register import STARTS, Register, check_force, check_set, forced
 from failover.wire import BadRegisterError, from_message, to_message
 from storage.directory import make_directory, make_whole, sync_directory
+from storage.environment import check_length
+from storage.errors import CorruptRecord
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
 FORMAT = 1
@@ -190,6 +192,10 @@ class WitnessStore:
 def _open_environment(directory: Path, map_bytes: int) -> lmdb.Environment:
     # lib_version=0: the format of new files is ours to choose, not an environment variable's. sync and metasync stay
     # on: anything less may lose the last commit, and the last commit is what was promised.
+    try:
+        check_length(directory)
+    except CorruptRecord as corrupt:
+        raise StoreDamagedError(f"{corrupt.what} ({corrupt.where})") from corrupt
     return lmdb.open(os.fspath(directory), map_size=map_bytes, max_dbs=3, mode=0o600, lib_version=0)
 
 

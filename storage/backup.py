@@ -26,6 +26,7 @@ from typing import BinaryIO, NamedTuple, TypeVar
 import google_crc32c
 import msgspec
 
+from storage.doubt import Doubt
 from storage.errors import CorruptRecord, NewerFormat, StoreFailed
 from storage.records import Prefix, read_stored_prefix
 from storage.store import Usage, View, WriteBatch, place_checked
@@ -356,6 +357,11 @@ class BackupFile:
     def usage(self) -> Usage:
         """See Store."""
         return Usage(self.bytes, self.bytes, self.bytes)
+
+    @property
+    def doubts(self) -> Sequence[Doubt]:
+        """See Store."""
+        return ()
 
     def reader_check(self) -> int:
         """See Store."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from storage.directory import sync_directory
+from storage.doubt import Doubt, Reported, doubts_of_log
 from storage.errors import CorruptRecord, StoreFailed
 from storage.log_format import (
     BLOCK_BYTES,
@@ -18,9 +20,9 @@ from storage.log_format import (
     Content,
     Entry,
     LogState,
+    content_of,
     encode_entry,
     encode_first_block,
-    entries_in,
 )
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -92,19 +94,29 @@ def make_log(directory: Path) -> CommitLog:
     return CommitLog(_open_to_write(path), log_id, last=0, end=BLOCK_BYTES)
 
 
-def read_log(directory: Path, state: LogState) -> list[Entry]:
-    """What the database does not hold. Writes nothing. Raises CorruptRecord."""
+class LogRead(NamedTuple):
+    """A log as it was found."""
+
+    entries: list[Entry]
+    """What the database does not hold."""
+    doubts: list[Doubt]
+
+
+def read_log(directory: Path, state: LogState, reported: Reported) -> LogRead:
+    """Writes nothing. Raises CorruptRecord."""
     path = directory / LOG_NAME
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise CorruptRecord(f"{LOG_NAME} is missing, and may hold commits that were reported", str(directory)) from None
-    return entries_in(data, state, str(path))
+    entries, end = content_of(data, state, str(path))
+    return LogRead(entries, doubts_of_log(end, len(data), LOG_BYTES, reported, str(path)))
 
 
-def open_log(directory: Path, state: LogState) -> tuple[CommitLog, list[Entry]]:
-    """The log to go on with, and what the database does not hold. Raises CorruptRecord, StoreFailed."""
-    entries = read_log(directory, state)
+def open_log(directory: Path, state: LogState, reported: Reported) -> tuple[CommitLog, LogRead]:
+    """The log to go on with, and what was found. Raises CorruptRecord, StoreFailed."""
+    read = read_log(directory, state, reported)
+    entries = read.entries
     path = directory / LOG_NAME
     descriptor = _open_to_write(path)
     if entries:
@@ -115,7 +127,7 @@ def open_log(directory: Path, state: LogState) -> tuple[CommitLog, list[Entry]]:
             os.close(descriptor)
             raise StoreFailed(f"The commit log cannot be synced: {error}", str(path)) from error
     last, end = (entries[-1].number, entries[-1].end) if entries else (state.folded, BLOCK_BYTES)
-    return CommitLog(descriptor, state.log_id, last=last, end=end), entries
+    return CommitLog(descriptor, state.log_id, last=last, end=end), read
 
 
 def _open_to_write(path: Path) -> int:

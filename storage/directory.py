@@ -50,14 +50,14 @@ def make_whole(directory: Path, name: str, fill: Callable[[Path], None]) -> None
     of its first bytes: then nothing was ever promised, yet it looks like a damaged copy, and a start would refuse it.
     """
     making = directory / f"{name}.making"
-    _remove(making)  # of a process that did not come to the end
+    remove_directory(making)  # of a process that did not come to the end
     if (directory / name).exists():
         return
     making.mkdir(mode=_PRIVATE_DIRECTORY)
     fill(making)
     (making / name).rename(directory / name)
     sync_directory(directory)
-    _remove(making)
+    remove_directory(making)
 
 
 def begin_restoring(directory: Path) -> Path:
@@ -71,7 +71,7 @@ def begin_restoring(directory: Path) -> Path:
         raise DirectoryNotEmpty(
             f"The directory holds {', '.join(found[:5])}{' ...' * (len(found) > 5)}", str(directory)
         )
-    _remove(making)
+    remove_directory(making)
     making.mkdir(mode=_PRIVATE_DIRECTORY)
     sync_directory(directory)
     return making
@@ -81,7 +81,7 @@ def end_restoring(directory: Path, name: str) -> None:
     """What was filled, durably, becomes the file of this name."""
     (directory / RESTORING / name).rename(directory / name)
     sync_directory(directory)
-    _remove(directory / RESTORING)
+    remove_directory(directory / RESTORING)
 
 
 def check_restored(directory: Path, name: str) -> None:
@@ -89,10 +89,11 @@ def check_restored(directory: Path, name: str) -> None:
     if (directory / RESTORING).is_dir():
         if not (directory / name).exists():
             raise RestoreUnfinished("A restore into this directory was broken off", str(directory))
-        _remove(directory / RESTORING)
+        remove_directory(directory / RESTORING)
 
 
-def _remove(directory: Path) -> None:
+def remove_directory(directory: Path) -> None:
+    """With its files; one that is not there is fine."""
     if directory.is_dir():
         for path in directory.iterdir():
             path.unlink()

@@ -22,8 +22,9 @@ from weakref import WeakSet
 
 import lmdb
 
-from storage.commit_log import LOG_BYTES, NO_SPACE, CommitLog, LogFullError, make_log, open_log, read_log
+from storage.commit_log import LOG_BYTES, NO_SPACE, CommitLog, LogFullError, LogRead, make_log, open_log, read_log
 from storage.directory import check_restored, lock_directory, make_directory, make_whole, sync_directory
+from storage.doubt import Doubt, doubts_of_database
 from storage.environment import (
     DATA_FILE,
     META,
@@ -33,16 +34,18 @@ from storage.environment import (
     make_environment,
     open_environment,
     read_errors,
+    read_meta_pages,
 )
 from storage.errors import StoreFailed, StoreFull
 from storage.folding import Folder
 from storage.identity import check_identity
 from storage.log_format import Content, Entry, LogState
+from storage.mark import Mark
 from storage.reading import DiskView, Moment
 from storage.recent import NOTHING, Published, Recent
 from storage.records import Prefix
 from storage.room import BALLAST_BYTES, Load, Room, load_of
-from storage.store import META_MEMBER, META_PAIR, Append, Usage, WriteBatch, check_batch
+from storage.store import META_INSTANCE, META_MEMBER, META_PAIR, Append, Usage, WriteBatch, check_batch
 from storage.writing import Write, not_rising
 
 SMALL_BYTES_MAX = 64 << 10  # of a commit that goes to the log: what is larger is written once
@@ -71,15 +74,25 @@ def open_disk(
         undo.callback(os.close, lock)
         check_restored(directory, DATA_FILE)
         make_whole(directory, DATA_FILE, lambda making: make_environment(making, map_bytes, pair, member))
+        pages = read_meta_pages(directory)
         env = open_environment(directory, map_bytes, max_domains)
         undo.callback(env.close)
+        transaction: int = env.info()["last_txnid"]
         with read_errors(str(directory)):
             check_owner(env, directory, pair, member)
             sync_directory(directory)  # each time: the process that made the files may have died before it did this
             env.reader_check()
-            store = DiskStore(env, lock, directory, Room(directory, ballast_bytes), commit_log=commit_log)
+            mark = Mark(directory, DATA_FILE, identity_in(env, directory)[META_INSTANCE] or b"")
+            undo.callback(mark.close)
+            reported = mark.read()
+            doubts = doubts_of_database(pages, transaction, reported, str(directory / DATA_FILE))
+            log, read = None, LogRead([], [])
             if (state := log_state_in(env, directory)) is not None:
-                store.go_on(*open_log(directory, state))
+                log, read = open_log(directory, state, reported)
+            mark.begin()
+            room = Room(directory, ballast_bytes)
+            store = DiskStore(env, lock, directory, room, mark, [*doubts, *read.doubts], commit_log=commit_log)
+            store.go_on(log, read.entries)
         undo.pop_all()
     return store
 
@@ -93,15 +106,22 @@ def open_to_read(directory: Path) -> DiskStore:
         lock = lock_directory(directory)
         undo.callback(os.close, lock)
         check_restored(directory, DATA_FILE)
+        pages = read_meta_pages(directory)
         env = open_environment(directory, 0, _DOMAINS_MAX, readonly=True)
         undo.callback(env.close)
         with read_errors(str(directory)):
             found = identity_in(env, directory)
             pair, member = ((found.get(key) or b"").decode(errors="replace") for key in (META_PAIR, META_MEMBER))
             check_identity(found, pair, member, str(directory))
-            store = DiskStore(env, lock, directory, Room(directory, 0), commit_log=False)
+            mark = Mark(directory, DATA_FILE, found[META_INSTANCE] or b"")
+            reported = mark.read()
+            doubts = doubts_of_database(pages, env.info()["last_txnid"], reported, str(directory / DATA_FILE))
+            read = LogRead([], [])
             if (state := log_state_in(env, directory)) is not None:
-                store.go_on(None, read_log(directory, state))
+                read = read_log(directory, state, reported)
+            room = Room(directory, 0)
+            store = DiskStore(env, lock, directory, room, mark, [*doubts, *read.doubts], commit_log=False)
+            store.go_on(None, read.entries)
         undo.pop_all()
     return store
 
@@ -110,12 +130,24 @@ class DiskStore:
     """See `Store` for the contract. Not to be used in a forked child: open after the fork."""
 
     def __init__(
-        self, env: lmdb.Environment, lock: int, directory: Path, room: Room, *, commit_log: bool = True
+        self,
+        env: lmdb.Environment,
+        lock: int,
+        directory: Path,
+        room: Room,
+        mark: Mark,
+        doubts: Sequence[Doubt],
+        *,
+        commit_log: bool = True,
     ) -> None:
+        self.doubts: Sequence[Doubt] = tuple(doubts)
+        """What this copy could not prove about its last writes when it was opened."""
         self._env = env
         self._lock = lock
         self._directory = directory
         self._room = room
+        self._mark = mark
+        self._transaction = 0  # of whoever writes to the database, the last that was begun
         self._pid = os.getpid()
         self._closed = False
         self._writing = threading.Lock()  # held inside commit, to notice a second writer
@@ -200,6 +232,7 @@ class DiskStore:
             return False
         except OSError as error:
             raise StoreFailed(f"The commit log could not be written: {error}", str(self._directory)) from error
+        self._mark.tell(number, 0)
         self._tops.update(tops)
         with self._publishing:
             published = self._published
@@ -264,6 +297,8 @@ class DiskStore:
             if self._failure is not None:
                 raise self._failure
             fresh = self._write_or_make_room(batch, load, self._log.last if self._log is not None else 0)
+            # A transaction that changes nothing is never written, and its number used again; an append changes some.
+            self._mark.tell(0, self._transaction if batch.appends else self._env.info()["last_txnid"])
         self._void = False
         if fresh:
             self._domains = {**self._domains, **fresh}
@@ -311,7 +346,8 @@ class DiskStore:
             with self._env.begin(write=True) as txn:
                 with self._publishing:
                     pending = self._published.now
-                    self._published = self._published.begun(txn.id())
+                    self._transaction = txn.id()
+                    self._published = self._published.begun(self._transaction)
                 write = Write(self._env, txn, self._meta, self._domains, str(self._directory))
                 log = self._log or self._made_log
                 if log is not None and (pending or self._void or self._log is None):
@@ -404,6 +440,7 @@ class DiskStore:
             for view in list(self._views):
                 view.close()  # LMDB would read from a map that is gone
             self._env.close()
+            self._mark.close()
             for log in (self._log, self._made_log):
                 if log is not None:
                     log.close()

@@ -5,16 +5,19 @@ LMDB 0.9 files, default sync and metasync, no writemap: anything else lost or to
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import lmdb
+from lmdb.verify import VerifyError, verify
 
-from storage.errors import CorruptRecord, NewerFormat, StoreFailed
+from storage.errors import CorruptRecord, NewerFormat, StoreFailed, StoreFull
 from storage.identity import check_identity, new_identity
 from storage.log_format import LogState, decode_state
+from storage.meta_pages import META_BYTES, MetaPages, meta_pages
 from storage.store import META_FORMAT, META_LOG, RESERVED_META, STORE_FORMAT
 
 META = b"meta"
@@ -30,7 +33,11 @@ def make_environment(directory: Path, map_bytes: int, pair: str, member: str) ->
 
 
 def open_environment(directory: Path, map_bytes: int, max_domains: int, *, readonly: bool = False) -> lmdb.Environment:
-    """With `readonly` nothing is made, and whoever has the directory's lock is alone with it."""
+    """With `readonly` nothing is made, and whoever has the directory's lock is alone with it.
+
+    Raises CorruptRecord, NewerFormat, StoreFailed.
+    """
+    check_length(directory)
     try:
         return lmdb.Environment(
             os.fspath(directory),
@@ -52,6 +59,38 @@ def open_environment(directory: Path, map_bytes: int, max_domains: int, *, reado
         if isinstance(error, _DAMAGED):
             raise CorruptRecord(f"LMDB cannot read this file: {error}", str(directory)) from error
         raise StoreFailed(f"LMDB cannot open this directory: {error}", str(directory)) from error
+
+
+def read_meta_pages(directory: Path) -> MetaPages | None:
+    """As they are before LMDB has the file; it takes the one that says the higher number, and says nothing."""
+    try:
+        with (directory / DATA_FILE).open("rb") as file:
+            return meta_pages(file.read(META_BYTES))
+    except OSError:
+        return None  # LMDB meets the same, and says what it is
+
+
+def check_length(directory: Path) -> None:
+    """Raises CorruptRecord where pages in use lie beyond the end of the file: LMDB reads through a map, so that the
+    first look at one of them would end the process (SIGBUS).
+
+    Pages at the end that are free need not have been written. So a file that is short is read whole, which takes a
+    second for each 50 MB or so, and no other one is.
+    """
+    pages = read_meta_pages(directory)
+    if pages is None:
+        return
+    file = directory / DATA_FILE
+    length = file.stat().st_size
+    if pages.used_bytes <= length:
+        return
+    try:
+        problems: list[str] = verify(str(file))  # type: ignore[no-untyped-call]  # ships no types
+    except VerifyError as error:
+        problems = [str(error)]
+    if problems:
+        what = f"The file has {length} bytes, and its last transaction used {pages.used_bytes}: {problems[0]}"
+        raise CorruptRecord(what, str(file))
 
 
 def _is_of_newer_engine(directory: Path) -> bool:
@@ -96,6 +135,19 @@ def _values(env: lmdb.Environment, directory: Path, keys: list[str]) -> dict[str
         raise CorruptRecord("The directory holds data that is not Tandemq's", str(directory)) from None
     with env.begin() as txn:
         return {key: txn.get(key.encode(), db=meta) for key in keys}
+
+
+def copy_environment(env: lmdb.Environment, into: Path) -> None:
+    """The pages in use, as a new file in this directory, which is not synced. Raises StoreFull, StoreFailed,
+    CorruptRecord."""
+    try:
+        env.copy(os.fspath(into), compact=True)
+    except _DAMAGED as error:
+        raise CorruptRecord(f"LMDB found damage: {error}", str(into)) from error
+    except lmdb.Error as error:
+        if error.code in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull("The disk has no room for the copy", str(into)) from error
+        raise StoreFailed(f"The copy could not be made: {error}", str(into)) from error
 
 
 @contextmanager

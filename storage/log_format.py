@@ -49,6 +49,23 @@ class Entry(NamedTuple):
     """Where the next one may begin."""
 
 
+class LogEnd(NamedTuple):
+    """Where a log ends, as far as it can be read."""
+
+    number: int
+    """Of the last entry that is whole, or that the database holds."""
+    is_torn: bool
+    """The entry after it is there and not whole."""
+
+
+class LogContent(NamedTuple):
+    """What a log has for a database."""
+
+    entries: list[Entry]
+    """Those that count, in order."""
+    end: LogEnd
+
+
 class LogState(NamedTuple):
     """What the database says of its log."""
 
@@ -88,15 +105,17 @@ def blocks_of(size: int) -> int:
     return -(-size // BLOCK_BYTES)
 
 
-def entries_in(data: bytes, state: LogState, where: str) -> list[Entry]:
-    """Those that the database does not hold, in order. Raises CorruptRecord when one that was reported is not whole."""
+def content_of(data: bytes, state: LogState, where: str) -> LogContent:
+    """What the database does not hold. Raises CorruptRecord when an entry that was reported is not whole."""
     if data[:BLOCK_BYTES] != encode_first_block(state.log_id):
         raise CorruptRecord("This is not the commit log that the database names", where)
     found: list[Entry] = []
+    torn: set[int] = set()
     at = BLOCK_BYTES
     while at < len(data):
         body = _body_at(data, at, state.log_id)
         if body is None:
+            torn.add(_number_at(data, at, state.log_id))
             at += BLOCK_BYTES
             continue
         number, content_bytes = body
@@ -107,7 +126,16 @@ def entries_in(data: bytes, state: LogState, where: str) -> list[Entry]:
         if entry.number != expected:
             what = f"The commit log goes on with entry {entry.number} where {expected} must come"
             raise CorruptRecord(what, where)
-    return found
+    last = found[-1].number if found else state.folded
+    return LogContent(found, LogEnd(last, last + 1 in torn))
+
+
+def _number_at(data: bytes, at: int, log_id: bytes) -> int:
+    """What an entry that is not whole says of itself; 0: it does not look like one of this log's."""
+    if len(data) - at < _HEAD.size:
+        return 0
+    magic, its_id, number, _, _ = _HEAD.unpack_from(data, at)
+    return int(number) if (magic, its_id) == (_MAGIC, log_id) else 0
 
 
 def _body_at(data: bytes, at: int, log_id: bytes) -> tuple[int, bytes] | None:

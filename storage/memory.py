@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
+from storage.doubt import Doubt
 from storage.errors import StorageError, StoreFailed, StoreFull
 from storage.identity import new_identity
 from storage.records import Prefix, read_stored_prefix
@@ -106,6 +107,7 @@ class MemoryStore:
         map_bytes: int = 64 << 30,
         max_domains: int = 250,
     ) -> None:
+        self.doubts: Sequence[Doubt] = ()
         self.fail_next: StorageError | None = None  # raised by the next commit, of which nothing is done
         self._map_bytes = map_bytes
         self._max_domains = max_domains
@@ -139,6 +141,7 @@ class MemoryStore:
             self._logs, self._meta = other._logs, other._meta
             self._used_bytes, self._file_bytes = other._used_bytes, other._file_bytes
             other._logs, other._meta = {}, _Table()
+            self.undo_kept = other.undo_kept
 
     def commit(self, batch: WriteBatch) -> None:
         check_batch(batch)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from storage.doubt import Doubt
 from storage.errors import CorruptRecord, StoreFailed
 from storage.records import Prefix, is_bare, is_body, read_stored_prefix
 
@@ -80,6 +81,10 @@ class Store(Protocol):
     when the store itself is damaged and `StoreFailed` after `close`; records are returned as they lie there,
     `records.verify` judges.
     """
+
+    @property
+    def doubts(self) -> Sequence[Doubt]:
+        """What the copy could not prove about its last writes when it was opened."""
 
     def commit(self, batch: WriteBatch) -> None:
         """Blocks until the batch is fsynced. `StoreFull`: nothing was done. `StoreFailed`: stop, outcome unknown."""

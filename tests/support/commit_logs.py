@@ -70,6 +70,16 @@ def crashed(store: DiskStore) -> Path:
     return shutil.copytree(store._directory, store._directory.parent / f"crash-{number}")
 
 
+def killed(store: DiskStore) -> Path:
+    """Its directory, files and all, as it would be left if its process were killed now; the store is closed."""
+    as_it_is = crashed(store)
+    store.close()
+    for path in as_it_is.iterdir():
+        shutil.copyfile(path, store._directory / path.name)
+    shutil.rmtree(as_it_is)
+    return store._directory
+
+
 @contextmanager
 def after_a_crash(store: DiskStore, **options: Any) -> Iterator[DiskStore]:
     with closing(open_here(crashed(store), **options)) as found:

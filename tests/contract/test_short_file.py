@@ -1,0 +1,128 @@
+"""A file that ends before the pages that its last transaction used is refused: LMDB would end the process (SIGBUS)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from failover.register import Register, claim
+from failover.wire import to_message
+from failover.witness_store import StoreDamagedError, WitnessStore
+from storage.compaction import compact
+from storage.disk import SMALL_BYTES_MAX, open_to_read
+from storage.environment import DATA_FILE, check_length, read_meta_pages
+from storage.errors import CorruptRecord, StorageError
+from storage.meta_pages import META_BYTES, meta_pages
+from storage.store import Append, WriteBatch
+from tandemq.witness.v1 import witness_service_pb2 as pb
+from tests.support.commit_logs import begin, killed, open_here
+
+PAGE = 4096
+READ_ALL = """
+import sys
+from pathlib import Path
+from storage.errors import StorageError
+from tests.support.commit_logs import everything, open_here
+try:
+    store = open_here(Path(sys.argv[1]))
+except StorageError as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+everything(store)
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    store = open_here(tmp_path / "a")
+    begin(store)
+    for log_index in range(2, 30):
+        store.commit(WriteBatch(appends=[Append(1, log_index, b"." * (SMALL_BYTES_MAX + 1))]))
+    return killed(store)
+
+
+def used(directory: Path) -> int:
+    pages = read_meta_pages(directory)
+    assert pages is not None
+    return pages.used_bytes
+
+
+def test_the_length_that_lmdb_needs_is_what_it_wrote(directory: Path) -> None:
+    assert used(directory) == (directory / DATA_FILE).stat().st_size
+
+
+def test_of_two_meta_pages_the_newer_one_says_how_long_it_must_be(directory: Path) -> None:
+    head = bytearray((directory / DATA_FILE).read_bytes()[:META_BYTES])
+    pages = meta_pages(head)
+    assert pages is not None
+    newer = 0 if pages.first > pages.second else PAGE
+    head[newer + 144 : newer + 152] = bytes(8)
+    older = meta_pages(head)
+    assert older is not None
+    assert older.used_bytes < pages.used_bytes
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [0.9, 0.5, 0.01])
+def test_a_member_says_what_is_the_matter_instead_of_dying_of_a_signal(directory: Path, left: float) -> None:
+    """In a process of its own: without the rule it ends by SIGBUS, and whoever looks on with it."""
+    needed = used(directory)
+    length = int(needed * left) // 512 * 512
+    os.truncate(directory / DATA_FILE, length)
+    ended = subprocess.run(
+        [sys.executable, "-c", READ_ALL, str(directory)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert ended.returncode == 1, ended
+    assert ended.stderr.startswith("CorruptRecord: The file has"), ended.stderr
+    assert f"{length} bytes, and its last transaction used {needed}" in ended.stderr
+    assert str(directory / DATA_FILE) in ended.stderr
+
+
+@pytest.mark.parametrize("length", [0, 100, PAGE - 1, PAGE, PAGE + 100, 2 * PAGE, 3 * PAGE])
+def test_a_file_of_a_few_bytes_is_refused_too(directory: Path, length: int) -> None:
+    os.truncate(directory / DATA_FILE, length)
+    with pytest.raises(StorageError):
+        open_to_read(directory)
+    with pytest.raises(StorageError):
+        compact(directory)
+
+
+def test_who_reads_or_compacts_a_directory_is_refused_as_a_member_is(directory: Path) -> None:
+    os.truncate(directory / DATA_FILE, used(directory) // 2)
+    with pytest.raises(CorruptRecord, match="its last transaction used"):
+        open_to_read(directory)
+    with pytest.raises(CorruptRecord, match="its last transaction used"):
+        compact(directory)
+
+
+def test_free_pages_at_the_end_need_not_be_there(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path), lib_version=0, map_size=1 << 24) as env:
+        # Which pages are free is written too: above them at first, and in their place once they may be used again.
+        for value in (b"x" * 10 * PAGE, b"small", b"small", b"small", b"smaller"):
+            with env.begin(write=True) as txn:
+                txn.put(b"k", value)
+    length, path = used(tmp_path), tmp_path / DATA_FILE
+    os.truncate(path, length - PAGE)
+    check_length(tmp_path)
+    with lmdb.open(str(tmp_path), lib_version=0, map_size=1 << 24) as env, env.begin() as txn:
+        assert txn.get(b"k") == b"smaller"
+
+
+def test_a_witness_refuses_its_registers_too(tmp_path: Path) -> None:
+    with closing(WitnessStore(tmp_path)) as store:
+        desired = claim(Register(), member="a", epoch=1, members=frozenset("a"), nonce=b"n")
+        store.compare_and_set(
+            pb.CompareAndSetRequest(
+                pair="p", domain="main", expected=to_message(Register()), desired=to_message(desired), member="a"
+            )
+        )
+    registers = tmp_path / "registers"
+    os.truncate(registers / DATA_FILE, used(registers) - PAGE)
+    with pytest.raises(StoreDamagedError, match=r"its last transaction used .*data\.mdb"):
+        WitnessStore(tmp_path)
