@@ -92,6 +92,7 @@ class Timers(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_ms: int = 200
     suspect_ms: int = 600
     lost_ms: int = 1500
+    hung_ms: int = 5000  # connected and without a heartbeat for so long: its loop hangs; lost_ms where that is more
     replica_bias_ms: int = 300  # a replica asks the witness this much later than a master would
 
 
@@ -107,6 +108,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     volatile_bytes: int = 256 * MIB
     max_batch_bytes: int = 4 * MIB
     park_ms: int = 5000  # how long a call without a deadline waits for a master
+    consume_streams: int = 20_000  # open at this member, those that it carries to the master included
 
 
 class Failover(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,13 +121,12 @@ class Failover(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 3
     total_ms: int = 30_000  # all attempts for one event
     accept_unproven: bool = False  # let classifiers of class B and C promote without an authority
-    flap_changes: int = (
-        3  # automatic changes of role without an authority in flap_window_ms; then an operator is needed
-    )
+    flap_changes: int = 3  # of role, automatic, without an authority, in flap_window_ms; then an operator is needed
     flap_window_ms: int = 600_000
     slow_peer_ms: int = 10_000  # connected and not a step further: the peer counts as slow
     stall_ms: int = 10_000  # a write of this member that takes longer is a local fault
     cold_start_ms: int = 60_000  # without an authority: alone since the start for so long is a question
+    meet_ms: int = 3000  # after a start: how long a peer that may serve too is awaited; 0 = go on alone at once
     hold_ms: int = 2000  # how long a handoff may drain
     cooldown_ms: int = 1000  # a replica may ask for the role this long after the last handoff, not sooner
     hand_over_at_stop: bool = True
@@ -341,7 +342,8 @@ def check(config: ManagerConfig, source: str = "configuration") -> None:
     _check_listening(config, source)
     timers, limits = config.timers, config.limits
     if not 0 < timers.heartbeat_ms < timers.suspect_ms < timers.lost_ms:
-        refuse("timers", msgspec.to_builtins(timers), "must rise: 0 < heartbeat_ms < suspect_ms < lost_ms")
+        told = (timers.heartbeat_ms, timers.suspect_ms, timers.lost_ms)
+        refuse("timers", told, "must rise: 0 < heartbeat_ms < suspect_ms < lost_ms")
     if timers.replica_bias_ms < 0:
         refuse("timers.replica_bias_ms", timers.replica_bias_ms, "must not be negative")
     for name in limits.__struct_fields__:
@@ -442,7 +444,7 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
     for name in ("call_ms", "attempts", "total_ms", "slow_peer_ms", "stall_ms", "cold_start_ms", "hold_ms"):
         if getattr(failover, name) <= 0:
             raise ConfigError(f"{source}: failover.{name} = {getattr(failover, name)!r}: must be positive")
-    for name in ("flap_changes", "flap_window_ms", "verify_hours", "probe_bias_ms"):
+    for name in ("meet_ms", "flap_changes", "flap_window_ms", "verify_hours", "probe_bias_ms"):
         if getattr(failover, name) < 0:
             raise ConfigError(f"{source}: failover.{name} = {getattr(failover, name)!r}: must not be negative")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DOMAIN = "tandemq"  # of ErrorInfo
 DETAILS_KEY = "grpc-status-details-bin"  # trailing metadata that carries google.rpc.Status
 PREFIX = "REASON_"
+OUTCOME, STORED = "outcome", "stored"  # metadata of a refusal whose operation was done all the same
 
 
 class TandemqError(Exception):
@@ -235,11 +236,26 @@ def rule_for(reason: int | str) -> Rule:
 
 
 def status_for(reason: int | str) -> grpc.StatusCode:
-    """The status of a call that is refused for this reason."""
+    """The status of a call that is refused for this reason, and had no effect."""
     import grpc
 
     code: grpc.StatusCode = grpc.StatusCode[rule_for(reason).status]
     return code
+
+
+def status_of(error: common_pb2.Error) -> grpc.StatusCode:
+    """The status of a call that is refused with this. UNAVAILABLE with our ErrorInfo means "not applied" (rulings.md
+    11), so what was stored after all is ABORTED, whatever its reason.
+    """
+    import grpc
+
+    aborted: grpc.StatusCode = grpc.StatusCode.ABORTED
+    return aborted if _is_stored(error.metadata) else status_for(error.reason)
+
+
+def _is_stored(metadata: Mapping[str, str] | None) -> bool:
+    """The refusal was made after the operation was ordered: it speaks of copies, not of whether it was done."""
+    return (metadata or {}).get(OUTCOME) == STORED
 
 
 def error_of(
@@ -252,8 +268,7 @@ def error_of(
     name = reason_name(reason)
     status, definite, retryable = RULES[name]
     family = _OWN_CLASSES.get(name, _FAMILIES[status])
-    # A refusal that was made after the operation was ordered says so: it speaks of copies, not of whether it was done.
-    definite = definite and (metadata or {}).get("outcome") != "stored"
+    definite = definite and not _is_stored(metadata)
     return family(name, message, metadata, retry_after, definite=definite, retryable=retryable)
 
 
@@ -264,11 +279,13 @@ def to_error(error: common_pb2.Error) -> TandemqError:
 
 
 def status_details(error: common_pb2.Error) -> bytes:
-    """The value of trailing metadata `grpc-status-details-bin` with which a server refuses a whole call."""
+    """The value of trailing metadata `grpc-status-details-bin` with which a server refuses a whole call; its code is
+    that of `status_of`.
+    """
     from google.protobuf.any_pb2 import Any as AnyMessage
     from google.rpc import error_details_pb2, status_pb2
 
-    code: int = status_for(error.reason).value[0]
+    code: int = status_of(error).value[0]
     status = status_pb2.Status(code=code, message=error.message)
     info = error_details_pb2.ErrorInfo(reason=reason_name(error.reason), domain=DOMAIN, metadata=error.metadata)
     details: list[Any] = [info]
