@@ -33,6 +33,13 @@ class PairEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PAIR_EVENT_KIND_OPERATOR: _ClassVar[PairEventKind]
     PAIR_EVENT_KIND_FAULT: _ClassVar[PairEventKind]
     PAIR_EVENT_KIND_VERIFY: _ClassVar[PairEventKind]
+
+class Acknowledgement(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACKNOWLEDGEMENT_UNSPECIFIED: _ClassVar[Acknowledgement]
+    ACKNOWLEDGEMENT_CERTAIN: _ClassVar[Acknowledgement]
+    ACKNOWLEDGEMENT_PERHAPS: _ClassVar[Acknowledgement]
+    ACKNOWLEDGEMENT_NONE: _ClassVar[Acknowledgement]
 SAFETY_CLASS_UNSPECIFIED: SafetyClass
 SAFETY_CLASS_A: SafetyClass
 SAFETY_CLASS_B: SafetyClass
@@ -48,6 +55,10 @@ PAIR_EVENT_KIND_DIVERGENCE: PairEventKind
 PAIR_EVENT_KIND_OPERATOR: PairEventKind
 PAIR_EVENT_KIND_FAULT: PairEventKind
 PAIR_EVENT_KIND_VERIFY: PairEventKind
+ACKNOWLEDGEMENT_UNSPECIFIED: Acknowledgement
+ACKNOWLEDGEMENT_CERTAIN: Acknowledgement
+ACKNOWLEDGEMENT_PERHAPS: Acknowledgement
+ACKNOWLEDGEMENT_NONE: Acknowledgement
 
 class DomainStatus(_message.Message):
     __slots__ = ("name", "role", "data_state", "link_state", "epoch", "log_index", "durable_index", "commit_index", "applied_index", "digest", "state_digest", "in_sync_set", "master", "peer_backlog", "parked", "last_change", "peer_backlog_bytes", "peer_lag", "if_peer_dies", "advice", "handoff", "unrecorded", "solo_since", "peer_durable_index")
@@ -102,7 +113,7 @@ class DomainStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., link_state: _Optional[_Union[_common_pb2.LinkState, str]] = ..., epoch: _Optional[int] = ..., log_index: _Optional[int] = ..., durable_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[str] = ..., state_digest: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., master: _Optional[str] = ..., peer_backlog: _Optional[int] = ..., parked: _Optional[int] = ..., last_change: _Optional[str] = ..., peer_backlog_bytes: _Optional[int] = ..., peer_lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., if_peer_dies: _Optional[str] = ..., advice: _Optional[str] = ..., handoff: _Optional[str] = ..., unrecorded: bool = ..., solo_since: _Optional[int] = ..., peer_durable_index: _Optional[int] = ...) -> None: ...
 
 class MemberStatus(_message.Message):
-    __slots__ = ("name", "endpoint", "pid", "instance_id", "incarnation", "domains", "peer_connected", "peer_heard_ago", "witness_connected", "uptime", "authority", "classifier", "classifier_mode", "safety_class", "automation_paused", "maintenance", "waiting_event_id", "now")
+    __slots__ = ("name", "endpoint", "pid", "instance_id", "incarnation", "domains", "peer_connected", "peer_heard_ago", "witness_connected", "uptime", "authority", "classifier", "classifier_mode", "safety_class", "automation_paused", "maintenance", "waiting_event_id", "now", "doubts")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -121,6 +132,7 @@ class MemberStatus(_message.Message):
     MAINTENANCE_FIELD_NUMBER: _ClassVar[int]
     WAITING_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
+    DOUBTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     endpoint: str
     pid: int
@@ -139,7 +151,8 @@ class MemberStatus(_message.Message):
     maintenance: bool
     waiting_event_id: str
     now: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., pid: _Optional[int] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainStatus, _Mapping]]] = ..., peer_connected: bool = ..., peer_heard_ago: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., witness_connected: bool = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., authority: _Optional[str] = ..., classifier: _Optional[str] = ..., classifier_mode: _Optional[str] = ..., safety_class: _Optional[_Union[SafetyClass, str]] = ..., automation_paused: bool = ..., maintenance: bool = ..., waiting_event_id: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    doubts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., pid: _Optional[int] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainStatus, _Mapping]]] = ..., peer_connected: bool = ..., peer_heard_ago: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., witness_connected: bool = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., authority: _Optional[str] = ..., classifier: _Optional[str] = ..., classifier_mode: _Optional[str] = ..., safety_class: _Optional[_Union[SafetyClass, str]] = ..., automation_paused: bool = ..., maintenance: bool = ..., waiting_event_id: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., doubts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetPairStatusRequest(_message.Message):
     __slots__ = ()
@@ -447,7 +460,7 @@ class ListSalvageResponse(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[SalvageFile, _Mapping]]] = ...) -> None: ...
 
 class SalvageFile(_message.Message):
-    __slots__ = ("name", "domain", "first_index", "last_index", "operations", "acknowledged", "bytes", "time", "reason")
+    __slots__ = ("name", "domain", "first_index", "last_index", "operations", "acknowledged", "bytes", "time", "reason", "perhaps_acknowledged", "unacknowledged")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -457,6 +470,8 @@ class SalvageFile(_message.Message):
     BYTES_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    PERHAPS_ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    UNACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     name: str
     domain: str
     first_index: int
@@ -466,7 +481,9 @@ class SalvageFile(_message.Message):
     bytes: int
     time: _timestamp_pb2.Timestamp
     reason: str
-    def __init__(self, name: _Optional[str] = ..., domain: _Optional[str] = ..., first_index: _Optional[int] = ..., last_index: _Optional[int] = ..., operations: _Optional[int] = ..., acknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    perhaps_acknowledged: int
+    unacknowledged: int
+    def __init__(self, name: _Optional[str] = ..., domain: _Optional[str] = ..., first_index: _Optional[int] = ..., last_index: _Optional[int] = ..., operations: _Optional[int] = ..., acknowledged: _Optional[int] = ..., bytes: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., perhaps_acknowledged: _Optional[int] = ..., unacknowledged: _Optional[int] = ...) -> None: ...
 
 class ReadSalvageRequest(_message.Message):
     __slots__ = ("name",)
@@ -475,7 +492,7 @@ class ReadSalvageRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ...) -> None: ...
 
 class ReadSalvageResponse(_message.Message):
-    __slots__ = ("log_index", "epoch", "operation", "acknowledged", "queue", "client_id", "first_sequence", "request_id", "batch", "first_index", "count", "done", "pair", "domain", "messages")
+    __slots__ = ("log_index", "epoch", "operation", "acknowledged", "queue", "client_id", "first_sequence", "request_id", "batch", "first_index", "count", "done", "pair", "domain", "messages", "certainty")
     LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OPERATION_FIELD_NUMBER: _ClassVar[int]
@@ -491,6 +508,7 @@ class ReadSalvageResponse(_message.Message):
     PAIR_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    CERTAINTY_FIELD_NUMBER: _ClassVar[int]
     log_index: int
     epoch: int
     operation: str
@@ -506,4 +524,5 @@ class ReadSalvageResponse(_message.Message):
     pair: str
     domain: str
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
-    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., operation: _Optional[str] = ..., acknowledged: bool = ..., queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., request_id: _Optional[bytes] = ..., batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., count: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., pair: _Optional[str] = ..., domain: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ...) -> None: ...
+    certainty: Acknowledgement
+    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., operation: _Optional[str] = ..., acknowledged: bool = ..., queue: _Optional[str] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., request_id: _Optional[bytes] = ..., batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., count: _Optional[int] = ..., done: _Optional[_Iterable[int]] = ..., pair: _Optional[str] = ..., domain: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., certainty: _Optional[_Union[Acknowledgement, str]] = ...) -> None: ...

@@ -98,7 +98,7 @@ class Hello(_message.Message):
     def __init__(self, pair: _Optional[str] = ..., member: _Optional[str] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., endpoint: _Optional[str] = ..., domains: _Optional[_Iterable[_Union[DomainHello, _Mapping]]] = ..., process_id: _Optional[bytes] = ..., seen_incarnation: _Optional[int] = ..., seen_process_id: _Optional[bytes] = ...) -> None: ...
 
 class DomainHello(_message.Message):
-    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor", "owner", "register", "solo_since", "leaving", "wants_full")
+    __slots__ = ("domain", "name", "role", "data_state", "epoch", "promised_epoch", "last_index", "base_index", "digest", "history", "volatile_floor", "owner", "register", "solo_since", "leaving", "wants_full", "sends_sync_id", "stays_with_transfer")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +115,8 @@ class DomainHello(_message.Message):
     SOLO_SINCE_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     WANTS_FULL_FIELD_NUMBER: _ClassVar[int]
+    SENDS_SYNC_ID_FIELD_NUMBER: _ClassVar[int]
+    STAYS_WITH_TRANSFER_FIELD_NUMBER: _ClassVar[int]
     domain: int
     name: str
     role: _common_pb2.Role
@@ -131,7 +133,9 @@ class DomainHello(_message.Message):
     solo_since: int
     leaving: bool
     wants_full: bool
-    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ..., volatile_floor: _Optional[int] = ..., owner: _Optional[str] = ..., register: _Optional[bytes] = ..., solo_since: _Optional[int] = ..., leaving: bool = ..., wants_full: bool = ...) -> None: ...
+    sends_sync_id: int
+    stays_with_transfer: bool
+    def __init__(self, domain: _Optional[int] = ..., name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., epoch: _Optional[int] = ..., promised_epoch: _Optional[int] = ..., last_index: _Optional[int] = ..., base_index: _Optional[int] = ..., digest: _Optional[bytes] = ..., history: _Optional[_Iterable[_Union[EpochBoundary, _Mapping]]] = ..., volatile_floor: _Optional[int] = ..., owner: _Optional[str] = ..., register: _Optional[bytes] = ..., solo_since: _Optional[int] = ..., leaving: bool = ..., wants_full: bool = ..., sends_sync_id: _Optional[int] = ..., stays_with_transfer: bool = ...) -> None: ...
 
 class DigestQuery(_message.Message):
     __slots__ = ("index",)
