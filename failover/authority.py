@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -18,6 +18,7 @@ import grpc.aio
 
 from failover.register import STARTS, Register, check_force, check_form, check_set, forced
 from failover.wire import CLIENT_OPTIONS, BadRegisterError, from_message, to_message
+from tandemq.channels import Kept, open_channel
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
 
@@ -103,8 +104,7 @@ class WitnessAuthority:
         credentials: grpc.ChannelCredentials | None = None,
     ) -> None:
         self.target, self.pair, self.member, self.timeout_s = target, pair, member, timeout_s
-        self._credentials = credentials
-        self._channel: grpc.aio.Channel | None = None
+        self._channel = Kept(target, CLIENT_OPTIONS, lambda to, options: open_channel(to, options, credentials))
         self._connected = False
 
     @property
@@ -190,18 +190,11 @@ class WitnessAuthority:
 
     async def close(self) -> None:
         """See Authority."""
-        if self._channel is not None:
-            await self._channel.close()
-        self._channel, self._connected = None, False
+        await self._channel.close()
+        self._connected = False
 
     def _stub(self) -> pb_grpc.WitnessServiceAsyncStub:
-        if self._channel is None:  # a channel belongs to the loop that makes it, hence not in the constructor
-            options: Sequence[tuple[str, int]] = CLIENT_OPTIONS
-            if self._credentials is None:
-                self._channel = grpc.aio.insecure_channel(self.target, options)
-            else:
-                self._channel = grpc.aio.secure_channel(self.target, self._credentials, options)
-        return pb_grpc.WitnessServiceStub(self._channel)
+        return pb_grpc.WitnessServiceStub(self._channel.get())
 
 
 class MemoryRegisters:

@@ -5,6 +5,10 @@ that is dead one way is dead (pair-protocol.md 4.11, one-way loss). And whoever 
 other for the silence: time in which this process did not run is not counted against the peer, and is reported as a
 pause, so that the caller stops all output before it looks at anything else.
 
+A frame proves the loop of its sender, which many clients may keep busy; the connection proves its process and the way
+to it, and ends by itself when it is not answered, whatever the loop does (`replica.keepalive`). So a peer that is
+connected has until hung_ms, and one that is not until lost_ms.
+
 Times are milliseconds of the boot-time clock, given by the caller, never falling. Clocks never decide what is true: a
 wrong light costs a claim that the register judges.
 """
@@ -16,8 +20,9 @@ from typing import NamedTuple
 
 SUSPECT_MS = 600  # three heartbeats of 200 ms (ruling 9)
 LOST_MS = 1_500
+HUNG_MS = 5_000  # connected and no frame: its loop stands still, and no load of clients explains that
 PAUSE_MS = 1_700  # a tick this late: others may have decided without us (pair-protocol.md 4.11, pause)
-assert SUSPECT_MS < LOST_MS < PAUSE_MS
+assert SUSPECT_MS < LOST_MS < PAUSE_MS < HUNG_MS
 
 
 class Light(Enum):
@@ -39,10 +44,13 @@ class Reading(NamedTuple):
 class Detector:
     """One per peer connection and member. Events in, a light at each tick; ticks come at least every suspect_ms / 2."""
 
-    def __init__(self, suspect_ms: int = SUSPECT_MS, lost_ms: int = LOST_MS, pause_ms: int = PAUSE_MS) -> None:
+    def __init__(
+        self, suspect_ms: int = SUSPECT_MS, lost_ms: int = LOST_MS, pause_ms: int = PAUSE_MS, hung_ms: int = HUNG_MS
+    ) -> None:
         assert 0 < suspect_ms < lost_ms
         assert pause_ms > 0
         self.suspect_ms, self.lost_ms, self.pause_ms = suspect_ms, lost_ms, pause_ms
+        self.hung_ms = max(lost_ms, hung_ms)
         self._heard_ms: int | None = None  # when the peer was last heard; None until the first event
         self._heard_us_ms: int | None = None  # when the peer last heard us; None until it says so on this connection
         self._tick_ms: int | None = None
@@ -97,7 +105,7 @@ class Detector:
         if gap_ms > self.suspect_ms:
             self._forgive(now_ms, gap_ms - self.suspect_ms)
         silent_ms = self._silent_ms(now_ms)
-        if self._refused or silent_ms >= self.lost_ms:
+        if self._refused or silent_ms >= (self.hung_ms if self._linked else self.lost_ms):
             return Reading(Light.RED, paused=False, silent_ms=silent_ms)
         if not self._linked or silent_ms >= self.suspect_ms:
             return Reading(Light.YELLOW, paused=False, silent_ms=silent_ms)

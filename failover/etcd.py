@@ -32,19 +32,22 @@ from failover.authority import (
 )
 from failover.etcd_wire import from_value, key_of, to_value
 from failover.register import Register, check_force, check_form, check_set, forced
-from failover.wire import CLIENT_OPTIONS, BadRegisterError
+from failover.wire import CLIENT_CHANGES, BadRegisterError
+from tandemq.channels import Kept, lasting
 from tandemq.etcd.v1 import etcd_pb2 as pb
 
 log = logging.getLogger("tandemq.etcd")
 
 # etcd ends connections that ping more often than every 5 s, or without a call.
-_OWN_OPTIONS = {
-    "grpc.keepalive_time_ms": 6_000,
-    "grpc.keepalive_timeout_ms": 2_000,
-    "grpc.http2.ping_timeout_ms": 2_000,
-    "grpc.keepalive_permit_without_calls": 0,
-}
-OPTIONS = tuple((name, _OWN_OPTIONS.get(name, value)) for name, value in CLIENT_OPTIONS)
+OPTIONS = lasting(
+    {
+        **CLIENT_CHANGES,
+        "grpc.keepalive_time_ms": 6_000,
+        "grpc.keepalive_timeout_ms": 2_000,
+        "grpc.http2.ping_timeout_ms": 2_000,
+        "grpc.keepalive_permit_without_calls": 0,
+    }
+)
 # A member of a cluster that has lost its leader then refuses, instead of letting a watch wait without a word.
 METADATA = (("hasleader", "true"),)
 
@@ -65,7 +68,7 @@ class EtcdAuthority:
     def __init__(self, endpoints: Sequence[str], prefix: str, pair: str, member: str, timeout_s: float = 1.0) -> None:
         self.endpoints, self.prefix = tuple(dict.fromkeys(endpoints)), prefix
         self.pair, self.member, self.timeout_s = pair, member, timeout_s
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels = {endpoint: Kept(endpoint, OPTIONS) for endpoint in self.endpoints}
         self._first = self.endpoints[0]  # answered last, or comes after one that failed
         self._connected = False
 
@@ -253,6 +256,4 @@ class EtcdAuthority:
         return method(metadata=METADATA)
 
     def _channel(self, endpoint: str) -> grpc.aio.Channel:
-        if endpoint not in self._channels:  # a channel belongs to the loop that makes it, hence not in the constructor
-            self._channels[endpoint] = grpc.aio.insecure_channel(endpoint, OPTIONS)
-        return self._channels[endpoint]
+        return self._channels[endpoint].get()

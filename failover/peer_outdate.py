@@ -33,6 +33,7 @@ from failover.classifier import (
     Verdict,
     by_authority,
 )
+from tandemq.channels import open_channel
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 
 SHARE = 0.9  # of the time that the event leaves
@@ -88,7 +89,7 @@ class PeerOutdate:
 
     async def preflight(self) -> list[str]:
         """Whether a member answers there; it is asked for its status only."""
-        async with grpc.aio.insecure_channel(self.endpoint, OPTIONS) as channel:
+        async with open_channel(self.endpoint, OPTIONS) as channel:
             stub = pair_service_pb2_grpc.PairServiceStub(channel)
             try:
                 await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=PREFLIGHT_S)
@@ -101,7 +102,7 @@ class PeerOutdate:
 
     async def _ask(self, event: Event, time_s: float) -> list[pair_service_pb2.OutdateResponse]:
         """All domains at once. Raises AioRpcError when any of them has no answer."""
-        async with grpc.aio.insecure_channel(self.endpoint, OPTIONS) as channel:
+        async with open_channel(self.endpoint, OPTIONS) as channel:
             stub = pair_service_pb2_grpc.PairServiceStub(channel)
             calls = [stub.Outdate(_request(event, part), timeout=time_s) for part in event.domains]
             return list(await asyncio.gather(*calls))

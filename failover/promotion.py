@@ -5,8 +5,9 @@ through whatever is decided here; the table sees to it that a member which lacks
 of two connected members one asks and the other does not (P8).
 
 `TABLE` is the rule itself: facts become a few words (`words_of`), and the first row whose words all fit decides. The
-table in docs/PROTOCOL.md is rendered from it. Eligible: a good data mark and member of the committed set (P5). Best
-copy: the highest epoch; in the same epoch SOLE before IN_SYNC, then the lower name.
+table in docs/PROTOCOL.md is rendered from it. Eligible: a good data mark and member of the committed set (P5). Ends:
+whose log holds more (`failover.log_end`, P20). Best copy: the highest epoch; in the same epoch SOLE before IN_SYNC; of
+two that are IN_SYNC the longer log; then the lower name.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from failover.log_end import UNKNOWN_END, Ends, LogEnd, compare
 from failover.marks import DataMark
 from failover.register import EPOCH_LAST, Register
 
@@ -48,9 +50,15 @@ class Why(StrEnum):
     )
     NAMED_HOLDER = "the register names this member and it may be master"
     NAMED_OTHER = "the register names the peer and it may be master"
+    OWN_LONGER = "both copies may serve, and the one here holds more: it goes first"
+    PEER_LONGER = "both copies may serve, and the peer's holds more: the peer goes first"
+    ENDS_DIFFER = (
+        "the two copies hold different operations under one number: an operator must compare them and force one"
+    )
     OTHER_NOT_ELIGIBLE = "only this member holds everything that was acknowledged"
     ONLY_PEER_ELIGIBLE = "only the peer holds everything that was acknowledged"
     NONE_ELIGIBLE = "no connected member is known to hold everything that was acknowledged: an operator must choose"
+    NOT_MET_YET = "this member has just started and the peer holds everything too: it is given time to start as well"
     NOT_LOST_YET = "the peer is silent but not lost"
     YOUNG_CLAIM = "the peer has just claimed: leave it the time to commit"
     NO_VERDICT = "the peer is lost; nobody has said yet which member lives"
@@ -72,7 +80,10 @@ class Facts:
     peer_lost: bool  # the lost timer has passed, or the link was reset and the reconnect refused
     epoch: int = 0  # own durable one; with peer_epoch it tells two good copies apart when the register is blank
     peer_epoch: int = 0
+    not_met: bool = False  # this process started lately, has not met the peer, and the committed set has both
     verdict_lets: bool = True  # the ruling on this loss lets this member go on alone (failover.gate)
+    end: LogEnd = UNKNOWN_END  # of the own log
+    peer_end: LogEnd = UNKNOWN_END  # of the peer's, as its newest HELLO says
     young_claim: bool = False  # the register is a claim of the peer that was first seen less than YOUNG_CLAIM_MS ago
 
     def __post_init__(self) -> None:
@@ -132,7 +143,11 @@ TABLE: tuple[Row, ...] = (
     Row({"register": "blank", "copies": "own is best"}, Then.CLAIM_SELF, Why.BLANK_BEST_COPY),
     Row({"register": "blank", "copies": "peer's is best"}, Then.WAIT, Why.BLANK_OTHER_COPY),
     Row({"register": "blank"}, Then.WAIT, Why.BLANK_UNCLEAR),
-    # Both are connected. P8: one rule read from one place; "longer log" ran epochs up, "newer HELLO" left both waiting.
+    # Both are connected. P20: what only one copy holds may be acknowledged, for a disk may have lost its last writes.
+    Row({"peer": "here", "eligible": "both", "ends": "different"}, Then.WAIT, Why.ENDS_DIFFER),
+    Row({"peer": "here", "eligible": "both", "ends": "own is longer"}, Then.CLAIM_BOTH, Why.OWN_LONGER),
+    Row({"peer": "here", "eligible": "both", "ends": "peer's is longer"}, Then.WAIT, Why.PEER_LONGER),
+    # P8: one rule read from one place; a log made longer by claims ran epochs up, "newer HELLO" left both waiting.
     Row(
         {"peer": "here", "eligible": "both", "named": "self"}, Then.CLAIM_BOTH, Why.NAMED_HOLDER
     ),  # P9: the set is kept
@@ -142,6 +157,8 @@ TABLE: tuple[Row, ...] = (
     Row({"peer": "here", "eligible": "none"}, Then.WAIT, Why.NONE_ELIGIBLE),
     # Alone.
     Row({"eligible": "none"}, Then.WAIT, Why.NOT_ELIGIBLE),
+    # P20: after a fault that stopped both, the copy that starts first may be the one that lost its last writes.
+    Row({"lost": "not met"}, Then.WAIT, Why.NOT_MET_YET),
     Row({"lost": "no"}, Then.WAIT, Why.NOT_LOST_YET),
     Row({"verdict": "wait"}, Then.WAIT, Why.NO_VERDICT),
     Row({"young claim": "yes"}, Then.WAIT, Why.YOUNG_CLAIM),
@@ -158,8 +175,9 @@ def words_of(facts: Facts) -> dict[str, str]:
         "copies": _copies_word(facts),
         "lower name": "self" if facts.member < facts.peer else "peer",
         "eligible": _eligible_word(facts),
+        "ends": compare(facts.end, facts.peer_end).value,
         "named": _named_word(facts),
-        "lost": "yes" if facts.peer_lost else "no",
+        "lost": "not met" if facts.not_met else "yes" if facts.peer_lost else "no",
         "verdict": "claim" if facts.verdict_lets else "wait",
         "young claim": "yes" if register and facts.young_claim and register.holder == facts.peer else "no",
     }
@@ -280,6 +298,10 @@ def _copies_word(facts: Facts) -> str:
     if facts.data.is_good and facts.peer_data.is_good:
         if own == other and facts.data is DataMark.SOLE:
             return "unclear"  # two owners of one epoch
+        if facts.data is facts.peer_data is DataMark.IN_SYNC:
+            ends = compare(facts.end, facts.peer_end)
+            if ends is not Ends.EQUAL:
+                return {Ends.OWN_LONGER: "own is best", Ends.PEER_LONGER: "peer's is best"}.get(ends, "unclear")
         return "own is best" if own > other or (own == other and facts.member < facts.peer) else "peer's is best"
     if facts.data.is_good and facts.epoch >= facts.peer_epoch:
         return "own is best"

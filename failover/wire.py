@@ -6,34 +6,25 @@ Both ends use it, so that a register that went over the wire or to disk and back
 from __future__ import annotations
 
 from failover.register import Register, RegisterState
+from tandemq.channels import LASTING, lasting
+from tandemq.edge.options import EDGE_OPTIONS
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
 MESSAGE_BYTES_MAX = 64 * 1024  # a register is below 2 KiB; nothing larger has business at a witness
 
-KEEPALIVE_MS, KEEPALIVE_TIMEOUT_MS = 1_000, 500
-CLIENT_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-    # Measured: without this one the C core never notices a frozen server, whatever the keepalive timeout says.
-    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),  # 0 = no limit; a watch is silent for days
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.enable_retries", 0),  # whether to repeat a set is decided after reading the register again (P1)
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.use_local_subchannel_pool", 1),  # a channel's state is its own, not that of others to the same address
-)
+CLIENT_CHANGES = {
+    "grpc.enable_retries": 0,  # whether to repeat a set is decided after reading the register again (P1)
+    "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
+}
+CLIENT_OPTIONS = lasting(CLIENT_CHANGES)
 SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
-    ("grpc.so_reuseport", 0),  # two witnesses on one port would each keep half of the truth
+    *EDGE_OPTIONS,
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MS // 2),
-    ("grpc.http2.max_ping_strikes", 0),  # our members' pings are their failure detector, never abuse
+    (
+        "grpc.http2.min_ping_interval_without_data_ms",
+        LASTING["grpc.keepalive_time_ms"] // 2,
+    ),  # members' pings are no abuse
     ("grpc.keepalive_time_ms", 10_000),  # frees the watches of clients that vanished
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.ping_timeout_ms", 5_000),
 )
 
 

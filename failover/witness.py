@@ -19,15 +19,16 @@ from typing import NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
-from google.protobuf import any_pb2
-from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
-from grpc_status import rpc_status  # type: ignore[import-untyped]  # ships no types
 
 from failover.register import Register, check_form
 from failover.wire import SERVER_OPTIONS, BadRegisterError, from_message, to_message
 from failover.witness_store import QuotaExceededError, StoreBrokenError, StoreFullError, WitnessStore
+from tandemq import refusing
+from tandemq.edge.descriptors import own_limit, shares
+from tandemq.edge.guard import FloodGuard
+from tandemq.edge.options import bounded
 from tandemq.v1 import common_pb2
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
@@ -59,6 +60,7 @@ class WitnessServer:
         self._servicer: _Servicer | None = None
         self._server: grpc.aio.Server | None = None
         self._health: health.aio.HealthServicer | None = None
+        self._guard: FloodGuard | None = None
 
     async def start(self) -> int:
         """Opens the store, binds, serves; the bound port. Raises DirectoryInUseError, StoreDamagedError or OSError."""
@@ -67,7 +69,7 @@ class WitnessServer:
             self._store = WitnessStore(self.data_dir)
             opened.callback(self._store.close)
             self._servicer = _Servicer(self._store, self.failed)
-            server = grpc.aio.server(options=SERVER_OPTIONS)
+            server = grpc.aio.server(options=[*SERVER_OPTIONS, bounded(shares(own_limit()).clients)])
             pb_grpc.add_WitnessServiceServicer_to_server(self._servicer, server)
             self._health = health.aio.HealthServicer()
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -78,6 +80,8 @@ class WitnessServer:
             self.port = self._bind(server)
             await server.start()
             self._server = server
+            self._guard = FloodGuard([self.port])
+            self._guard.start()
             opened.pop_all()  # stop() closes the store
         for name in ("", SERVICE_NAME):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -87,6 +91,8 @@ class WitnessServer:
         """Ends watches, lets calls under way finish within the grace, frees port and directory."""
         if self._server is None or self._servicer is None or self._store is None or self._health is None:
             return
+        if self._guard is not None:
+            self._guard.stop()
         await self._health.enter_graceful_shutdown()
         self._servicer.end_watches()
         await self._server.stop(self.grace_s)
@@ -159,7 +165,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
         await _check_names(context, pair=request.pair, domain=request.domain, member=request.holder)
         if len(request.reason.encode()) > REASON_BYTES_MAX:
             text = f"reason has {len(request.reason.encode())} bytes, at most {REASON_BYTES_MAX}"
-            await _abort(context, code_pb2.INVALID_ARGUMENT, common_pb2.REASON_BAD_REQUEST, text)
+            await _abort(context, common_pb2.REASON_BAD_REQUEST, text)
         nonce = os.urandom(16)
         register, why_not = await self._write(context, request, lambda: self._store.force(request, nonce))
         outcome = f"refused: {why_not}" if why_not else f"version {register.version}, epoch {register.epoch}"
@@ -190,11 +196,11 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
             # A set that has begun goes on when its caller gives up: to the caller it is unknown, and may land (P1).
             return await loop.run_in_executor(self._writer, self._set, request, work, loop)
         except QuotaExceededError as error:
-            await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_QUOTA_EXCEEDED, str(error))
+            await _abort(context, common_pb2.REASON_QUOTA_EXCEEDED, str(error))
         except StoreFullError as error:
-            await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_STORAGE_FULL, str(error))
+            await _abort(context, common_pb2.REASON_STORAGE_FULL, str(error))
         except StoreBrokenError as error:
-            await _abort(context, code_pb2.INTERNAL, common_pb2.REASON_CORRUPT_STORE, str(error))
+            await _abort(context, common_pb2.REASON_CORRUPT_STORE, str(error))
 
     async def WatchRegister(  # noqa: N802 (the contract's name)
         self, request: pb.WatchRegisterRequest, context: _Context
@@ -203,7 +209,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
         await _check_names(context, pair=request.pair, domain=request.domain)
         if self._watch_count >= WATCH_COUNT_MAX:
             text = f"{WATCH_COUNT_MAX} watches are open"
-            await _abort(context, code_pb2.RESOURCE_EXHAUSTED, common_pb2.REASON_QUOTA_EXCEEDED, text)
+            await _abort(context, common_pb2.REASON_QUOTA_EXCEEDED, text)
         changed, key = asyncio.Event(), (request.pair, request.domain)
         self._watches.setdefault(key, set()).add(changed)
         self._watch_count += 1
@@ -247,7 +253,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
 
     async def _check_serving(self, context: _Context) -> None:
         if self._failed.is_set():
-            await _abort(context, code_pb2.INTERNAL, common_pb2.REASON_CORRUPT_STORE, "the witness's disk failed")
+            await _abort(context, common_pb2.REASON_CORRUPT_STORE, "the witness's disk failed")
 
 
 async def _check_names(context: _Context, *, pair: str, domain: str | None = None, member: str | None = None) -> None:
@@ -258,7 +264,7 @@ async def _check_names(context: _Context, *, pair: str, domain: str | None = Non
         limits.append(("member", member, MEMBER_BYTES_MAX))
     for what, name, bytes_max in limits:
         if (why := _name_fault(what, name, bytes_max)) is not None:
-            await _abort(context, code_pb2.INVALID_ARGUMENT, common_pb2.REASON_BAD_NAME, why)
+            await _abort(context, common_pb2.REASON_BAD_NAME, why)
 
 
 async def _check_registers(context: _Context, request: pb.CompareAndSetRequest) -> None:
@@ -274,7 +280,7 @@ async def _check_registers(context: _Context, request: pb.CompareAndSetRequest) 
         except BadRegisterError as error:
             why = str(error)
         if why is not None:
-            await _abort(context, code_pb2.INVALID_ARGUMENT, common_pb2.REASON_BAD_REQUEST, f"{what}: {why}")
+            await _abort(context, common_pb2.REASON_BAD_REQUEST, f"{what}: {why}")
 
 
 def _version() -> str:
@@ -292,10 +298,5 @@ def _name_fault(what: str, name: str, bytes_max: int) -> str | None:
     return None
 
 
-async def _abort(context: _Context, code: int, reason: common_pb2.Reason, text: str) -> NoReturn:
-    name = common_pb2.Reason.Name(reason).removeprefix("REASON_")
-    detail = any_pb2.Any()
-    detail.Pack(error_details_pb2.ErrorInfo(reason=name, domain="tandemq"))
-    status = rpc_status.to_status(status_pb2.Status(code=code, message=text, details=[detail]))
-    await context.abort(status.code, status.details, status.trailing_metadata)
-    raise AssertionError("abort raises")
+async def _abort(context: _Context, reason: common_pb2.Reason, text: str) -> NoReturn:
+    await refusing.abort(context, common_pb2.Error(reason=reason, message=text))

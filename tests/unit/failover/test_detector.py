@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from failover.detector import LOST_MS, PAUSE_MS, SUSPECT_MS, Detector, Light, Reading
+from failover.detector import HUNG_MS, LOST_MS, PAUSE_MS, SUSPECT_MS, Detector, Light, Reading
 
 TICK_MS = 100
 
@@ -29,9 +29,10 @@ def ticked(detector: Detector, from_ms: int, to_ms: int) -> Reading:
         (0, Light.GREEN),
         (SUSPECT_MS - 1, Light.GREEN),
         (SUSPECT_MS, Light.YELLOW),
-        (LOST_MS - 1, Light.YELLOW),
-        (LOST_MS, Light.RED),
-        (LOST_MS * 10, Light.RED),
+        (LOST_MS, Light.YELLOW),  # connected: its loop may be busy
+        (HUNG_MS - 1, Light.YELLOW),
+        (HUNG_MS, Light.RED),
+        (HUNG_MS * 10, Light.RED),
     ],
 )
 def test_lights_by_silence(silent_ms: int, light: Light) -> None:
@@ -40,10 +41,10 @@ def test_lights_by_silence(silent_ms: int, light: Light) -> None:
 
 def test_a_frame_makes_it_green_again_from_red() -> None:
     detector = heard()
-    assert ticked(detector, 0, 2_000).light is Light.RED
-    detector.on_heard(2_000)
-    assert detector.on_tick(2_000).light is Light.GREEN
-    assert ticked(detector, 2_000, 2_000 + SUSPECT_MS).light is Light.YELLOW
+    assert ticked(detector, 0, 6_000).light is Light.RED
+    detector.on_heard(6_000)
+    assert detector.on_tick(6_000).light is Light.GREEN
+    assert ticked(detector, 6_000, 6_000 + SUSPECT_MS).light is Light.YELLOW
 
 
 @pytest.mark.parametrize(
@@ -51,12 +52,14 @@ def test_a_frame_makes_it_green_again_from_red() -> None:
     [
         (SUSPECT_MS - 1, Light.GREEN),
         (SUSPECT_MS, Light.YELLOW),
-        (LOST_MS - 1, Light.YELLOW),
-        (LOST_MS, Light.RED),
+        (HUNG_MS - 1, Light.YELLOW),
+        (HUNG_MS, Light.RED),
     ],
 )
 def test_one_way_loss_counts_as_loss(after_ms: int, light: Light) -> None:
-    """pair-protocol.md 4.11: the peer is heard all the time and says that it hears nothing since 0."""
+    """pair-protocol.md 4.11: the peer is heard all the time and says that it hears nothing since 0. Where that is the
+    line's fault, and not that its loop is late, the connection ends first.
+    """
     detector = heard()
     for now_ms in range(after_ms + 1):
         detector.on_peer_report(now_ms, heard_ago_ms=now_ms)
@@ -76,11 +79,11 @@ def test_a_report_is_a_frame_and_an_overtaken_one_takes_nothing_back() -> None:
 def test_a_line_that_came_back_one_way_stays_red_until_the_peer_hears_us_again() -> None:
     detector = heard()
     detector.on_peer_report(0, heard_ago_ms=0)
-    ticked(detector, 0, 2_000)
-    detector.on_heard(2_000)
-    assert detector.on_tick(2_000) == Reading(Light.RED, paused=False, silent_ms=2_000)
-    detector.on_peer_report(2_050, heard_ago_ms=20)
-    assert detector.on_tick(2_050) == Reading(Light.GREEN, paused=False, silent_ms=20)
+    ticked(detector, 0, 6_000)
+    detector.on_heard(6_000)
+    assert detector.on_tick(6_000) == Reading(Light.RED, paused=False, silent_ms=6_000)
+    detector.on_peer_report(6_050, heard_ago_ms=20)
+    assert detector.on_tick(6_050) == Reading(Light.GREEN, paused=False, silent_ms=20)
 
 
 def test_what_was_never_connected_is_yellow_and_then_red() -> None:
@@ -153,8 +156,8 @@ def test_frames_read_after_a_pause_do_not_hide_it() -> None:
 def test_after_a_pause_a_peer_that_stays_silent_is_lost_by_time() -> None:
     detector = heard()
     detector.on_tick(60_000)
-    assert ticked(detector, 60_000, 60_000 + LOST_MS - SUSPECT_MS - 1).light is Light.YELLOW
-    assert detector.on_tick(60_000 + LOST_MS - SUSPECT_MS).light is Light.RED
+    assert ticked(detector, 60_000, 60_000 + HUNG_MS - SUSPECT_MS - 1).light is Light.YELLOW
+    assert detector.on_tick(60_000 + HUNG_MS - SUSPECT_MS).light is Light.RED
 
 
 def test_a_refusal_from_before_a_pause_is_forgotten() -> None:
@@ -168,18 +171,32 @@ def test_a_refusal_from_before_a_pause_is_forgotten() -> None:
 def test_no_single_late_tick_turns_green_into_red() -> None:
     """A stall of our own below the pause is counted for suspect_ms at most; the next stall is counted again."""
     detector = heard()
+    detector.on_link_reset(0)
     assert detector.on_tick(PAUSE_MS - 100) == Reading(Light.YELLOW, paused=False, silent_ms=SUSPECT_MS)
     assert detector.on_tick(2 * (PAUSE_MS - 100)) == Reading(Light.YELLOW, paused=False, silent_ms=2 * SUSPECT_MS)
     assert detector.on_tick(3 * (PAUSE_MS - 100)).light is Light.RED
 
 
 def test_configured_limits_and_their_order() -> None:
-    detector = Detector(suspect_ms=10, lost_ms=20, pause_ms=30)
+    detector = Detector(suspect_ms=10, lost_ms=20, pause_ms=30, hung_ms=25)
     detector.on_tick(0)
     detector.on_heard(0)
     assert detector.on_tick(10).light is Light.YELLOW
-    assert detector.on_tick(20).light is Light.RED
-    assert detector.on_tick(51).paused
+    assert detector.on_tick(20).light is Light.YELLOW
+    assert detector.on_tick(25).light is Light.RED
+    assert detector.on_tick(56).paused
+    assert Detector(lost_ms=10_000).hung_ms == 10_000  # what is connected is never lost sooner than what is not
+
+
+def test_a_connection_that_ends_after_a_silence_counts_all_of_it() -> None:
+    """It ends because its process answers no ping: that loop is not late, it is gone."""
+    detector = heard()
+    assert ticked(detector, 0, LOST_MS + 100).light is Light.YELLOW
+    detector.on_link_reset(LOST_MS + 100)
+    assert detector.on_tick(LOST_MS + 100).light is Light.RED
+
+
+def test_suspect_comes_before_lost() -> None:
     for suspect_ms, lost_ms in ((0, 10), (10, 10), (20, 10)):
         with pytest.raises(AssertionError):
             Detector(suspect_ms=suspect_ms, lost_ms=lost_ms)

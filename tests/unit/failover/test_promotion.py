@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 
+from failover.log_end import log_end
 from failover.marks import DataMark, Link, Role
 from failover.promotion import (
     REPLICA_BIAS_MS,
@@ -73,11 +74,21 @@ def mirrored(facts: Facts) -> Facts:
         peer_data=facts.data,
         epoch=facts.peer_epoch,
         peer_epoch=facts.epoch,
+        end=facts.peer_end,
+        peer_end=facts.end,
     )
 
 
+SHORT, LONG = log_end([(1, 1)], 4, b"short"), log_end([(1, 1)], 5, b"long")
+OTHER = log_end([(1, 1)], 5, b"other")
+END_PAIRS = [(LONG, LONG), (SHORT, LONG), (LONG, SHORT), (LONG, OTHER)]
+
+
 def connected_facts() -> Iterator[Facts]:
-    for register, data, peer_data, (epoch, peer_epoch) in product([None, *REGISTERS], DataMark, DataMark, EPOCH_PAIRS):
+    cases = product([None, *REGISTERS], DataMark, DataMark, EPOCH_PAIRS, END_PAIRS)
+    for register, data, peer_data, (epoch, peer_epoch), (end, peer_end) in cases:
+        if (end, peer_end) != END_PAIRS[0] and not (data.is_good and peer_data.is_good):
+            continue  # ends are compared between good copies alone
         yield Facts(
             member=A,
             peer=B,
@@ -89,6 +100,8 @@ def connected_facts() -> Iterator[Facts]:
             peer_lost=False,
             epoch=epoch,
             peer_epoch=peer_epoch,
+            end=end,
+            peer_end=peer_end,
         )
 
 
@@ -106,6 +119,8 @@ def all_facts() -> Iterator[Facts]:
                     peer_connected=False,
                     peer_data=None,
                 )
+                if not (peer_role_master or young) and peer_lost and lets:
+                    yield replace(each, peer_lost=True, not_met=True, peer_connected=False, peer_data=None)
 
 
 def eligible(member: str, data: DataMark | None, register: Register) -> bool:
@@ -131,6 +146,9 @@ def test_exactly_one_claims_when_one_may() -> None:
             continue
         may_a = eligible(A, facts.data, facts.register) and not outrun(facts)
         may = may_a or (eligible(B, facts.peer_data, facts.register) and not outrun(mirrored(facts)))
+        both_may = may_a and eligible(B, facts.peer_data, facts.register) and not outrun(mirrored(facts))
+        if both_may and (facts.end, facts.peer_end) == (LONG, OTHER):
+            may = False  # for an operator
         claims = [isinstance(decide(each), Claim) for each in (facts, mirrored(facts))]
         assert sum(claims) == may, facts
 
@@ -302,6 +320,31 @@ def test_matrix_both_crashed_the_first_back_serves_only_if_the_register_names_it
 def test_a_silent_peer_is_not_lost_before_the_verdict() -> None:
     facts = replace(facts_of(paired(), DataMark.IN_SYNC, None), peer_lost=False)
     assert decide(facts) == Wait(Why.NOT_LOST_YET)
+
+
+@pytest.mark.parametrize("holder", [A, B])
+def test_p20_of_two_that_may_claim_the_longer_log_goes_first_whoever_is_named(holder: str) -> None:
+    register = commit(claim(paired(), member=holder, epoch=2, members=BOTH, nonce=b"2"), nonce=b"3")
+    facts = replace(facts_of(register, DataMark.IN_SYNC, DataMark.IN_SYNC, epoch=2, peer_epoch=2), end=SHORT)
+    found = both(replace(facts, peer_end=LONG))
+    assert found == (Wait(Why.PEER_LONGER), Claim(BOTH, Why.OWN_LONGER))
+    assert both(replace(facts, end=LONG, peer_end=OTHER)) == (Wait(Why.ENDS_DIFFER), Wait(Why.ENDS_DIFFER))
+
+
+def test_p20_a_wiped_register_and_two_copies_in_sync() -> None:
+    """The longer one, although a has the lower name; a copy that served alone goes before all that."""
+    facts = replace(facts_of(Register(), DataMark.IN_SYNC, DataMark.IN_SYNC, epoch=1, peer_epoch=1), end=SHORT)
+    found = both(replace(facts, peer_end=LONG))
+    assert found == (Wait(Why.BLANK_OTHER_COPY), Claim(alone(B), Why.BLANK_BEST_COPY))
+    assert both(replace(facts, end=LONG, peer_end=OTHER)) == (Wait(Why.BLANK_UNCLEAR), Wait(Why.BLANK_UNCLEAR))
+    sole = replace(facts, data=DataMark.SOLE, epoch=2, peer_end=LONG)
+    assert both(sole) == (Claim(alone(A), Why.BLANK_BEST_COPY), Wait(Why.BLANK_OTHER_COPY))
+
+
+def test_p20_a_start_waits_for_a_peer_that_may_claim_too() -> None:
+    facts = facts_of(paired(), DataMark.IN_SYNC, None)
+    assert decide(replace(facts, not_met=True)) == Wait(Why.NOT_MET_YET)
+    assert decide(facts) == Claim(alone(A), Why.PEER_LOST)
 
 
 # ---- the stories of protocol-check.md section 2, as far as they are decided here
