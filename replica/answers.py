@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NoReturn
 
-import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from replica.effects import Failed, Moved
-from tandemq.errors import DETAILS_KEY, status_details, status_for
+from tandemq import refusing
 from tandemq.v1.common_pb2 import LEVEL_LOCAL, LEVEL_PAIR_RECV, LEVEL_PAIR_SYNC, Error, Level, Reason, ResponseHeader
 from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
 
 if TYPE_CHECKING:
+    import grpc
+
     from replica.domain import Domain
     from replica.effects import Answer, EnqueueDone, LeaseDone
     from replica.members import Members
@@ -84,12 +85,7 @@ async def abort(context: grpc.aio.ServicerContext, failed: Failed | Moved) -> No
     """Refuse the whole call: status, ErrorInfo, RetryInfo."""
     if isinstance(failed, Moved):
         failed = Failed(Reason.REASON_NOT_MASTER, failed.message, {}, 100)
-    error = failure(failed)
-    # UNAVAILABLE with our ErrorInfo means "not applied" (rulings.md 11): what was stored after all is ABORTED.
-    stored = failed.metadata.get("outcome") == "stored"
-    status = grpc.StatusCode.ABORTED if stored else status_for(failed.reason)
-    await context.abort(status, error.message, ((DETAILS_KEY, status_details(error)),))
-    raise AssertionError("abort raises")
+    await refusing.abort(context, failure(failed))
 
 
 def level_of(copies: int, *, volatile: bool) -> Level:

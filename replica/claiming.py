@@ -56,6 +56,8 @@ class Claiming(Commit):
         self.rejoin_at_ms = 0
         """A peer that was left behind because it was slow is taken back from then on."""
         self.sync_when_read = False
+        self.checked = 0
+        """The transfer that was found whole while a claim was under way."""
         self._spent = ""
         self.may_claim = True
         """False until the shell knows that the directory is not an older copy of itself."""
@@ -124,6 +126,8 @@ class Claiming(Commit):
     def _stop_serving(self) -> None:
         if self.serving:
             self.serving = False
+            if self.source.filling:
+                self.source.hold()
             self.mastership.on_not_serving()
 
     def on_set_result(self, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
@@ -206,16 +210,43 @@ class Claiming(Commit):
         self.serving = True
         self.unrecorded = False
         self.was_master = True
+        shared.ordered_from = shared.ordered_from or shared.log.last_index + 1
         shared.master = shared.member
-        shared.link = Link.HANDSHAKE if self.connected else Link.DOWN
+        shared.wants_full = False  # a replica's order; what follows this one is another matter
+        if not self._keep_filling():
+            self.source.stop()
+            shared.link = Link.HANDSHAKE if self.connected else Link.DOWN
         shared.become(Role.MASTER, reason)
         self.lost_at_ms = None if self.connected else self.lost_at_ms
-        self.source.stop()
         if shared.peer not in members:
             self._record_solo(max(shared.commit_index, shared.log.base_index) + 1)
         self._begin_sync()
         self.advance()
         self.mastership.on_serving()
+
+    def _keep_filling(self) -> bool:
+        """P22: a full transfer that is under way goes on in this epoch; the HELLO that says who is master names it."""
+        source, hello = self.source, self.hello
+        if not self.connected or hello is None or hello.role == Role.DIVERGED.value or not source.goes_on:
+            return False
+        if not hello.stays_with_transfer:
+            return False  # it would go to PROBE, and wait for a SYNC
+        source.release()
+        if self.checked:
+            number, self.checked = self.checked, 0
+            source.on_checked(number)
+        return True
+
+    def on_checked(self, sync_id: int) -> None:
+        """What a full transfer reads is whole. Between two epochs nothing begins: SYNC_BEGIN belongs to the next."""
+        if self.serving:
+            self.source.on_checked(sync_id)
+        else:
+            self.checked = sync_id
+
+    def on_not_whole(self, sync_id: int) -> bool:
+        """What a full transfer reads is damaged. False: the session ends, and the next one tries again."""
+        return self.serving and self.source.on_not_whole(sync_id)
 
     def _record(self, register: Register) -> None:
         """The register answers again: put the epoch that is served into it, by a new one (P7, P18).
@@ -239,7 +270,8 @@ class Claiming(Commit):
             return
         shared.become(Role.MASTER_SUSPENDED, "the register answers again: recording the epoch")
         # What it does not vouch for is not claimed for: the peer is added as usual.
-        members = frozenset({shared.member}) if blank or self.forced else members & register.eligible_set
+        alone = blank or self.forced or self.source.goes_on  # nobody waits for a full transfer
+        members = frozenset({shared.member}) if alone else members & register.eligible_set
         reason = "recorded what was decided without the register"
         self.begin_claim(members, reason, forced=self.forced and not blank)
 

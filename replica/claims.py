@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
+from failover.log_end import UNKNOWN_END, LogEnd, log_end
 from failover.marks import DataMark, Role
 from failover.promotion import YOUNG_CLAIM_MS, Facts, claim_delay_ms, retry_delay_ms
 from replica.convert_marks import data_of
@@ -73,11 +74,26 @@ def facts_of(replication: Replication, now_ms: int) -> Facts:
         peer_data=_data_of_peer(hello) if hello is not None else None,
         register=replication.register if replication.readable else None,
         peer_lost=lost_at is not None and now_ms >= lost_at + delay,
+        not_met=_may_still_come(replication, now_ms),
         verdict_lets=replication.ruling(now_ms).lets_claim,
         epoch=shared.state.epoch,
         peer_epoch=hello.epoch if hello is not None else 0,
+        end=log_end(shared.log.history, shared.log.last_index, shared.log.digest),
+        peer_end=_end_of_peer(hello) if hello is not None else UNKNOWN_END,
         young_claim=young_since is not None and now_ms < young_since + YOUNG_CLAIM_MS,
     )
+
+
+def _may_still_come(replication: Replication, now_ms: int) -> bool:
+    """Whether a peer that may serve too is awaited: neither has been heard of since this process started."""
+    register, shared = replication.register, replication.shared
+    if replication.verdicts.generation or now_ms >= replication.started_ms + replication.meet_ms:
+        return False
+    return register is not None and shared.peer in register.eligible_set and shared.state.data is DataMark.IN_SYNC
+
+
+def _end_of_peer(hello: DomainHello) -> LogEnd:
+    return log_end([(each.epoch, each.first_index) for each in hello.history], hello.last_index, hello.digest)
 
 
 def _data_of_peer(hello: DomainHello) -> DataMark:

@@ -12,7 +12,8 @@ from failover.marks import DataMark, Link
 from failover.register import RegisterState, add_member
 from replica.claims import nonce_of
 from replica.effects import GetRegister, SetRegister
-from replica.sync_source import Phase, SyncSource
+from replica.sending import Phase
+from replica.sync_source import SyncSource
 
 if TYPE_CHECKING:
     from failover.register import Register

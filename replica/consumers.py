@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from replica.damage import Damage
 from replica.effects import Deliver, Failed, LeaseDone, Moved
 from replica.machine import Refused, disabled, immediate_problem, lease_id_of
+from replica.rounds import Rounds, deleted
 from replica.selecting import Exact
 from replica.sole import Sole
 from tandemq.v1.common_pb2 import Reason
@@ -34,8 +35,10 @@ DELIVERY_MESSAGES_MAX = 2_000
 """Messages under one lease: bounds the work of one turn."""
 DELIVERY_BYTES_MAX = 2 << 20
 """Payload bytes under one lease: bounds a frame."""
-WAITERS_MAX = 10_000
-"""Consumers of one domain; the next one is refused TOO_MANY_WAITERS."""
+WAITERS_MAX = 100_000
+"""Consumers of one domain, Dequeue calls that wait included; the next one is refused TOO_MANY_WAITERS. Streams have a
+limit of their own before this one, `limits.consume_streams`.
+"""
 
 
 class Consumers:
@@ -51,6 +54,7 @@ class Consumers:
         self.count = self._arrivals = 0
         self.sole = Sole()
         self.damage = Damage(shared)
+        self._rounds = Rounds()
         orders.on_change = self.pump
         orders.on_queue = self.on_queue
 
@@ -205,6 +209,15 @@ class Consumers:
     def pump_all(self) -> None:
         """After a pause of any kind."""
         self.pump(list(self.turns))
+
+    def look(self) -> None:
+        """At each tick, at some queues in turn; a Dequeue call ends by itself where its queue is gone."""
+        for queue_id in (some := self._rounds.some(self.turns)):
+            if not self.orders.machine.has_queue(queue_id):
+                for consumer in [other for other in self.turns.get(queue_id, ()) if not other.one_shot]:
+                    self._remove(consumer)
+                    self.orders.reply(consumer.waiter, deleted(consumer))
+        self.pump(some)
 
     def _pump_sole(self, queue_id: int) -> None:
         machine = self.orders.machine

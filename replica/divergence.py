@@ -1,9 +1,11 @@
 """Judges what a SYNC would take away from this member's log; never takes anything away, and asks nobody.
 
 Two histories (decision 0005): this member acknowledged operations alone, from `DomainState.solo_since` on, and
-somebody else became master without them. Following would wipe them in silence, so such a SYNC is refused. Records that
-nobody was told of do not count: an epoch without entries diverges from nothing (DRBD's lazy rule), nor does what a
-master decides by its clock, for the next master decides it again.
+somebody else became master without them; or it knows that operations are committed, on every copy that must have
+them, and the master lacks them, so that its disk has lost what it acknowledged (P21). Following would wipe them in
+silence, or could not be done at all, so such a SYNC is refused. Records that nobody was told of do not count: an
+epoch without entries diverges from nothing (DRBD's lazy rule), nor does what a master decides by its clock, for the
+next master decides it again.
 """
 
 from __future__ import annotations
@@ -107,6 +109,24 @@ def judge(shared: Shared, begin: SyncBegin) -> Loss | None:
     return Loss(common, found, log.last_index) if found else None
 
 
+def lacks_committed(shared: Shared, begin: SyncBegin) -> Loss | None:
+    """What the sender of this SYNC should have and does not: its history ends below this member's commit index (P21).
+
+    None where its history does not reach back far enough to say so.
+    """
+    state, log = shared.state, shared.log
+    committed = log.digest_at(shared.commit_index)
+    if committed is None or state.data in (DataMark.EMPTY, DataMark.SYNCING):
+        return None
+    epoch = committed[0]
+    later = next((boundary.first_index for boundary in begin.history if boundary.epoch > epoch), 0)
+    end = later - 1 if later else begin.target_index
+    if shared.commit_index <= end or not any(boundary.epoch <= epoch for boundary in begin.history):
+        return None
+    found = first_operation(log, end + 1, state.kept_from)
+    return Loss(end, found, log.last_index) if 0 < found <= shared.commit_index else None
+
+
 def cut_above(shared: Shared, begin: SyncBegin) -> int:
     """Where a delta cuts. What is committed with the peer is in the master's log as in ours, whatever the HELLO said
     that the SYNC answers (P10, P12); what this member committed alone need not be.
@@ -119,8 +139,10 @@ def cut_above(shared: Shared, begin: SyncBegin) -> int:
 def salvage_above(shared: Shared, common: int, why: str) -> None:
     """Have what is above the common point copied, if anything in it is an operation; precedes the Persist of the cut.
 
-    Acknowledged: what this member answered alone, which is all that it has while it has a solo index; else what it knew
-    to be committed, for what was acknowledged together is not in a tail.
+    Acknowledged for certain: what this member answered alone, which is all that it has while it has a solo index; else
+    what it knew to be committed. Certainly not: what this very process ordered beyond that, for nobody else could have
+    answered it. Everything else may have been: a master tells its commit index late and a process that ended forgot it,
+    and a peer that lacks a record need not have lacked it when it confirmed it, if its disk lost its last writes.
     """
     log = shared.log
     if shared.state.data in (DataMark.EMPTY, DataMark.SYNCING):
@@ -131,7 +153,8 @@ def salvage_above(shared: Shared, common: int, why: str) -> None:
     first = first_operation(log, common + 1, shared.state.kept_from)
     if first:
         known = log.last_index if shared.state.solo_since else shared.commit_index
-        shared.effects.append(Salvage(common + 1, log.last_index, known, why))
+        never = max(shared.ordered_from, known + 1) if shared.ordered_from else 0
+        shared.effects.append(Salvage(common + 1, log.last_index, known, why, never))
         text = f"{common + 1} to {log.last_index} of the log go to salvage: {why}"
         shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, {"first": str(first)}))
 

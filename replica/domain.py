@@ -222,16 +222,13 @@ class Domain:
             self.dying.look(now_ms)
             self.orders.replying.look(now_ms)
             if self.consumers.turns:
-                self.consumers.pump_all()
+                self.consumers.look()
 
     # -- the peer --------------------------------------------------------------------------------------------------
 
     def hello(self) -> DomainHello:
-        """Where this member stands."""
-        shared = self.shared
-        log = shared.log
-        # What is not durable may be gone after a crash; it is still in this log, and what the peer is told is compared
-        # by digest.
+        """Where this member stands. What is not durable may be gone after a crash; it is compared by its digest."""
+        shared, log = self.shared, self.shared.log
         return DomainHello(
             domain=shared.domain,
             name=shared.name,
@@ -248,14 +245,17 @@ class Domain:
             register=shared.told_register,
             solo_since=shared.state.solo_since,
             wants_full=shared.wants_full,
+            sends_sync_id=self.source.sync_id if self.source.filling else 0,
+            stays_with_transfer=True,
         )
 
     def on_connected(self) -> None:
         """The Data stream is open."""
         self.replication.on_connected()
-        self._say_hello()  # P12: the one that opened the connection was written before a change could be said
+        self.say_hello()  # P12: the one that opened the connection was written before a change could be said
 
-    def _say_hello(self) -> None:
+    def say_hello(self) -> None:
+        """Tell the peer where this member stands now."""
         shared = self.shared
         shared.send(hello=Hello(member=shared.member, incarnation=shared.incarnation, domains=[self.hello()]))
 
@@ -277,7 +277,7 @@ class Domain:
         self.replication.on_hello(hello, now_ms)
         if hello.role == Role.MASTER.value and self.shared.role is Role.PROBE:
             # P12: the master makes one SYNC of one HELLO, and may have used up what we said when we met.
-            self._say_hello()
+            self.say_hello()
 
     def on_heartbeat(self, beat: DomainHeartbeat) -> None:
         """The master's commit progress arrives with its heartbeats too."""

@@ -58,7 +58,7 @@ class SetRegister(NamedTuple):
 
 
 class CheckTransfer(NamedTuple):
-    """Look at every record that a full transfer would send now; answered by `SyncSource.on_checked` if all are whole.
+    """Look at every record that a full transfer would send now; answered by `Claiming.on_checked` if all are whole.
     Otherwise the session ends.
     """
 
@@ -253,8 +253,12 @@ class Salvage(NamedTuple):
     first: int
     last: int
     acknowledged_up_to: int
-    """Records up to here were acknowledged by this member; beyond it nobody knows."""
+    """Records up to here were acknowledged for certain: this member knew them committed, or answered them alone."""
     why: str
+    unacknowledged_from: int = 0
+    """Records from here on were certainly not: this process ordered them, and answered none; 0: there are none such.
+    What lies between may have been, by whoever was master: this copy cannot tell.
+    """
 
 
 class Note(NamedTuple):

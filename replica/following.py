@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from failover.steps import Step
 from replica.claiming import Claiming
-from replica.divergence import diverge, judge, point_before, refuse
+from replica.divergence import diverge, judge, lacks_committed, point_before, refuse
+from replica.effects import Send
+from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tandemq.peer.v1.peer_service_pb2 import EpochBoundary, SyncBegin
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, SyncBegin
 
 
 class Following(Claiming):
@@ -37,6 +39,29 @@ class Following(Claiming):
         newest = max(shared.state.epoch, shared.state.promised_epoch)
         return hello.role == Role.MASTER.value and hello.epoch >= newest
 
+    def _stays(self, hello: DomainHello) -> bool:
+        """P22: the master has begun an epoch, and goes on with the full transfer that it sends us. It is followed into
+        that epoch, durably; before it serves nothing is known, and nothing is given up.
+        """
+        shared, target = self.shared, self.target
+        if not hello.sends_sync_id or hello.sends_sync_id != target.sync_id:
+            return False
+        if hello.role != Role.MASTER.value:
+            return True
+        if not target.active:  # it has refused the transfer, and was not heard
+            refusal = OpenAck(sync_id=target.sync_id, refusal="this transfer was given up in the epoch before")
+            shared.effects.append(Send(PeerFrame(domain=shared.domain, epoch=hello.epoch, open_ack=refusal)))
+            return False
+        if hello.owner != shared.peer or hello.epoch < shared.state.promised_epoch:
+            return False
+        shared.follow(hello.epoch)
+        # The open is acknowledged anew once the epoch in which that is said is durable (P10).
+        shared.persist_state(token=("opened", target.sync_id) if target.opened else None)
+        if not target.full:
+            target.on_durable()  # what was said in the epoch before is not heard any more (P13)
+        target.on_next_epoch()
+        return True
+
     def may_follow(self, epoch: int, begin: SyncBegin) -> bool:
         """Whether a SYNC of this epoch is taken (P13); a claim of ours is given up for it (P12). Two histories end in
         DIVERGED instead, and stay there until an operator chooses.
@@ -54,14 +79,20 @@ class Following(Claiming):
             return False
         if self.claim is not None and self.claim.step is not Step.CLAIMING and epoch <= self.claim.epoch:
             return False
-        loss = judge(shared, begin)
+        loss, what = judge(shared, begin), "this member acknowledged alone"
+        if loss is None:
+            loss, what = lacks_committed(shared, begin), "both members had committed (its disk has lost writes)"
         if loss is not None:
-            why = f"the peer's epoch {epoch} lacks what this member acknowledged alone, {loss.first} to {loss.last}"
+            why = f"the peer's epoch {epoch} lacks what {what}, {loss.first} to {loss.last}"
             self._diverge(why, loss.common)
             refuse(shared, epoch, begin)
             return False
         if self.serving:
             self.to_probe(f"the peer is master of epoch {epoch}")
+        if shared.wants_full and not begin.full:
+            shared.wants_full = False
+            why = f"{shared.peer} cannot be without this copy now, or cannot send everything whole: its log says which"
+            shared.tell_transfer(f"the full transfer that was ordered is not made: {why}")
         self.claim = None
         self.was_master = False
         shared.become(Role.REPLICA, f"follows epoch {epoch}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 
@@ -19,7 +19,7 @@ from replica.effects import Failed, Moved
 from replica.members import HOP
 from replica.service_checks import stale_epoch
 from storage.errors import CorruptRecord
-from tandemq import seen
+from tandemq import refusing, seen
 from tandemq.errors import DETAILS_KEY
 from tandemq.v1.common_pb2 import Reason
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Context = Any
 QUERY = "/tandemq.v1."
+BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+"""Without a word of a member: how a call ends whose connection broke. INTERNAL where a frame was just being written."""
 ANSWER_S = 0.05
 """What an answer needs to reach a caller whose time is nearly over."""
 LOOK_S = 0.25
@@ -137,7 +139,7 @@ async def unary(
             return reply
         except grpc.aio.AioRpcError as error:
             if not await _may_retry(members, context, error):
-                await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
+                await refusing.pass_on(context, error.code(), error.details(), error.trailing_metadata())
 
 
 async def _seen_by(context: Context) -> dict[str, int]:
@@ -158,10 +160,24 @@ async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcE
     return True
 
 
-async def pipe(members: Members, method: str, first: bytes, context: Context) -> None:
-    """Carry a bidi stream to the master and back until either side ends it."""
-    call: Any = members.channel().stream_stream(QUERY + method)(metadata=((HOP, members.member),))
+class Client(Protocol):
+    """Whose stream is carried, where more than the master speaks to it."""
 
+    async def write(self, frame: bytes) -> None:
+        """What the master has said."""
+
+    async def hush(self) -> None:
+        """Until nothing else is on its way to it: its stream is about to end."""
+
+
+async def pipe(members: Members, method: str, first: bytes, context: Context, client: Client | None = None) -> None:
+    """Carry a bidi stream to the master and back until either side ends it. `client`: None, the context alone."""
+    with members.pipe_channel() as channel:
+        call: Any = channel.stream_stream(QUERY + method)(metadata=((HOP, members.member),))
+        await _carry(call, first, context, client)
+
+
+async def _carry(call: Any, first: bytes, context: Context, client: Client | None) -> None:
     async def upstream() -> None:
         while True:
             frame = await context.read()
@@ -170,19 +186,25 @@ async def pipe(members: Members, method: str, first: bytes, context: Context) ->
                 return
             await call.write(frame)
 
+    async def end(code: grpc.StatusCode, details: str | None, trailers: Any) -> None:
+        if client is not None:
+            await client.hush()
+        await _end_like(context, code, details, trailers)
+
+    write = context.write if client is None else client.write
     task: asyncio.Task[None] | None = None
     try:
         await call.write(first)
         task = asyncio.create_task(upstream())
         while isinstance(frame := await call.read(), bytes):
-            await context.write(frame)
+            await write(frame)
         code = await call.code()
         if code is not grpc.StatusCode.OK:
-            await _end_like(context, code, await call.details(), await call.trailing_metadata())
+            await end(code, await call.details(), await call.trailing_metadata())
     except grpc.aio.AioRpcError as error:
-        await _end_like(context, error.code(), error.details(), error.trailing_metadata())
+        await end(error.code(), error.details(), error.trailing_metadata())
     except asyncio.InvalidStateError:  # the call ended while a frame was on its way into it
-        await _end_like(context, await call.code(), await call.details(), await call.trailing_metadata())
+        await end(await call.code(), await call.details(), await call.trailing_metadata())
     finally:
         if task is not None:
             task.cancel()
@@ -193,7 +215,7 @@ async def _end_like(context: Context, code: grpc.StatusCode, details: str | None
     """End the client's stream as the master's ended: with its own words, or, when the connection broke, as one to be
     opened again.
     """
-    if code is grpc.StatusCode.UNAVAILABLE and not any(key == DETAILS_KEY for key, _ in trailers or ()):
+    if code in BROKEN and not any(key == DETAILS_KEY for key, _ in trailers or ()):
         text = f"the stream to the master broke ({details}); open it again and repeat what is unanswered"
         await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
-    await context.abort(code, details or "", tuple(trailers or ()))
+    await refusing.pass_on(context, code, details, trailers)

@@ -54,6 +54,7 @@ class Holding:
         self.repetitions: dict[Key, int] = {}
         """Held requests that the master had executed before, and the log index to reach before answering."""
         orders.repark = self.repark
+        target.on_next_epoch = self.on_following
         shared.on_apply = self._on_apply
 
     def __len__(self) -> int:

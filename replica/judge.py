@@ -83,6 +83,7 @@ class Judge:
             domain.replication.verdicts.policy = self._policy()
             domain.replication.verdicts.paused = self.paused
             domain.replication.slow_peer_ms = failover.slow_peer_ms
+            domain.replication.meet_ms = failover.meet_ms
 
     @property
     def has_authority(self) -> bool:

@@ -16,10 +16,13 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.answers import abort, refusal
+from replica.keepalive import keepalive
 from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused, Session, check_hello
 from replica.starts import NUMBER_MAX, Start
 from replica.twins import LOST_MS, PeerInfo, Signs, check_process, has_moved, other_start
+from tandemq import refusing
 from tandemq.ambient import monotonic_ms
+from tandemq.channels import lasting
 from tandemq.errors import from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer, PeerServiceStub
@@ -40,17 +43,14 @@ FRAME_BYTES_MAX = 32 << 20
 """A frame of records (2 MiB) plus one whole batch of the largest size, with room."""
 DIGITS_MAX = len(str(NUMBER_MAX))
 
-CHANNEL_OPTIONS = [
-    ("grpc.max_send_message_length", FRAME_BYTES_MAX),
-    ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
-    ("grpc.keepalive_time_ms", 1000),
-    ("grpc.keepalive_timeout_ms", 500),
-    ("grpc.http2.ping_timeout_ms", 500),  # without it the keepalive never closes a frozen connection (ecosystem.md 2.3)
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.use_local_subchannel_pool", 1),  # a redial is a new connection, not the backoff of the last one
-    ("grpc.enable_retries", 0),
-]
+CHANNEL_OPTIONS = lasting(
+    {
+        "grpc.max_send_message_length": FRAME_BYTES_MAX,
+        "grpc.max_receive_message_length": FRAME_BYTES_MAX,
+        "grpc.min_reconnect_backoff_ms": int(HELLO_TIMEOUT_S * 1000),  # a channel is for one attempt
+        "grpc.enable_retries": 0,
+    }
+)
 
 
 class Stream(Protocol):
@@ -143,13 +143,16 @@ class Link:
     # -- dialling --------------------------------------------------------------------------------------------------
 
     async def _dial(self) -> None:
-        channel = self.outside.channel(self.peer.address, CHANNEL_OPTIONS)
+        channel = self.outside.channel(
+            self.peer.address, tuple(dict((*CHANNEL_OPTIONS, *keepalive(self.lost_ms))).items())
+        )
         try:
             stub = PeerServiceStub(channel)
             data = stub.Data()
             greeting = self._greeting()
-            await data.write(PeerFrame(hello=greeting))
-            first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
+            async with asyncio.timeout(HELLO_TIMEOUT_S):  # the write waits for the connection: that may lead nowhere
+                await data.write(PeerFrame(hello=greeting))
+                first = await data.read()
             if not isinstance(first, PeerFrame):
                 raise PeerRefused(Reason.REASON_BAD_REQUEST, "the peer closed the stream before its HELLO")
             check_hello(first, self.hello(), self.peer.member)
@@ -213,9 +216,14 @@ class Link:
             await data.write(PeerFrame(hello=greeting))
             waiting = self._waiting
             try:
-                beat, transfer = await asyncio.wait_for(asyncio.gather(*waiting.values()), HELLO_TIMEOUT_S)
+                # No gathering: one that is cancelled here, as when the peer dies, is logged by asyncio as an error.
+                async with asyncio.timeout(HELLO_TIMEOUT_S):
+                    beat, transfer = await waiting["beat"], await waiting["transfer"]
             except TimeoutError:
                 return
+            finally:
+                for stream in waiting.values():
+                    stream.cancel()  # one that came stays
             self._check_told(greeting)
             await self._run_session(Session(self.node, data, beat, transfer), first.hello)
 
@@ -310,7 +318,7 @@ class PeerServicer(PeerServiceServicer):
         except DecodeError:
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Data is not a PeerFrame"))
         except TimeoutError:
-            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "no HELLO came in time")
+            await refusing.abort_bare(context, grpc.StatusCode.DEADLINE_EXCEEDED, "no HELLO came in time")
 
     async def Heartbeat(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
         """Signs of life; see PeerService.Heartbeat."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from failover.marks import DataMark
 from replica.held_records import HeldRecords
 from replica.readers import Hold, Limit, give_up, late_readers
+from replica.sending import Phase
 from replica.state import checkpoint_key, encode_checkpoint, state_key
-from replica.sync_source import Phase
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:

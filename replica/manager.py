@@ -36,6 +36,7 @@ from replica.orders import ENQUEUE_STORE_SHARE
 from replica.outside import Outside
 from replica.ports import Served
 from replica.proving import Proving
+from replica.reach import Reach
 from replica.recovery import open_shared, recover
 from replica.service_admin import AdminHandlers
 from replica.service_backup import BackupHandlers
@@ -119,7 +120,8 @@ class Manager:
         self._incarnation = 0
         self._instance = ""
         self._process_id = random_bytes(16)
-        self.detector = Detector(config.timers.suspect_ms, config.timers.lost_ms)
+        timers = config.timers
+        self.detector = Detector(timers.suspect_ms, timers.lost_ms, hung_ms=timers.hung_ms)
 
     @property
     def ports(self) -> dict[str, int]:
@@ -178,7 +180,7 @@ class Manager:
             peer=config.peer_member,
             peer_endpoint=config.peer_endpoint,
         )
-        members.park_ms = config.limits.park_ms
+        members.park_ms, members.streams.most = config.limits.park_ms, config.limits.consume_streams
         if config.pair:
             members.is_late = lambda: self.detector.is_late(monotonic_ms())
         self._members = members
@@ -221,6 +223,7 @@ class Manager:
             node.spawn(self._link.run())
             assert self._watch is not None
             node.on_tick.append(self._watch.look)
+            node.spawn(Reach(node, self._link, self.outside, self._open_ports.own_address).run())
         node.spawn(self._watch_room(node))
         node.on_tick.append(self._watch_health)
         node.spawn(self._watch_failure(node))
@@ -244,8 +247,7 @@ class Manager:
         node.on_beat = watch.on_beat
         node.on_ask = watch.judge.on_ask
         assert self._operator is not None
-        self._operator.judge = watch.judge
-        self._operator.last_beat = lambda: watch.last_beat
+        self._operator.judge, self._operator.last_beat = watch.judge, lambda: watch.last_beat
         watch.on_lost = self._operator.on_link
         watch.on_fault = self._operator.on_fault
         if isinstance(self._authority, LocalAuthority):

@@ -7,15 +7,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
 from replica.attached import Attached
+from replica.doubting import Doubting
 from replica.pacing import Pace
+from replica.standing import Streams
 from tandemq.ambient import monotonic_s
+from tandemq.channels import Kept, Options, lasting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import grpc
 
@@ -28,19 +33,27 @@ LOCAL = "local"
 MESSAGE_BYTES_MAX = 16 << 20
 HOP = "x-tandemq-hop"
 
-_PROXY_OPTIONS = [
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.keepalive_time_ms", 1000),
-    ("grpc.keepalive_timeout_ms", 500),
-    ("grpc.http2.ping_timeout_ms", 500),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
-    ("grpc.max_reconnect_backoff_ms", 500),
-    ("grpc.enable_retries", 0),
-]
+_PROXY_OPTIONS = lasting(
+    {
+        "grpc.max_send_message_length": MESSAGE_BYTES_MAX,
+        "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
+        "grpc.initial_reconnect_backoff_ms": 50,
+        "grpc.min_reconnect_backoff_ms": 50,
+        "grpc.max_reconnect_backoff_ms": 500,
+        "grpc.enable_retries": 0,
+    }
+)
+PIPED_MAX = 500
+"""Streams on one connection to the peer."""
+
+
+@dataclass(slots=True, eq=False)
+class Pipes:
+    """One connection for streams that are carried to the peer."""
+
+    to: str
+    channel: Kept
+    streams: int = 0
 
 
 def domain_number(name: str) -> int:
@@ -69,11 +82,15 @@ class Members:
         """By queue: messages that were accepted here for a ONE_WAY queue, and refused afterwards."""
         self.is_late: Callable[[], bool] = lambda: False
         """Whether this process has slept for so long that others may have decided without it."""
-        self._channel: grpc.aio.Channel | None = None
-        self._channel_to = ""
+        self._channel = Kept(peer_endpoint, _PROXY_OPTIONS, self._open)
+        self.streams = Streams(node)
+        """The Consume streams that are open here."""
+        self._pipes: list[Pipes] = []
         self.attached = Attached()
         self.pace = Pace(monotonic_s)
         """Of all who look through messages at this member."""
+        self.doubting = Doubting(node.store.doubts)
+        node.on_tick.append(lambda _now: self.doubting.look(tuple(self.by_name.values())))
         self.looking = asyncio.Lock()
         """Held by the one who looks for all whose filter found nothing yet."""
 
@@ -106,12 +123,31 @@ class Members:
 
     def channel(self) -> grpc.aio.Channel:
         """To the peer's client port, for calls that are proxied."""
-        if self._channel is None or self._channel_to != self.peer_endpoint:
-            self._channel = self.outside.channel(self.peer_endpoint, _PROXY_OPTIONS)
-            self._channel_to = self.peer_endpoint
-        return self._channel
+        if self._channel.endpoint != self.peer_endpoint:
+            self._channel = Kept(self.peer_endpoint, _PROXY_OPTIONS, self._open)
+        return self._channel.get()
+
+    @contextmanager
+    def pipe_channel(self) -> Iterator[grpc.aio.Channel]:
+        """To the same, for a stream that is carried there while the block lasts. A connection takes 1,000 at a time:
+        whatever came beyond that, calls too, would wait for one of them to end.
+        """
+        self._pipes = [pipes for pipes in self._pipes if pipes.streams or pipes.to == self.peer_endpoint]
+        pipes = next((p for p in self._pipes if p.to == self.peer_endpoint and p.streams < PIPED_MAX), None)
+        if pipes is None:
+            pipes = Pipes(self.peer_endpoint, Kept(self.peer_endpoint, _PROXY_OPTIONS, self._open))
+            self._pipes.append(pipes)
+        pipes.streams += 1
+        try:
+            yield pipes.channel.get()
+        finally:
+            pipes.streams -= 1
+
+    def _open(self, address: str, options: Options) -> grpc.aio.Channel:
+        return self.outside.channel(address, options)
 
     async def close(self) -> None:
-        """Let go of the proxy's channel."""
-        if self._channel is not None:
-            await self._channel.close()
+        """Let go of the proxy's channels."""
+        for pipes in self._pipes:
+            await pipes.channel.close()
+        await self._channel.close()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _RULES = re.compile(r" \((?:see )?[PR]\d+(?:, [PR]\d+)*\)")
 """Numbers of rules help whoever reads the code, not whoever was woken up."""
 SAMPLE_MS = 50
+FIRST_ANSWER_MS = 5_000  # after a start; an authority that has not answered by then is an event
 LEAVE_S = 0.1
 """Between the HELLO that says that this member goes away and the end of the connection: the peer need not wait then."""
 log = logging.getLogger("tandemq.operator")
@@ -87,7 +88,7 @@ class Operator:
         self._roles: dict[str, Role] = {}
         self._lag: dict[str, Lag] = {}
         self._was_reachable: bool | None = None
-        self._sampled_ms = monotonic_ms()
+        self._began_ms = self._sampled_ms = monotonic_ms()
 
     # -- events ----------------------------------------------------------------------------------------------------
 
@@ -228,7 +229,7 @@ class Operator:
         self._sampled_ms = now_ms
         for domain in self.members.node.paired():
             self._sample(domain, now_ms, passed_ms)
-        self._watch_authority()
+        self._watch_authority(now_ms)
 
     def _sample(self, domain: Domain, now_ms: int, passed_ms: int) -> None:
         shared, replication = domain.shared, domain.replication
@@ -242,11 +243,13 @@ class Operator:
         if shared.peer not in replication.required:
             self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + passed_ms / 1000
 
-    def _watch_authority(self) -> None:
+    def _watch_authority(self, now_ms: int) -> None:
         name = self.config.authority
         reachable = self.authority_reachable()
         if name == "none" or reachable is self._was_reachable:
             return
+        if self._was_reachable is None and not reachable and now_ms - self._began_ms < FIRST_ANSWER_MS:
+            return  # it is being called for the first time
         first, self._was_reachable = self._was_reachable is None, reachable
         if first and reachable:
             return

@@ -6,6 +6,7 @@ The simulator has one of its own (`chaos.sim.outside`), so that everything insid
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from replica.ports import Ports
 from replica.salvage import FOLDER, SalvageFiles
 from storage.disk import open_disk
 from storage.files import DirectoryFiles
+from tandemq.channels import open_channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
 
 PROBE_TIMEOUT_S = 0.3
+TAKES_TIMEOUT_S = 1.0
+FIRST_WORD = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""The preface and SETTINGS that say nothing."""
 
 
 class Outside:
@@ -65,18 +70,50 @@ class Outside:
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
         """A connection to another process, made when it is first used."""
-        return grpc.aio.insecure_channel(address, options=options)
+        return open_channel(address, options)
 
     async def is_refused(self, address: str) -> bool:
         """Whether that port refuses: its process is gone, or its host answers for it. A frozen process still
-        accepts.
+        accepts. A name may have several addresses: all of them have to refuse.
         """
         host, _, port = address.rpartition(":")
+        loop = asyncio.get_running_loop()
         try:
-            _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), PROBE_TIMEOUT_S)
-        except ConnectionRefusedError:
-            return True
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                found = await loop.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+                return all(await asyncio.gather(*(_is_refused(loop, family, to) for family, _, _, _, to in found)))
         except (OSError, TimeoutError):
             return False
-        writer.close()
+
+    async def takes_clients(self, address: str) -> bool:
+        """Whether a new client is taken at that address (host:port, or unix:/path): the server says its first word of
+        HTTP/2 on a new connection. False too where this process has no descriptor left to ask with.
+        """
+        path = address.removeprefix("unix:")
+        host, _, port = address.rpartition(":")
+        try:
+            async with asyncio.timeout(TAKES_TIMEOUT_S):
+                opening = (
+                    asyncio.open_unix_connection(path)
+                    if path != address
+                    else asyncio.open_connection(host.strip("[]"), int(port))
+                )
+                reader, writer = await opening
+                try:
+                    writer.write(FIRST_WORD)
+                    return bool(await reader.read(1))
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return False
+
+
+async def _is_refused(loop: asyncio.AbstractEventLoop, family: int, address: Any) -> bool:
+    """Raises OSError when there is no answer: the host may be gone, or far."""
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            await loop.sock_connect(probe, address)
+        except ConnectionRefusedError:
+            return True
         return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -16,8 +16,12 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 
 from replica.direct import DirectServer
 from replica.http import HttpServer
+from replica.keepalive import keepalive
 from replica.members import MESSAGE_BYTES_MAX
 from replica.unix_socket import UnixSocket
+from tandemq.edge.descriptors import own_limit, shares
+from tandemq.edge.guard import FloodGuard
+from tandemq.edge.options import EDGE_OPTIONS, bounded
 from tandemq.errors import error_of
 from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
 from tandemq.v1.common_pb2 import Reason
@@ -29,19 +33,14 @@ if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
 
 SERVER_OPTIONS = [
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.so_reuseport", 0),  # a second process on the port is an error, not a second half of the clients
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 300),
-    ("grpc.http2.max_ping_strikes", 0),
+    *EDGE_OPTIONS,
+    ("grpc.http2.min_ping_interval_without_data_ms", 300),
     ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.max_metadata_size", 8 << 10),
-    ("grpc.max_concurrent_streams", 1_000),
 ]
-SERVICES = ("QueueService", "QueueAdminService", "ManagerAdminService", "PairService")
+PEER_FRAME_BYTES_MAX = 32 << 20
 STOP_S = 0.2
+ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared with, not bound
+"""Addresses that stand for all of a machine, and one of these."""
 
 
 class Served(NamedTuple):
@@ -67,6 +66,16 @@ class Ports:
         self._socket: UnixSocket | None = None
         self._http: HttpServer | None = None
         self._health: health.aio.HealthServicer | None = None
+        self._guard: FloodGuard | None = None
+
+    @property
+    def own_address(self) -> str:
+        """Where this process reaches its own client port, once it is open: host:port, or unix:/path."""
+        if not self.config.listen_client:
+            return f"unix:{self.config.listen_unix}"
+        host = self.config.listen_client.rpartition(":")[0].strip("[]")
+        port = self.bound.get("client", 0)
+        return f"{ANY.get(host, host)}:{port}"
 
     async def open(self, served: Served) -> None:
         """Bind and serve. Raises TandemqError (PORT_IN_USE) for a port that somebody else has."""
@@ -74,11 +83,13 @@ class Ports:
         self.direct = DirectServer(served.handlers)
         if not config.server_required:
             return
-        clients = grpc.aio.server(options=SERVER_OPTIONS)
+        room = shares(own_limit())
+        to_clients = ("grpc.max_send_message_length", MESSAGE_BYTES_MAX)
+        clients = _server(MESSAGE_BYTES_MAX, room.clients // self._listeners(), (*SERVER_OPTIONS, to_clients))
         clients.add_generic_rpc_handlers(list(served.handlers))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
-        names = [f"tandemq.v1.{name}" for name in SERVICES]
+        names = [each.service_name() for each in served.handlers if isinstance(each, grpc.ServiceRpcHandler)]
         names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
         reflection.enable_server_reflection(names, clients)
         self._servers.append(clients)
@@ -88,7 +99,7 @@ class Ports:
             self._socket = UnixSocket(config.listen_unix, int(config.listen_unix_mode, 8))
             self._socket.bind(lambda address: self._bind(clients, address))
         if served.peer is not None:
-            peers = grpc.aio.server(options=[("grpc.max_receive_message_length", 32 << 20), *SERVER_OPTIONS[2:]])
+            peers = _server(PEER_FRAME_BYTES_MAX, room.peer, peer_options(config.timers.lost_ms))
             add_PeerServiceServicer_to_server(served.peer, peers)
             self.bound["peer"] = self._bind(peers, config.listen_peer)
             self._servers.append(peers)
@@ -101,6 +112,8 @@ class Ports:
         self._http.start()
         for server in self._servers:
             await server.start()
+        self._guard = FloodGuard(port for name, port in self.bound.items() if name != "http")
+        self._guard.start()
 
     async def tell_health(self, *, master: bool, readable: bool) -> None:
         """What health checks answer from now on."""
@@ -113,6 +126,8 @@ class Ports:
 
     async def close(self) -> None:
         """Stop serving and free the ports."""
+        if self._guard is not None:
+            self._guard.stop()
         if self._socket is not None:
             self._socket.close()
         if self.direct is not None:
@@ -121,7 +136,13 @@ class Ports:
             await server.stop(STOP_S)
         if self._http is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._http.stop)
-        self._servers, self._http, self._health, self._socket = [], None, None, None
+        self._servers, self._http, self._health, self._socket, self._guard = [], None, None, None, None
+
+    def _listeners(self) -> int:
+        """How many sockets take clients: gRPC counts the connections of each by itself."""
+        config = self.config
+        by_name = 2 if config.listen_client.startswith("localhost:") else bool(config.listen_client)  # IPv4 and IPv6
+        return max(1, by_name + bool(config.listen_unix))
 
     def _bind(self, server: grpc.aio.Server, address: str) -> int:
         try:
@@ -131,6 +152,16 @@ class Ports:
         if not port:
             raise _port_error(address, OSError(errno.EADDRINUSE, "address in use"))
         return port
+
+
+def peer_options(lost_ms: int) -> list[tuple[str, int]]:
+    """Of the peer's port: either side of that connection notices in the same time that the other one is gone."""
+    return list(dict((*SERVER_OPTIONS, *keepalive(lost_ms))).items())
+
+
+def _server(message_bytes_max: int, connections_max: int, options: Iterable[tuple[str, int]]) -> grpc.aio.Server:
+    limits = (("grpc.max_receive_message_length", message_bytes_max), bounded(connections_max))
+    return grpc.aio.server(options=[*options, *limits])
 
 
 def _port_error(address: str, error: Exception) -> Exception:

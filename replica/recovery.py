@@ -98,6 +98,7 @@ def open_shared(
         domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
     shared = Shared(domain, member, peer, incarnation, state, domain_log, limits)
     shared.checkpoint_index = checkpoint_index
+    shared.doubts = store.doubts
     return shared
 
 

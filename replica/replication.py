@@ -17,8 +17,8 @@ from failover.steps import Step
 from replica import ceding
 from replica.claims import ClaimUnderWay, facts_of
 from replica.effects import Fail
-from replica.following import Following
-from replica.sync_source import Phase
+from replica.leaving import Leaving
+from replica.sending import Phase
 
 if TYPE_CHECKING:
     from failover.classifier import Answer
@@ -33,19 +33,10 @@ REGISTER_RETRY_MS = 150
 """Between two reads of an unreadable register: two tries inside the suspect time."""
 REGISTER_WATCH_MS = 1000
 """A master reads its register this often: a left-over claim is found within it (P7)."""
-SLOW_PEER_MS = 10_000
-REJOIN_MS, REJOIN_MS_MAX = 10_000, 60_000
-"""How long a peer that was too slow is left alone before it is taken back; doubled each time."""
-REJOIN_FORGET_MS = 600_000
-"""After so long in step the next time counts as the first."""
-NOT_KNOWN_WHOLE = (
-    "the authority cannot be asked, and when it was asked last it did not name this copy among those that hold "
-    "everything: bring the authority or the peer back, or accept the loss that `tandemq pair failover --force` states"
-)
 MASTER_NUMBERS = (Role.MASTER.value, Role.MASTER_SUSPENDED.value)
 
 
-class Replication(Following):
+class Replication(Leaving):
     """Role and epoch of one domain at one member."""
 
     def __init__(
@@ -55,8 +46,8 @@ class Replication(Following):
         self.read_at_ms = -REGISTER_WATCH_MS
         self.started_ms = 0
         self.young_since_ms: int | None = None
-        self.slow_peer_ms = SLOW_PEER_MS
-        self.rejoin_ms = REJOIN_MS
+        self.meet_ms = 0
+        """After a start, how long a peer that may serve too is awaited before this member goes on alone (P20)."""
 
     # -- start -----------------------------------------------------------------------------------------------------
 
@@ -103,6 +94,7 @@ class Replication(Following):
             self._check_own(register)
         if self.sync_when_read and self.serving:
             self._begin_sync()
+        self._maybe_leave()
         self._decide(now_ms)
 
     def _check_own(self, register: Register | None) -> None:
@@ -155,30 +147,7 @@ class Replication(Following):
             return
         self.begin_claim(decision.members, str(decision.reason))
 
-    def held_everything(self) -> bool:
-        """P5 without a register to read: what it said last, or the set that this member was in when it was written.
-
-        Says nothing of what the peer did alone after the link broke: that is for whoever decides to know.
-        """
-        register, state = self.register, self.shared.state
-        known = register is not None and not register.vouches_for_nobody
-        members = register.eligible_set if register is not None and known else state.in_sync_set
-        return state.data.is_good and self.shared.member in members
-
     # -- verdicts --------------------------------------------------------------------------------------------------
-
-    def ruling(self, now_ms: int) -> Ruling:
-        """What the answer about the peer's loss lets this member do now."""
-        return self._fitting(self.verdicts.current(now_ms, connected=self.connected, readable=self.readable))
-
-    def _fitting(self, ruling: Ruling) -> Ruling:
-        if ruling.effect is Effect.CLAIM_UNRECORDED and not self.held_everything():
-            return Ruling(Effect.REFUSE, NOT_KNOWN_WHOLE, ruling.by)
-        return ruling
-
-    def _tell(self, ruling: Ruling) -> None:
-        answer = self.verdicts.answer
-        self.verdicts.tell(ruling, answer.verdict if answer is not None else None)
 
     def on_verdict(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:
         """A classifier or an operator has answered; returns what is made of it."""
@@ -217,37 +186,6 @@ class Replication(Following):
         else:
             self.begin_unrecorded(alone, f"forced: {reason}", forced=True)
         return ""
-
-    def _watch_progress(self, now_ms: int) -> None:
-        """A peer that is there, again and again, and does not come a step further holds everybody up (4.11, slow peer).
-
-        Also one whose connection breaks before each transfer ends: it is never lost for long enough, and never in step.
-        """
-        shared = self.shared
-        owed = shared.peer in self.required and shared.commit_index < shared.log.last_index
-        if not owed or shared.commit_index != self.progress[0]:
-            self.progress = (shared.commit_index, now_ms)
-            self.verdicts.asked.pop(EventKind.PEER_SLOW, None)
-        elif now_ms - self.progress[1] >= self.slow_peer_ms and shared.durable_index > shared.commit_index:
-            self.verdicts.ask(EventKind.PEER_SLOW, now_ms, f"no progress at {shared.peer} for {self.slow_peer_ms} ms")
-            self._leave_behind(now_ms)
-
-    def _leave_behind(self, now_ms: int) -> None:
-        """Go on without a slow peer, once the verdict and the register allow it; it is taken back later."""
-        ruling = self.ruling(now_ms)
-        if self.verdicts.kind is not EventKind.PEER_SLOW or not ruling.lets_claim or not self.serving:
-            return
-        if self.claim is not None or self.publishing or not self.readable or self.shared.peer not in self.required:
-            return
-        if self.is_spent():
-            return
-        self._tell(ruling)
-        if now_ms - self.rejoin_at_ms > REJOIN_FORGET_MS:
-            self.rejoin_ms = REJOIN_MS
-        self.rejoin_at_ms = now_ms + self.rejoin_ms
-        self.rejoin_ms = min(2 * self.rejoin_ms, REJOIN_MS_MAX)
-        self.shared.become(Role.MASTER_SUSPENDED, f"{self.shared.peer} is too slow: going on without it")
-        self.begin_claim(frozenset({self.shared.member}), f"{self.shared.peer} is too slow")
 
     # -- the peer --------------------------------------------------------------------------------------------------
 
@@ -305,7 +243,12 @@ class Replication(Following):
         peer_is_master = hello.role in MASTER_NUMBERS
         if shared.role is Role.REPLICA and hello.role == Role.PROBE.value:
             self.to_probe("the master has stepped down")  # else both would wait: we for its SYNC, it for our claim (P8)
-        if shared.role is Role.REPLICA and peer_is_master and hello.epoch > shared.state.epoch:
+        if (
+            shared.role is Role.REPLICA
+            and peer_is_master
+            and hello.epoch > shared.state.epoch
+            and not self._stays(hello)
+        ):
             self.to_probe(f"the master has begun epoch {hello.epoch}")  # it makes its SYNC from a new HELLO of ours
         if self.claim is not None and max(hello.epoch, hello.promised_epoch) > self.claim.epoch:
             # Its answer may be on its way and say "done", of a moment before the peer claimed over it.
@@ -320,6 +263,8 @@ class Replication(Following):
                 if shared.peer not in self.required:
                     return
                 shared.become(Role.MASTER_SUSPENDED, f"{shared.peer} has DIVERGED: going on without it")
+            elif self.source.phase is Phase.LIVE and hello.wants_full and not peer_is_master:
+                self.leave_asked = shared.peer in self.required
             elif peer_is_master or self.source.phase is not Phase.IDLE:
                 return  # it will step down on our HELLO; a SYNC already sent stands against an older HELLO (P12)
             else:
@@ -340,6 +285,8 @@ class Replication(Following):
             return
         if self.serving:
             self._watch_progress(now_ms)
+            if self.source.phase is Phase.ASIDE:
+                self._read_register(now_ms)  # and leave the peer out once it has answered
             if self.rejoin_at_ms and now_ms >= self.rejoin_at_ms and self.source.phase is Phase.IDLE:
                 self._begin_sync()
         if now_ms - self.read_at_ms >= REGISTER_WATCH_MS:

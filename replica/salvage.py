@@ -18,6 +18,7 @@ import errno
 import logging
 import os
 import re
+from enum import Enum
 from hashlib import blake2b
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -46,7 +47,8 @@ MAGIC = b"TQSALV\x00\x01"
 FOLDER, ENDING = "salvage", ".salvage"
 FILES_MAX = 256
 BYTES_MAX = 1 << 30
-"""All files together: beyond either the oldest go that hold nothing acknowledged. The others only an operator removes.
+"""All files together: beyond either the oldest go that hold nothing acknowledged for certain, before them those that
+hold nothing that may have been. The others only an operator removes.
 """
 SCAN_RECORDS = 256
 FRAME_BYTES_MAX = 64 << 20
@@ -54,6 +56,14 @@ _FRAME = Struct(">II")
 _OFFSET = Struct(">Q")
 _NAME = re.compile(r"[A-Za-z0-9._-]+\.salvage")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Certainty(Enum):
+    """Whether somebody was told that a record is safe."""
+
+    ACKNOWLEDGED = 1
+    PERHAPS = 2
+    UNACKNOWLEDGED = 3
 
 
 class SalvageHead(msgspec.Struct):
@@ -68,6 +78,16 @@ class SalvageHead(msgspec.Struct):
     acknowledged_up_to: int
     why: str
     time_ms: int
+    unacknowledged_from: int = 0
+    """See `effects.Salvage`. A file of an older version does not say it: all that is not certain may have been."""
+
+    def certainty(self, log_index: int) -> Certainty:
+        """Whether the record of this log index was acknowledged."""
+        if log_index <= self.acknowledged_up_to:
+            return Certainty.ACKNOWLEDGED
+        if 0 < self.unacknowledged_from <= log_index:
+            return Certainty.UNACKNOWLEDGED
+        return Certainty.PERHAPS
 
 
 class SalvageFoot(msgspec.Struct):
@@ -76,12 +96,20 @@ class SalvageFoot(msgspec.Struct):
     records: int = 0
     operations: int = 0
     acknowledged: int = 0
+    """For certain."""
+    unacknowledged: int = 0
+    """Certainly not."""
     digest: bytes = ZERO_DIGEST
     """Chained digest of the last record: two cuts with one digest are one cut."""
     damaged: list[tuple[int, int]] = []
     """(place in the file from 0, log index) of records whose checksums no longer fit: kept as they were, not read. Each
     counts as an operation, for it may have been one.
     """
+
+    @property
+    def perhaps(self) -> int:
+        """Operations that may have been acknowledged: this copy cannot tell."""
+        return self.operations - self.acknowledged - self.unacknowledged
 
 
 class SalvageInfo(NamedTuple):
@@ -100,7 +128,7 @@ class SalvagedRecord(NamedTuple):
     epoch: int
     header: RecordHeader
     body: bytes
-    acknowledged: bool
+    certainty: Certainty
     damaged: bool = False
     """The body is the whole record as it was stored, the header empty."""
 
@@ -128,6 +156,7 @@ class SalvageFiles:
         head = SalvageHead(
             self.pair, self.member, number, domain,
             salvage.first, salvage.last, salvage.acknowledged_up_to, salvage.why, wall_ms(),
+            salvage.unacknowledged_from,
         )  # fmt: skip
         try:
             with files.create(partial) as file:
@@ -144,8 +173,9 @@ class SalvageFiles:
                 raise StoreFull("No room to copy what a cut would take away", files.where) from error
             raise
         log.warning(
-            "domain %s: %d operations of %d to %d, %d of them acknowledged, are in %s: %s",
-            domain, foot.operations, salvage.first, last, foot.acknowledged, f"{files.where}/{name}", salvage.why,
+            "domain %s: %d operations of %d to %d, %d acknowledged, %d perhaps, %d certainly not, are in %s: %s",
+            domain, foot.operations, salvage.first, last, foot.acknowledged, foot.perhaps, foot.unacknowledged,
+            f"{files.where}/{name}", salvage.why,
             extra={"domain": domain},
         )  # fmt: skip
         self._prune()
@@ -169,13 +199,14 @@ class SalvageFiles:
         files = self.infos()
         total = sum(info.bytes for info in files)
         left = len(files)
-        for info in files:
+        for info in sorted(files, key=lambda each: each.foot.perhaps > 0):  # stable: oldest first within both
             if left <= FILES_MAX and total <= BYTES_MAX:
                 return
             if not info.foot.acknowledged:
                 log.warning(
-                    "%s goes: too many salvage files, and nothing in it was acknowledged",
+                    "%s goes: too many salvage files, and of what is in it %d operations may have been acknowledged",
                     info.name,
+                    info.foot.perhaps,
                     extra={"domain": info.head.domain},
                 )
                 self.files.remove(info.name)
@@ -226,12 +257,11 @@ class SalvageFiles:
                 found = None if count in damaged else _taken_apart(record)
                 if found is None:
                     log_index = damaged.get(count, 0)
-                    told = log_index <= head.acknowledged_up_to
-                    yield SalvagedRecord(log_index, 0, RecordHeader(), record, told, damaged=True)
+                    yield SalvagedRecord(log_index, 0, RecordHeader(), record, head.certainty(log_index), damaged=True)
                 else:
                     prefix, header, body = found
-                    told = prefix.log_index <= head.acknowledged_up_to
-                    yield SalvagedRecord(prefix.log_index, prefix.epoch, header, body, told)
+                    certainty = head.certainty(prefix.log_index)
+                    yield SalvagedRecord(prefix.log_index, prefix.epoch, header, body, certainty)
                 count += 1
             if count != foot.records:
                 raise CorruptRecord(f"{name} has {count} of {foot.records} records")
@@ -267,7 +297,9 @@ def _fill(file: BinaryIO, store: Store, head: SalvageHead) -> tuple[SalvageFoot,
             foot.records += 1
             if found is None or is_operation(found[1]):
                 foot.operations += 1
-                foot.acknowledged += log_index <= head.acknowledged_up_to
+                certainty = head.certainty(log_index)
+                foot.acknowledged += certainty is Certainty.ACKNOWLEDGED
+                foot.unacknowledged += certainty is Certainty.UNACKNOWLEDGED
         at = rows[-1][0] + 1
     end = file.tell()
     _write_frame(file, msgspec.msgpack.encode(foot))

@@ -10,7 +10,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from replica.bodies import row_of
-from replica.salvage import is_operation
+from replica.salvage import Certainty, is_operation
+from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.pair_service_pb2 import ReadSalvageResponse
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
     from replica.salvage import SalvagedRecord, SalvageFiles, SalvageInfo
     from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
+
+_CERTAINTY = {
+    Certainty.ACKNOWLEDGED: pb.ACKNOWLEDGEMENT_CERTAIN,
+    Certainty.PERHAPS: pb.ACKNOWLEDGEMENT_PERHAPS,
+    Certainty.UNACKNOWLEDGED: pb.ACKNOWLEDGEMENT_NONE,
+}
 
 Spans = list[tuple[int, int]]
 """(first, one beyond the last), apart and rising once merged."""
@@ -56,7 +63,8 @@ class View:
             log_index=record.log_index,
             epoch=record.epoch,
             operation="damaged" if record.damaged else header.WhichOneof("op") or "unknown",
-            acknowledged=record.acknowledged,
+            acknowledged=record.certainty is Certainty.ACKNOWLEDGED,
+            certainty=_CERTAINTY[record.certainty],
             request_id=header.request_id,
             pair=head.pair,
             domain=head.domain,

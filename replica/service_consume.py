@@ -5,21 +5,25 @@ piped to the master.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
+import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
+from failover.marks import Role
 from replica import bodies
 from replica.answers import abort, failure, header_of, refusal
 from replica.calls import Consumer, SettleCall
 from replica.effects import Failed, LeaseDone, Moved, ReplyDone, SettleDone
-from replica.forward import member_of, pipe, wait_for_master
+from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.machine import milliseconds
 from replica.peer_clients import client_of
 from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
 from replica.service_completion import reply_call
 from replica.service_filters import check, matcher_of
+from replica.standing import Entry
 from replica.whereabouts import problem_of_origin
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
@@ -37,8 +41,6 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import grpc
-
     from replica.domain import Domain
     from replica.effects import Answer
     from replica.filters import Filter
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from replica.members import Members
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries
 
-PROGRESS_S = 1.0
 CREDIT_MESSAGES_MAX = 1_000_000
 CREDIT_BYTES_MAX = 64 << 20
 UNSENT_FRAMES_MAX = 4_096
@@ -96,6 +97,7 @@ class ConsumeStream:
         self.context = context
         self.domain = domain
         self.cancelled = False
+        self.spoke = False
         self.out: list[bytes] = []
         """Frames as they will be written: serialised once, which is also the only way to learn their size."""
         self.unsent_bytes = 0
@@ -121,7 +123,15 @@ class ConsumeStream:
         frame = response.SerializeToString()
         self.out.append(frame)
         self.unsent_bytes += len(frame)
+        self.spoke = True
         self.wake.set()
+
+    def sign(self) -> None:
+        """A sign of life, for the whole connection (`replica.signs`); what waits to be written is one too."""
+        if not self.out and not self.leaving:
+            header = header_of(self.members, self.domain)
+            self.push(ConsumeResponse(progress=ConsumeProgress(header=header)))
+            self.spoke = False
 
     def goaway(self, message: str) -> None:
         """Ask the consumer to open a new stream, here or at the master."""
@@ -176,8 +186,8 @@ class ConsumeStream:
 
     # -- the stream ------------------------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Until the consumer closes its side or is sent away."""
+    async def run(self, entry: Entry) -> None:
+        """Until the consumer closes its side or is sent away. Gives the entry back once it is attached."""
         machine = self.domain.shared.machine
         duration_ms = self.consumer.duration_ms
         if not duration_ms and machine is not None:
@@ -193,6 +203,7 @@ class ConsumeStream:
             self.unsent_bytes += len(self.out[0])
         node.dispatch(self.domain)
         self.wake.set()
+        entry.leave()
         writer = asyncio.create_task(self._write())
         reader = asyncio.create_task(self._read())
         try:
@@ -253,35 +264,76 @@ class ConsumeStream:
                 self.room.clear()
                 await self.room.wait()
 
-    def _gone(self) -> Failed | None:
-        """Nothing ever comes from a queue that was deleted, also when another has its name by now."""
-        machine, consumer = self.domain.shared.machine, self.consumer
-        if machine is None or not consumer.attached or machine.queue_id(consumer.queue) == consumer.queue_id:
-            return None
-        text = f"queue {consumer.queue} was deleted; open a new stream if it was created again"
-        return refusal(Reason.REASON_QUEUE_NOT_FOUND, text)
-
     async def _write(self) -> None:
         while True:
             if not self.out:
                 if self.leaving:
                     return
                 self.wake.clear()
-                try:
-                    async with asyncio.timeout(PROGRESS_S):
-                        await self.wake.wait()
-                except TimeoutError:
-                    if (gone := self._gone()) is not None:
-                        self.answer(gone)
-                        continue
-                    header = header_of(self.members, self.domain)
-                    self.push(ConsumeResponse(progress=ConsumeProgress(header=header)))
+                await self.wake.wait()
                 continue
             out, self.out = self.out, []
             for frame in out:
                 await self.context.write(frame)
                 self.unsent_bytes -= len(frame)
                 self.room.set()
+
+
+class CarriedStream:
+    """One consumer's stream at a replica. The replica gives the signs of its own connections: what the master says over
+    the streams that are carried to it is for those, and for the way between the members.
+    """
+
+    def __init__(self, members: Members, context: grpc.aio.ServicerContext, queue: str) -> None:  # type: ignore[type-arg]  # serializers are bytes
+        self.members, self.context, self.queue = members, context, queue
+        self.spoke = False
+        self._writing = asyncio.Lock()
+        self._signing: asyncio.Task[None] | None = None
+        self._opened = False
+        """The master has answered: nothing may be said before that."""
+        self._over = False
+
+    async def write(self, frame: bytes) -> None:
+        """What the master has said."""
+        self.spoke = self._opened = True
+        async with self._writing:
+            await self.context.write(frame)
+
+    async def hush(self) -> None:
+        """No more signs. gRPC takes no status while a frame is on its way."""
+        self._over = True
+        if self._signing is not None:
+            await asyncio.wait([self._signing])
+
+    def sign(self) -> None:
+        """As long as the master is heard. Once it is this member, the stream leads to one that may be hung, and would
+        answer pings for ever: its consumer is sent away.
+        """
+        members = self.members
+        domain = members.of_queue(self.queue)
+        if not self._opened or self._over or self._writing.locked() or domain.shared.suspect:
+            return
+        if domain.replication.serving:
+            self._over = True
+            error = Error(reason=Reason.REASON_NOT_MASTER, message="the master has moved; open the stream again")
+            away = Goaway(error=error, master_endpoint=members.endpoint, epoch=domain.shared.state.epoch)
+            response = ConsumeResponse(goaway=away)
+        elif domain.shared.role is Role.REPLICA:
+            response = ConsumeResponse(progress=ConsumeProgress(header=header_of(members, domain)))
+        else:
+            return
+        self._signing = asyncio.create_task(self._sign(response.SerializeToString()))
+
+    async def _sign(self, frame: bytes) -> None:
+        with contextlib.suppress(grpc.aio.BaseError, asyncio.InvalidStateError):  # its reader is told that it is over
+            async with self._writing:
+                await self.context.write(frame)
+
+    async def run(self, frame: bytes) -> None:
+        """Until either side ends it."""
+        with self.members.streams.signed(self.context.peer(), self):
+            await pipe(self.members, "QueueService/Consume", frame, self.context, self)
+        await self.hush()
 
 
 async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes
@@ -298,11 +350,34 @@ async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  #
         await abort(context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
     problem = problem_of_receiving(open_, members.node.limits.lease_ms_max) or problem_of_format(open_)
     problem = problem or problem_of_origin(members, open_.queue, context)
+    problem = problem or members.streams.problem()
     if problem is not None:
         await abort(context, problem)
     asked = await check(open_.filter, context)
-    with members.attached.client(client_of(open_.queue, context, producer=False)):
-        await _serve(members, open_, bytes(frame), asked, context)
+    with members.attached.client(client_of(open_.queue, context, producer=False)), members.streams.counted():
+        entry = await _enter(members, open_.queue, context)
+        try:
+            await members.streams.door.pace()
+            await _serve(members, open_, bytes(frame), asked, context, entry)
+        finally:
+            entry.leave()
+
+
+async def _enter(members: Members, queue: str, context: grpc.aio.ServicerContext) -> Entry:  # type: ignore[type-arg]  # serializers are bytes
+    """Its turn among those that come. Where there is a master that takes as long as it takes; else it is refused as any
+    call is that has waited for one.
+    """
+    door = members.streams.door
+    while True:
+        try:
+            async with asyncio.timeout(park_s(context, members.park_ms)):
+                await door.places.acquire()
+        except TimeoutError:
+            domain = members.of_queue(queue)
+            if not members.master_endpoint(domain) or time_left_s(context, members.park_ms) < ANSWER_S:
+                await abort(context, Failed(*domain.no_master()))
+            continue
+        return Entry(door)
 
 
 async def _serve(
@@ -311,15 +386,19 @@ async def _serve(
     frame: bytes,
     asked: Filter | None,
     context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
+    entry: Entry,
 ) -> None:
     domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context)
     if domain is None:
-        await pipe(members, "QueueService/Consume", frame, context)
+        entry.leave()  # what opens it is the master's affair, which may take its time
+        await CarriedStream(members, context, open_.queue).run(frame)
     else:
         if (stale := stale_epoch(members, domain, open_.epoch)) is not None:
             await abort(context, stale)
         await _check_queue(members, domain, open_, context)
-        await ConsumeStream(members, context, domain, open_, asked).run()
+        stream = ConsumeStream(members, context, domain, open_, asked)
+        with members.streams.signed(context.peer(), stream):
+            await stream.run(entry)
 
 
 async def _check_queue(members: Members, domain: Domain, open_: ConsumeOpen, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("tandemq.operator")
 
 STEP_DOWN_S = 2.0
+LOOK_S, LOOKS, LOOKS_A_CALL = 0.02, 200, 50
+"""Between two looks whether the master goes on without a replica that asks for it; how many, and after how many the
+replica asks again.
+"""
 READ_RECORDS = 64
 """Read from a salvage file in one turn of a thread."""
 
@@ -135,15 +139,49 @@ class DivergenceHandlers:
         """See PairService.Resync."""
         asked = await parse(pb.ResyncRequest, request, context)
         domain = await self._domain(asked.domain, context)
-        why_not = step_aside.resync(domain.replication, asked.reason or "no reason given", full=asked.full)
+        shared = domain.shared
+        if asked.full and step_aside.takes_everything(domain):
+            text = f"{shared.member} takes everything from {shared.peer} already; what is under way goes on"
+            return pb.ResyncResponse(done=True, text=text).SerializeToString()
+        why_not = step_aside.resync(domain, asked.reason or "no reason given", full=asked.full)
         if why_not:
             await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
+        stays, fills = shared.role is Role.REPLICA, domain.target.fills  # its master may answer during the next line
         await self._done(domain)
+        if stays:
+            if why_not := await self._left_out(domain, fills):
+                await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
+            text = f"{shared.peer} goes on alone, and {shared.member} takes everything from it; nobody waits for that"
+            return pb.ResyncResponse(done=True, text=text).SerializeToString()
         connected = domain.replication.connected
         self.reconnect("an operator asked for a new transfer")
-        text = f"{domain.shared.member} takes the state of {domain.shared.peer} anew"
+        text = f"{shared.member} takes the state of {shared.peer} anew"
         text += "" if connected else "; it begins when they are connected"
         return pb.ResyncResponse(done=True, text=text).SerializeToString()
+
+    async def _left_out(self, domain: Domain, fills: int) -> str:
+        """Wait until the master goes on without this member, which has asked it to; why it does not.
+
+        Asked again now and then: it may be handing over, or adding a member, just then.
+        """
+        shared = domain.shared
+        for look in range(1, LOOKS + 1):
+            await asyncio.sleep(LOOK_S)
+            # A small transfer has begun and ended between two looks.
+            if domain.target.fills > fills or (shared.role is Role.PROBE and shared.wants_full):
+                return ""
+            if shared.role is not Role.REPLICA or not shared.wants_full:
+                return f"{shared.member} is {shared.role.name} meanwhile: {shared.last_change}"
+            if look % LOOKS_A_CALL == 0:
+                domain.say_hello()
+                self.members.node.dispatch(domain)
+        step_aside.forget_resync(domain)
+        self.members.node.dispatch(domain)
+        return (
+            f"{shared.peer} has not gone on alone within {LOOKS * LOOK_S:g} s, and everybody would wait for the "
+            f"transfer: {shared.member} stays in step. Can {shared.peer} reach the authority, and is it as new as "
+            f"{shared.member}?"
+        )
 
     async def outdate(self, request: bytes, context: Context) -> bytes:
         """See PairService.Outdate. A refusal is an answer: the caller needs to know role, epoch and log index."""
@@ -243,6 +281,8 @@ def _file(info: SalvageInfo) -> pb.SalvageFile:
         last_index=head.last,
         operations=foot.operations,
         acknowledged=foot.acknowledged,
+        perhaps_acknowledged=foot.perhaps,
+        unacknowledged=foot.unacknowledged,
         bytes=info.bytes,
         reason=head.why,
     )

@@ -14,6 +14,7 @@ import grpc
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 
+from tandemq.refusing import has_hung_up
 from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ def _telling(path: str, handle: Handle) -> Handle:
                 log.debug("%s is refused: %s", path, context.details(), extra=tags_of(path, request))
             raise
         except Exception as error:
+            if has_hung_up(error):
+                log.debug("%s: the client has hung up", path, extra=tags_of(path, request))
+                raise asyncio.CancelledError from error
             log.error("%s failed: %r", path, error, exc_info=error, extra=tags_of(path, request))
             raise
 

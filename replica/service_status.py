@@ -89,6 +89,7 @@ class StatusHandlers:
             domains=[self._domain(domain) for domain in members.by_name.values()],
             peer_connected=facts["peer_connected"],
             witness_connected=facts["witness_connected"],
+            doubts=[str(doubt) for doubt in members.doubting.open(tuple(members.by_name.values()))],
         )
         self._say_who_decides(member)
         member.peer_heard_ago.FromMilliseconds(facts["peer_heard_ago_ms"])

@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica.effects import CheckTransfer, StartTransfer
+from replica.sending import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.starts import NUMBER_MAX
-from replica.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from storage.errors import CorruptRecord, NewerFormat
 from tandemq.ambient import monotonic_ms
@@ -308,8 +308,14 @@ class Session:
         while True:
             domain, start = await self._transfers.get()
             if isinstance(start, CheckTransfer):
-                await check_all(self.node, domain, start)
-                domain.source.on_checked(start.sync_id)
+                try:
+                    await check_all(self.node, domain, start)
+                except CorruptRecord as corrupt:
+                    if not domain.replication.on_not_whole(start.sync_id):
+                        raise
+                    log.error("domain %s: not everything can be sent anew: %s", domain.shared.name, corrupt)
+                else:
+                    domain.replication.on_checked(start.sync_id)
                 self.node.dispatch(domain)
                 continue
             log.info(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from replica.log import DomainLog
     from replica.machine import Limits, Machine
     from replica.state import DomainState
+    from storage.doubt import Doubt
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 
@@ -72,6 +73,8 @@ class Shared:
         self.effects: list[Effect] = []
         self.on_apply: Callable[[Pending], None] | None = None
         """Told of each record that is applied here as replica, while it has held requests to answer."""
+        self.ordered_from = 0
+        """From here to its end the log was ordered by this process as master; 0: by others, or before it started."""
         self.volatile_bodies: dict[int, bytes] = {}
         self.volatile_bytes = 0
         self.volatile_missing: set[int] = set()
@@ -80,6 +83,8 @@ class Shared:
         """Log index of a SAVE, and of the records whose bodies it writes: they stay in memory until it is durable here
         and committed.
         """
+        self.doubts: Sequence[Doubt] = ()
+        """What the copy could not prove about its last writes when this process opened it."""
         self.damaged: set[int] = set()
         """Log indexes of records that this master found damaged on its disk: nobody is given what is in them here."""
         self.volatile_floor = log.last_index

@@ -15,6 +15,7 @@ from replica.effects import Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
+    from replica.domain import Domain
     from replica.replication import Replication
 
 K = PairEventKind
@@ -50,19 +51,63 @@ def give_way(replication: Replication, reason: str) -> str:
     return ""
 
 
-def resync(replication: Replication, reason: str, *, full: bool) -> str:
-    """Take the master's state anew; the caller ends the connection, so that the master begins from a new HELLO."""
-    shared = replication.shared
+def resync(domain: Domain, reason: str, *, full: bool) -> str:
+    """Take the master's state anew. A member in PROBE then needs a new connection: the master begins from a new HELLO.
+
+    A member that stays REPLICA is in step, and to take everything: it has asked its master to leave it out first, for
+    else everybody would wait for the transfer (P22). The master answers with a new epoch, or not at all.
+    """
+    replication, shared = domain.replication, domain.shared
     if shared.role not in (Role.REPLICA, Role.PROBE):
         whom = f"; ask {shared.peer}" if replication.serving else ""
         return f"{shared.member} is {shared.role.name} in {shared.name}, and only a replica takes a transfer{whom}"
     if replication.claim is not None:
         return "a claim of this member is under way: ask again in a second"
+    if full and takes_everything(domain):
+        return ""
+    if full and (why_not := _would_be_waited_for(replication)):
+        return why_not
     shared.wants_full = shared.wants_full or full
-    replication.to_probe("an operator asked for a new transfer")
+    if full and domain.target.opened:
+        domain.say_hello()
+    else:
+        replication.to_probe("an operator asked for a new transfer")
     text = f"an operator asked for a {'full ' if full else ''}transfer: {reason}"
     shared.effects.append(Note(K.PAIR_EVENT_KIND_TRANSFER, text))
     return ""
+
+
+def takes_everything(domain: Domain) -> bool:
+    """A full transfer to this member is under way, or its master looks at what it will send."""
+    shared, target = domain.shared, domain.target
+    waits = domain.replication.waits_for_sync and (shared.wants_full or shared.state.data is DataMark.DAMAGED)
+    return (target.active and shared.state.data is DataMark.SYNCING) or waits
+
+
+def _would_be_waited_for(replication: Replication) -> str:
+    """Why sends would wait for a full transfer that nobody needs; empty: they do not."""
+    shared, register = replication.shared, replication.register
+    if not shared.state.data.is_good:
+        return ""
+    if not replication.readable or register is None:
+        return (
+            "the authority cannot be asked: the master could not go on alone, and everybody would wait for the "
+            "transfer; ask again when it answers"
+        )
+    if shared.told_register and (replication.target.opened or shared.member in register.in_sync_set):
+        return (
+            f"this pair has no authority: {shared.peer} could not go on alone while {shared.member} is connected, and "
+            f"everybody would wait for the transfer. Stop {shared.member}; start it with an empty data directory once "
+            f"{shared.peer} goes on alone"
+        )
+    return ""
+
+
+def forget_resync(domain: Domain) -> None:
+    """The master has not left this member out: it stays as it is, in step."""
+    if domain.shared.wants_full:
+        domain.shared.wants_full = False
+        domain.say_hello()
 
 
 def outdate(replication: Replication, reason: str, *, by_member: str, epoch: int) -> str:

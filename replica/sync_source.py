@@ -1,9 +1,11 @@
 """The master's view of its peer: where the two logs part, what to send next, what the peer holds durably. Never decides
 who is master.
 
-Phases: IDLE -> COMPARE (a digest is asked for) -> CHECK (all that a transfer sends is read once, before a peer gives
-its copy up for it) -> FULL (a transfer is under way) -> DELTA (records up to a target, then SYNC_END) -> LIVE.
-A lost connection goes back to IDLE from anywhere; nothing of a session outlives its connection (P13).
+Phases: IDLE -> COMPARE (a digest is asked for) -> ASIDE (the peer needs everything, and is left out of the in-sync set
+before it is sent) -> CHECK (all that a transfer sends is read once, before a peer gives its copy up for it) -> FULL (a
+transfer is under way) -> DELTA (records up to a target, then SYNC_END) -> LIVE.
+A lost connection goes back to IDLE from anywhere; nothing of a session outlives its connection (P13). A full transfer
+outlives an epoch in which this member goes on as master (P22).
 """
 
 from __future__ import annotations
@@ -15,54 +17,32 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark, Link
 from replica.convert_marks import data_of
 from replica.effects import CheckTransfer, QueueTransfer, StartTransfer, StopTransfer
-from storage.records import is_bare
-from tandemq.peer.v1.peer_service_pb2 import DigestQuery, EpochBoundary, PeerFrame, SyncBegin, SyncEnd
+from replica.sending import Phase, Sending
+from tandemq.peer.v1.peer_service_pb2 import DigestQuery, EpochBoundary, SyncBegin
 
 if TYPE_CHECKING:
-    from replica.log import Entry
+    from collections.abc import Callable
+
     from replica.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import DigestReply, DomainHello, OpAck, OpenAck
-
-FRAME_BYTES_MAX = 2 << 20
-"""Records in one frame; below gRPC's message limit with room for one whole batch more."""
-WINDOW_BYTES_MAX = 32 << 20
-"""Bytes sent and not acknowledged; beyond it records wait in the log, where they cost nothing."""
 
 PROVEN_MAX = 50
 """Newest epochs whose first record is named by its digest too: a point read each, where it is not in memory."""
 
 
-class Phase(Enum):
-    """How far the peer has come."""
+class Aside(Enum):
+    """Whether commits stop waiting for a peer before it is sent everything."""
 
-    IDLE = "idle"
-    COMPARE = "compare"
-    CHECK = "check"
-    FULL = "full"
-    DELTA = "delta"
-    LIVE = "live"
+    IS_ASIDE = "they do not wait for it"
+    POSSIBLE = "it can be left out of the in-sync set"
+    IMPOSSIBLE = "it cannot: the register does not answer, or there is none"
 
 
-class NeedRead:
-    """The next records are not in memory: the shell reads them from the store and calls `frame_of_stored`."""
-
-    def __init__(self, first: int, last: int) -> None:
-        self.first = first
-        self.last = last
-
-
-class SyncSource:
+class SyncSource(Sending):
     """One session of sending to the peer."""
 
     def __init__(self, shared: Shared) -> None:
-        self.shared = shared
-        self.phase = Phase.IDLE
-        self.sync_id = shared.incarnation << 20
-        """Never one of an earlier start: what the peer still writes for that one must not pass for this one's."""
-        self.cursor = 0
-        """Next log index to send."""
-        self.target = 0
-        self.sent = 0
+        super().__init__(shared)
         self.peer_durable = 0
         self.compared = 0
         self.peer_floor = 0
@@ -70,19 +50,27 @@ class SyncSource:
         """There is something that a full transfer takes away."""
         self.peer_is_good = False
         """Its copy is not an older one, nor taken away by a full transfer that did not end, connected or not."""
-        self.commit_sent = 0
-        self.whole_up_to = 0
-        """Records up to here are sent with their body even if the peer said that it holds it (it asked for them)."""
-        self.in_flight: list[tuple[int, int]] = []
-        self.in_flight_bytes = 0
-        self.held_open = 0
-        """Held requests of the peer that are ordered but not committed: they want the commit index at once."""
+        self.aside: Callable[[], Aside] = lambda: Aside.IS_ASIDE
+        """Asked before everything is sent."""
+        self.hello: DomainHello | None = None
+        """What this session was begun from."""
+        self.is_wish = False
+        """Everything is sent by an operator's word alone: the peer's copy is good, and a delta would do."""
+        self.filling = False
+        """A full transfer has begun, and the peer has not said yet that it has all of it."""
+
+    @property
+    def goes_on(self) -> bool:
+        """What is under way outlives an epoch that its master begins: a full transfer, and the look before it."""
+        return self.phase is Phase.CHECK or self.filling
 
     def stop(self) -> None:
         """The connection or the mastership is gone."""
         if self.phase is Phase.FULL:
             self.shared.effects.append(StopTransfer())
         self.phase = Phase.IDLE
+        self.filling = False
+        self.release()
         self.peer_durable = 0
         self.in_flight.clear()
         self.in_flight_bytes = 0
@@ -99,14 +87,20 @@ class SyncSource:
         """Compare logs with a peer that says where it stands (P11)."""
         self.stop()
         self.sync_id += 1
-        log = self.shared.log
         self.shared.link = Link.SYNC_SRC
         mark = data_of(hello.data_state)
         self.peer_has_copy = mark not in (DataMark.EMPTY, DataMark.SYNCING)
         self.peer_is_good = mark.is_good
-        if hello.wants_full or not self.peer_has_copy or mark is DataMark.DAMAGED:
+        self.hello = hello
+        needed = not self.peer_has_copy or mark is DataMark.DAMAGED
+        self.is_wish = hello.wants_full and not needed
+        if needed or self.is_wish:
             self._begin_full()
-            return
+        else:
+            self._compare(hello)
+
+    def _compare(self, hello: DomainHello) -> None:
+        log = self.shared.log
         common = self._candidate(hello)
         self.peer_floor = hello.volatile_floor
         if common is None or common < max(log.base_index, self.shared.state.kept_from - 1):
@@ -163,11 +157,37 @@ class SyncSource:
         return said
 
     def _begin_full(self) -> None:
-        if self.peer_has_copy and (queues := self._live()):
+        aside = self.aside()
+        if aside is Aside.POSSIBLE:
+            self.phase = Phase.ASIDE
+        elif aside is Aside.IMPOSSIBLE and self.is_wish:
+            self._compare_instead()  # a wish is not worth that everybody waits
+        elif self.peer_has_copy and (queues := self._live()):
             self.phase = Phase.CHECK
             self.shared.effects.append(CheckTransfer(self.sync_id, queues))
         else:
             self._send_full()
+
+    def _compare_instead(self) -> None:
+        assert self.hello is not None
+        self.is_wish = False
+        self.sync_id += 1
+        self.phase = Phase.IDLE
+        self._compare(self.hello)
+
+    def look_again(self) -> None:
+        """The peer was to be left out first: what is possible may be another thing by now."""
+        if self.phase is Phase.ASIDE and self.aside() is not Aside.POSSIBLE:
+            self._begin_full()
+
+    def on_not_whole(self, sync_id: int) -> bool:
+        """What a full transfer reads from the disk is damaged. True: nobody needs it, and the logs are compared; False:
+        the session ends.
+        """
+        if self.phase is Phase.CHECK and sync_id == self.sync_id and self.is_wish:
+            self._compare_instead()
+            return True
+        return False
 
     def _live(self) -> dict[int, array[int]]:
         """By queue, the records that a full transfer sends."""
@@ -186,6 +206,7 @@ class SyncSource:
         machine, log = shared.machine, shared.log
         assert machine is not None
         self.phase = Phase.FULL
+        self.filling, self.is_wish = True, False
         self.peer_has_copy = self.peer_is_good = False
         self.target = log.last_index
         queues, transfers = self._live(), []
@@ -229,93 +250,6 @@ class SyncSource:
                 )
             )
 
-    # -- what to send next -----------------------------------------------------------------------------------------
-
-    def has_more(self) -> bool:
-        """Whether `pull` would give anything now."""
-        if self.phase is Phase.LIVE:
-            shared = self.shared
-            answers = self.held_open and self.commit_sent < shared.commit_index
-            return bool(self.cursor <= shared.log.last_index or answers) and self.in_flight_bytes <= WINDOW_BYTES_MAX
-        return self.phase is Phase.DELTA and self.in_flight_bytes <= WINDOW_BYTES_MAX
-
-    def pull(self) -> list[PeerFrame] | NeedRead:
-        """The next frames for the Data stream; empty when there is nothing to send now."""
-        if not self.has_more():
-            return []
-        log = self.shared.log
-        frames: list[PeerFrame] = []
-        if self.cursor <= log.last_index and not self._at_target():
-            limit = self.target if self.phase is Phase.DELTA else log.last_index
-            entries = log.tail_from(self.cursor, FRAME_BYTES_MAX)
-            if not entries:
-                return NeedRead(self.cursor, limit)
-            frame = self._op_frame()
-            for entry in entries:
-                if entry.log_index <= limit:
-                    self._add(frame, entry)
-            self._close(frame, sum(len(entry.record) for entry in entries[: len(frame.op.entries)]))
-            frames.append(frame)
-        elif self.phase is Phase.LIVE and self.held_open and self.commit_sent < self.shared.commit_index:
-            frames.append(self._close(self._op_frame(), 0))
-        if self._at_target():
-            frames.append(self._end())
-        return frames
-
-    def frame_of_stored(self, records: list[tuple[int, bytes]]) -> list[PeerFrame]:
-        """A frame of records that were read from the store; volatile bodies are put back."""
-        if self.phase not in (Phase.DELTA, Phase.LIVE) or not records or records[0][0] != self.cursor:
-            return []
-        bodies = self.shared.volatile_bodies
-        frame = self._op_frame()
-        for index, record in records:
-            body = bodies.get(index, b"")
-            frame.op.entries.add().record = record + body if body and is_bare(record) else record
-        frames = [self._close(frame, sum(len(record) for _, record in records))]
-        if self._at_target():
-            frames.append(self._end())
-        return frames
-
-    def _at_target(self) -> bool:
-        return self.phase is Phase.DELTA and self.cursor > self.target
-
-    def _op_frame(self) -> PeerFrame:
-        """Filled in place: put together from messages, each level would be copied into the next (70 us against 2)."""
-        shared = self.shared
-        frame = PeerFrame(domain=shared.domain, epoch=shared.state.epoch)
-        frame.op.commit_index = shared.commit_index
-        return frame
-
-    def _add(self, frame: PeerFrame, entry: Entry) -> None:
-        item = frame.op.entries.add()
-        held = entry.held
-        if held is None or entry.log_index <= self.whole_up_to:
-            item.record = entry.record
-            return
-        self.held_open = max(self.held_open, entry.log_index)
-        item.record = entry.record[: entry.head_len]
-        item.held.client_id, item.held.queue, item.held.first_sequence = held
-
-    def _close(self, frame: PeerFrame, size: int) -> PeerFrame:
-        """The frame leaves: move the cursor, and count what is under way."""
-        count = len(frame.op.entries)
-        self.cursor += count
-        self.sent += count
-        self.commit_sent = frame.op.commit_index
-        if self.held_open and self.held_open <= frame.op.commit_index:
-            self.held_open = 0
-        if size:
-            self.in_flight.append((self.cursor - 1, size))
-            self.in_flight_bytes += size
-        return frame
-
-    def _end(self) -> PeerFrame:
-        found = self.shared.log.digest_at(self.target)
-        assert found is not None
-        self.phase = Phase.LIVE
-        end = SyncEnd(sync_id=self.sync_id, last_index=self.target, count=self.sent, digest=found[1])
-        return PeerFrame(domain=self.shared.domain, epoch=self.shared.state.epoch, sync_end=end)
-
     # -- what the peer says ----------------------------------------------------------------------------------------
 
     def on_op_ack(self, ack: OpAck) -> None:
@@ -334,6 +268,7 @@ class SyncSource:
         if ack.done:
             self.peer_durable = max(self.peer_durable, ack.durable_index)
             self.peer_has_copy = self.peer_is_good = True
+            self.filling = False
             return self.phase is Phase.LIVE
         if ack.diverged:
             self.refused()

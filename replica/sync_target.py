@@ -36,10 +36,13 @@ class SyncTarget:
         self.active = False
         self.full = False
         self.base_index = 0
+        self.on_next_epoch: Callable[[], None] = lambda: None
+        """Told when the transfer under way goes on in another epoch: the master has forgotten what it was asked."""
         self._history: list[Boundary] = []
         self._bodies: list[tuple[int, bytes]] = []
         """That the records of this frame want written beside them."""
-        self.received = 0
+        self.received = self.fills = 0
+        """Records of this transfer; full transfers that have begun here since the start."""
         self.ending: SyncEnd | None = None
         self.fetching = 0
         self.opened = False
@@ -104,8 +107,8 @@ class SyncTarget:
         shared = self.shared
         why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
         salvage_above(shared, common_point(shared, begin), why)
-        shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
-        shared.wants_full = False
+        shared.state.solo_since, shared.state.salvaged, shared.ordered_from = 0, (0, 0), 0
+        shared.wants_full, self.fills = False, self.fills + 1
         shared.mark(DataMark.SYNCING)
         shared.generation += 1
         shared.pending.clear()
@@ -163,6 +166,7 @@ class SyncTarget:
             shared.volatile_floor = min(shared.volatile_floor, base)
             shared.volatile_missing = {index for index in shared.volatile_missing if index <= base}
         shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
+        shared.ordered_from = 0
         shared.log.history = [b for b in history if b.first_index <= base]
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         shared.persist_state(cut=base if cut else None)
@@ -331,8 +335,7 @@ class SyncTarget:
             return
         self.opened = True
         shared.link = Link.PAIRED
-        ack = OpenAck(sync_id=sync_id, durable_index=shared.durable_index, done=True)
-        shared.send(open_ack=ack)
+        shared.send(open_ack=OpenAck(sync_id=sync_id, durable_index=shared.durable_index, done=True))
 
 
 def _parse(header: memoryview) -> RecordHeader:

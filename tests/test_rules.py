@@ -37,12 +37,16 @@ from chaos.sim.bugs.commits import (
 from chaos.sim.bugs.epochs import (
     any_sync_is_taken,
     both_wait_for_the_named,
+    claims_make_longer,
+    committed_is_followed_away,
+    holder_goes_first,
     mark_is_no_condition,
     no_mark_before_a_transfer,
     own_number_plus_one,
     register_is_not_read_again,
     resume_the_epoch,
     set_is_no_condition,
+    start_goes_alone,
     tail_is_acknowledged,
 )
 from chaos.sim.bugs.pipeline import nothing_is_hidden, numbers_are_forgotten, readers_hold_nothing
@@ -59,8 +63,8 @@ from replica.machine.plan_stage import PublishCall, PublishPlan
 from replica.machine.state import State
 from replica.orders import Orders
 from replica.replication import Replication
+from replica.sending import Phase
 from replica.shared import Shared
-from replica.sync_source import Phase
 from tests.support import journalling
 from tests.support.asking import told
 
@@ -291,6 +295,21 @@ RULES = (
     Rule("p8_one_of_two_claims", "stories/duel", both_claim, "run up", heed=True),
     Rule("p8_a_young_claim_is_spared", "protocol/cut_off_duel", claims_are_not_spared, "run up", heed=True),
     Rule("p8_a_promise_is_no_epoch", "stories/both_wait", a_promise_is_an_epoch, "not a pair"),
+    Rule("p20_the_longer_copy_goes_first", "protocol/longer_copy_goes_first", holder_goes_first, "without the ack"),
+    Rule("p20_a_start_waits_for_its_peer", "protocol/start_waits_for_its_peer", start_goes_alone, "without the ack"),
+    Rule(
+        "p20_a_failed_claim_makes_no_copy_longer",
+        "protocol/failed_claims_make_no_copy_longer",
+        claims_make_longer,
+        "without the ack",
+    ),
+    Rule(
+        "p21_committed_is_never_cut",
+        "protocol/committed_is_never_cut",
+        committed_is_followed_away,
+        "b is",
+        heed=True,
+    ),
     Rule("p12_a_sent_sync_stands", "stories/late_hello", an_older_hello_undoes_the_sync, "not a pair"),
     Rule(
         "p10_mark_before_a_transfer", "protocol/half_a_transfer", no_mark_before_a_transfer, "without the acknowledged"

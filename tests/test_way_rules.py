@@ -26,7 +26,9 @@ from failover.gate import Ruling
 from failover.handoff import Event, State
 from failover.promotion import Row, Then, Why
 from failover.steps import TABLE, Found, Step
+from replica import step_aside
 from replica.replication import Replication
+from replica.sync_source import Aside
 from replica.verdicts import Verdicts
 from tests.support.asking import told
 from tests.test_handoff_rules import without
@@ -67,6 +69,7 @@ def starts_are_not_counted(patch: Patch) -> None:
 
 def two_histories_are_not_seen(patch: Patch) -> None:
     patch.setattr(replica.following, "judge", lambda _shared, _begin: None)
+    patch.setattr(replica.following, "lacks_committed", lambda _shared, _begin: None)
     patch.setattr(replica.sync_target, "cut_above", lambda _shared, begin: begin.base_index)
 
 
@@ -169,6 +172,36 @@ def a_replica_stays_one(patch: Patch) -> None:
     patch.setattr(Replication, "on_disconnected", on_disconnected)
 
 
+def nobody_is_left_out_first(patch: Patch) -> None:
+    """Commits wait for whoever is filled, and a new connection is all that it takes."""
+    patch.setattr(Replication, "aside", lambda _self: Aside.IS_ASIDE)
+    original = Replication.on_hello
+
+    def on_hello(self: Replication, hello: Any, now_ms: int) -> None:
+        if self.serving and hello.wants_full:
+            self.source.stop()
+        original(self, hello, now_ms)
+
+    patch.setattr(Replication, "on_hello", on_hello)
+
+
+def a_new_epoch_ends_a_transfer(patch: Patch) -> None:
+    patch.setattr(Replication, "_keep_filling", lambda _self: False)
+
+
+def a_wish_is_granted_always(patch: Patch) -> None:
+    patch.setattr(step_aside, "_would_be_waited_for", lambda _replication: "")
+
+
+def a_wish_waits_for_nobody(patch: Patch) -> None:
+    original = Replication.aside
+
+    def aside(self: Replication) -> Aside:
+        return Aside.IS_ASIDE if original(self) is Aside.IMPOSSIBLE else original(self)
+
+    patch.setattr(Replication, "aside", aside)
+
+
 RULES = (
     Rule(
         "p9_a_lost_connection_is_probe", "protocol/kill_of_master", a_replica_stays_one, "b does not serve", heed=True
@@ -202,6 +235,16 @@ RULES = (
     Rule("p6_a_refused_commit", "protocol/claim_is_replaced", a_refused_commit_serves, "a serves", heed=True),
     Rule("p18_ceded_is_served", "protocol/handoff_witness_goes_away", ceded_is_no_exception, "not serve", heed=True),
     Rule("p19_offers_end", "protocol/handoff_by_time", offers_last_for_ever, "heard nothing", heed=True),
+    Rule("p22_left_out_first", "protocol/resync_leaves_first", nobody_is_left_out_first, "a serves", heed=True),
+    Rule(
+        "p22_outlives",
+        "protocol/transfer_outlives_an_epoch",
+        a_new_epoch_ends_a_transfer,
+        "b is not REPLICA",
+        heed=True,
+    ),
+    Rule("p22_refused", "protocol/resync_without_the_witness", a_wish_is_granted_always, "run up", heed=True),
+    Rule("p22_a_delta", "protocol/resync_without_the_witness", a_wish_waits_for_nobody, "not IN_SYNC", heed=True),
     Rule("p19_lost_link", "protocol/handoff_link_lost", a_lost_link_ends_no_offer, "heard nothing", heed=True),
 )
 

@@ -90,6 +90,13 @@ class Acting:
             member.core.replication.verdicts.policy = Policy(by_authority=False)
         return []
 
+    @command("start MEMBER and wait for its peer")
+    def start_and_wait(self, name: str) -> list[str]:
+        """As `start`; but for three seconds it goes on alone only if its peer has no whole copy (failover.meet_ms)."""
+        said = self.start(name)
+        self.member(name).core.replication.meet_ms = 3000
+        return said
+
     @command("start MEMBER")
     def start(self, name: str) -> list[str]:
         """The process starts, on the disk that it left."""
@@ -120,6 +127,16 @@ class Acting:
     def new_disk(self, name: str) -> list[str]:
         """It lost its disk while it was down, and gets an empty one."""
         self.down(name).store = MemoryStore(member=name, instance=b"new".ljust(16))
+        return self.said()
+
+    @command("the disk of MEMBER loses its last COUNT writes")
+    def lose_last_writes(self, name: str, count: str) -> list[str]:
+        """While it is down: its disk had said that they were written, and they were not. Nothing else shows it."""
+        store = self.down(name).store
+        kept = len(store.undo_kept) if store.undo_kept is not None else 0
+        if int(count) > kept:
+            raise CommandError(f"the disk of {name} has {kept} writes that can be taken back")
+        store.take_back(int(count))
         return self.said()
 
     @command("keep an image of the disk of MEMBER")

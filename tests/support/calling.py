@@ -115,6 +115,7 @@ class Calling(Moving):
         """An operator has stated that this acknowledged message may be gone."""
         self.op(name)
         self.accepted.add(name)
+        self.pair.checks.excused = True
         return self.said()
 
     @command("resolve: MEMBER gives way")
@@ -141,7 +142,7 @@ class Calling(Moving):
     def resync(self, name: str) -> list[str]:
         """An operator wants it to take everything anew; it says so when it connects again."""
         member = self.member(name)
-        return self._ordered(member, step_aside.resync(member.core.replication, "test", full=True))
+        return self._ordered(member, step_aside.resync(member.core, "test", full=True))
 
     def _ordered(self, member: Member, why_not: str, *, accepted: bool = False) -> list[str]:
         self.teller.say(f"operator: refused, {why_not}" if why_not else "operator: begun")

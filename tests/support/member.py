@@ -37,7 +37,7 @@ from replica.effects import (
 from replica.machine import columns_of
 from replica.node import Group
 from replica.recovery import open_shared, rebuild, recover
-from replica.sync_source import FRAME_BYTES_MAX, NeedRead
+from replica.sending import FRAME_BYTES_MAX, NeedRead
 from replica.transfer import Receiver, check_all, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
@@ -87,6 +87,7 @@ class Member:
     def __init__(self, pair: Pair, name: str, peer: str) -> None:
         self.pair, self.name, self.peer_name = pair, name, peer
         self.store = MemoryStore(member=name, instance=name.encode() * 16)
+        self.store.undo_kept = []  # a script may take the last writes back
         self.incarnation = 0
         self.domain: Domain | None = None
         self.epochs_served: list[int] = []
@@ -95,6 +96,7 @@ class Member:
         self.failed = ""
         self.salvaged: dict[tuple[int, int], bool] = {}
         """(log index, epoch) of every record that was copied before a cut: whether it was marked as acknowledged."""
+        self.cuts: list[Salvage] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -186,7 +188,7 @@ class Member:
                 consumer.waiter.deliver(done)
             case Send(frame):
                 if self.in_session:
-                    self.outbox.append(frame)
+                    self.outbox.append(self.told(frame))
             case GetRegister() | SetRegister():
                 self.pair.calls.append(RegisterCall(self.name, self.incarnation, effect))
             case Salvage():
@@ -217,7 +219,15 @@ class Member:
             self.outbox.append(self.hello())
 
     def hello(self) -> PeerFrame:
-        return PeerFrame(hello=Hello(member=self.name, incarnation=self.incarnation, domains=[self.core.hello()]))
+        return self.told(
+            PeerFrame(hello=Hello(member=self.name, incarnation=self.incarnation, domains=[self.core.hello()]))
+        )
+
+    def told(self, frame: PeerFrame) -> PeerFrame:
+        """As the wire has it: see `Pair.connect`."""
+        if self.pair.distrust and frame.HasField("hello"):
+            frame.hello.domains[0].digest = b""  # unknown: fits nothing, and is not said to differ
+        return frame
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
@@ -242,6 +252,7 @@ class Member:
     def salvage(self, group: Group) -> None:
         """What the writer's thread does before the transaction."""
         for _, cut in group.salvage:
+            self.cuts.append(cut)
             for log_index, record in self.store.scan(NUMBER, cut.first, limit_records=100_000, limit_bytes=1 << 30):
                 if log_index <= cut.last:
                     # The first copy stays, as with the files.
@@ -351,9 +362,11 @@ class Member:
                     asyncio.run(check_all(self, self.core, start))  # type: ignore[arg-type]  # a node as far as transfers need one
                 except CorruptRecord as corrupt:
                     self.pair.corrupt.append(str(corrupt))
-                    self.notice()
-                    return
-                self.core.source.on_checked(start.sync_id)
+                    if not self.core.replication.on_not_whole(start.sync_id):
+                        self.notice()
+                        return
+                else:
+                    self.core.replication.on_checked(start.sync_id)
                 self.dispatch(self.core)
                 self.pump()  # SYNC_BEGIN, and what it begins
             elif start.sync_id == self.core.source.sync_id:

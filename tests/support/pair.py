@@ -44,6 +44,7 @@ class Pair:
         self.checks = Checks(self)
         self.listener: Callable[[str, Member, Any], None] = lambda _what, _member, _thing: None
         """Hears of each effect, frame, landed or lost call, and of the end of each step: what, of whom, the thing."""
+        self.distrust = False
         self.linked = False
         self.greeted: set[str] = set()
         """Members that have not noticed the end of the last connection."""
@@ -75,17 +76,16 @@ class Pair:
     def connect(self, *, distrust: bool = False) -> None:
         """A new connection, once both sides know that the old one is over. HELLOs cross.
 
-        `distrust`: the digests in them are wrong, as of a copy that differs: it takes a full transfer.
+        `distrust`: the digests in them, and in later ones, are wrong, as of a copy that differs: it takes a full
+        transfer.
         """
         assert len(self.up) == 2
         assert not self.greeted, "the old connection must be noticed first"
         self.linked = True
+        self.distrust = distrust
         for member in self.up:
             self.greeted.add(member.name)
-            hello = member.hello()
-            if distrust:
-                hello.hello.domains[0].digest = b"?" * 16
-            self.wires[member.name].append(hello)
+            self.wires[member.name].append(member.hello())
 
     def cut(self) -> None:
         """The connection breaks. What was sent before may still arrive, until its receiver notices."""

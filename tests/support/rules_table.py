@@ -14,7 +14,7 @@ from chaos.sim.bugs import BUGS
 from chaos.sim.model.rules import RULES as MODEL_RULES
 from tests import test_handoff_rules, test_rules, test_way_rules
 
-RULES = tuple(f"P{number}" for number in range(1, 20))
+RULES = tuple(f"P{number}" for number in range(1, 23))
 DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs/PROTOCOL.md"
 HEAD = (
     "| rule | script that fails without it | planted bug that the simulator finds | taken out of the exhaustive model |"

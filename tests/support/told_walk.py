@@ -6,6 +6,7 @@ import sys
 
 from failover.classifier import Evidence, Verdict
 from failover.gate import MASTERS
+from failover.marks import Role
 from replica import step_aside
 from tests.support.forced_walk import ForcedWalk
 from tests.support.member import Member
@@ -56,9 +57,9 @@ class ToldWalk(ForcedWalk):
         member = self.one()
         if member is not None:
             full = self.random.random() < 0.5
-            done = step_aside.resync(member.core.replication, "walk", full=full) == ""
+            done = step_aside.resync(member.core, "walk", full=full) == ""
             member.dispatch(member.core)
-            if done and member.in_session:
+            if done and member.in_session and member.role is Role.PROBE:
                 self.pair.disconnect()
 
     def drain(self) -> None:

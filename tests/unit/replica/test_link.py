@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from types import SimpleNamespace
 from typing import Any
 
@@ -269,3 +270,57 @@ async def test_a_caller_that_counts_itself_beyond_all_is_refused_and_not_remembe
     for number, kept in ((NUMBER_MAX, 0), (7, 7), ((1 << 64) - 1, 7)):
         port.link._know(Hello(member="b", incarnation=number, process_id=b"its process"))
         assert port.link.peer.incarnation == kept
+
+
+async def test_a_peer_that_dies_before_it_lends_its_streams_leaves_no_error_behind() -> None:
+    """A gathering of the two streams did: cancelled inside of a wait, it is "never retrieved"."""
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, facts: told.append(facts))
+
+    def hello(member: str) -> Hello:
+        of = {"member": member, "instance_id": member, "process_id": member.encode()}
+        return Hello(pair="p", incarnation=1, protocol_min=1, protocol_max=1, **of)  # type: ignore[arg-type]  # by name
+
+    node: Any = SimpleNamespace(paired=list)
+    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a"), Outside())
+    caller = Taken(PeerFrame(hello=hello("b")))
+    accepting = asyncio.ensure_future(link.accept(caller))  # type: ignore[arg-type]  # as much of a stream as it takes
+    await asyncio.wait({accepting, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
+    assert not accepting.done()
+    await asyncio.sleep(0)
+    accepting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await accepting
+    del accepting
+    link._waiting.clear()
+    for _ in range(3):
+        gc.collect()
+        await asyncio.sleep(0)
+    assert told == []
+
+
+async def test_a_dial_that_leads_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that to where a name has led before: the write waits for the connection, by gRPC's default up to 20 s, and who
+    waits for it does not look at the name again.
+    """
+
+    class Called:
+        async def write(self, _message: object) -> None:
+            await asyncio.Event().wait()
+
+    class Stub:
+        def __init__(self, _channel: object) -> None:
+            self.Data = Called
+
+    class Channel:
+        async def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("replica.link.PeerServiceStub", Stub)
+    monkeypatch.setattr("replica.link.HELLO_TIMEOUT_S", 0.01)
+    node: Any = None
+    outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
+    link = Link(node, "b", PeerInfo("a", "127.0.0.1:1"), Hello, outside)
+    await link._dial()
+    assert link.session is None
+    assert link.last_refusal.startswith("no connection to")

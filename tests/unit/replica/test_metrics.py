@@ -16,8 +16,9 @@ from replica.judge import Judge
 from replica.members import Members
 from replica.metrics import Metrics
 from replica.metrics_operator import OperatorMetrics
-from replica.operator import Operator
+from replica.operator import FIRST_ANSWER_MS, Operator
 from replica.outside import Outside
+from tandemq.ambient import monotonic_ms
 from tandemq.config import ManagerConfig
 from tests.deploy.samples import expressions_of_rules
 from tests.unit.replica.test_verify import verifier
@@ -94,3 +95,15 @@ async def test_an_authority_that_does_not_answer_is_told_and_one_that_is_not_the
         _, _, collectors = await member(tmp_path / f"witness-{witness}", witness)
         found = samples(family for collector in collectors for family in collector.collect())
         assert [value for (name, _), value in found.items() if name == "tandemq_authority_reachable"] == told
+
+
+async def test_a_healthy_start_tells_nothing_of_the_authority_and_one_without_it_does(tmp_path: Path) -> None:
+    """The history of every start began with a witness that cannot be reached: it was asked before it could answer."""
+    began = monotonic_ms()
+    for answers_after_ms, told in ((300, []), (60_000, ["the witness cannot be reached", "the witness answers again"])):
+        operator, _, _ = await member(tmp_path / str(answers_after_ms), "127.0.0.1:1")
+        for passed_ms in (100, 200, 300, 400, 4_000, FIRST_ANSWER_MS + 1_000, 59_000, 60_000, 61_000):
+            operator.authority_reachable = lambda at=passed_ms, from_ms=answers_after_ms: at >= from_ms
+            operator.look(began + passed_ms)
+        await operator.events.close()  # written, and shown
+        assert [event.text for event in operator.events.last(10)] == told

@@ -7,12 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import replica.salvage
 from chaos.sim.files import SimFiles
 from replica.effects import Salvage
-from replica.salvage import SalvageFiles
+from replica.salvage import Certainty, SalvageFiles
 from replica.salvage_view import View
 from replica.verify import digest_of
 from storage.errors import CorruptRecord, StoreFull
@@ -21,11 +22,13 @@ from storage.memory import MemoryStore
 from storage.records import ZERO_DIGEST, assemble, build_head
 from storage.store import Append, WriteBatch
 from tandemq.peer.v1.record_pb2 import EnqueueOp, ExpireOp, RecordHeader, RoleOp
+from tandemq.v1 import pair_service_pb2 as pb
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 DOMAIN = 7
 
 
-def filled(*kinds: str) -> MemoryStore:
+def filled(*kinds: str, bodies: bytes | None = None) -> MemoryStore:
     """A store with one record of each kind, from log index 1."""
     store = MemoryStore(member="a", instance=b"a" * 16)
     digest = ZERO_DIGEST
@@ -35,7 +38,7 @@ def filled(*kinds: str) -> MemoryStore:
             "role": RecordHeader(role=RoleOp(owner="a")),
             "expire": RecordHeader(expire=ExpireOp(lease_ids=[1])),
         }[kind].SerializeToString()
-        body = b"body %d" % log_index if kind == "enqueue" else b""
+        body = bodies or b"body %d" % log_index if kind == "enqueue" else b""
         head, digest = build_head(
             flags=0, domain=DOMAIN, epoch=3, log_index=log_index, header=header, body=body, previous_digest=digest
         )
@@ -62,18 +65,48 @@ def put(files: SalvageFiles, name: str, data: bytes) -> None:
 
 def test_invariant14_what_is_cut_is_in_the_file_and_says_what_was_acknowledged(files: SalvageFiles) -> None:
     store = filled("role", "enqueue", "enqueue", "expire", "enqueue")
-    name = files.write(store, DOMAIN, "main", Salvage(2, 5, 3, "because"))
+    name = files.write(store, DOMAIN, "main", Salvage(2, 5, 2, "because", 5))
     assert name == "main-3-2-5.salvage"
     (info,) = files.infos()
     assert (info.head.first, info.head.last, info.head.why, info.head.domain) == (2, 5, "because", "main")
-    assert (info.foot.records, info.foot.operations, info.foot.acknowledged) == (4, 3, 2)
+    assert (info.foot.records, info.foot.operations) == (4, 3)
+    assert (info.foot.acknowledged, info.foot.perhaps, info.foot.unacknowledged) == (1, 1, 1)
     records = list(files.records(name))
-    assert [(r.log_index, r.epoch, r.body, r.acknowledged) for r in records] == [
-        (2, 3, b"body 2", True),
-        (3, 3, b"body 3", True),
-        (4, 3, b"", False),
-        (5, 3, b"body 5", False),
+    assert [(r.log_index, r.epoch, r.body, r.certainty) for r in records] == [
+        (2, 3, b"body 2", Certainty.ACKNOWLEDGED),
+        (3, 3, b"body 3", Certainty.PERHAPS),
+        (4, 3, b"", Certainty.PERHAPS),
+        (5, 3, b"body 5", Certainty.UNACKNOWLEDGED),
     ]
+
+
+def test_an_operation_is_shown_with_what_is_known_of_it(files: SalvageFiles) -> None:
+    store = filled("enqueue", "enqueue", "expire", "enqueue", bodies=EnqueueBatch(queue="q").SerializeToString())
+    files.write(store, DOMAIN, "main", Salvage(1, 4, 1, "", 3))
+    (info,) = files.infos()
+    shown = [(each.log_index, each.acknowledged, each.certainty) for each in View.of(files, info).operations()]
+    assert shown == [
+        (1, True, pb.ACKNOWLEDGEMENT_CERTAIN),
+        (2, False, pb.ACKNOWLEDGEMENT_PERHAPS),
+        (4, False, pb.ACKNOWLEDGEMENT_NONE),
+    ]
+
+
+def test_a_file_of_an_older_version_calls_nothing_certainly_unacknowledged(
+    files: SalvageFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = msgspec.msgpack.encode
+
+    def older(value: Any) -> bytes:
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return real({name: each for name, each in fields.items() if not name.startswith("unacknowledged")})
+
+    monkeypatch.setattr(replica.salvage.msgspec.msgpack, "encode", older)
+    name = files.write(filled("enqueue", "enqueue"), DOMAIN, "main", Salvage(1, 2, 1, "", 2))
+    assert name is not None
+    (info,) = files.infos()
+    assert (info.foot.acknowledged, info.foot.perhaps, info.foot.unacknowledged) == (1, 1, 0)
+    assert [each.certainty for each in files.records(name)] == [Certainty.ACKNOWLEDGED, Certainty.PERHAPS]
 
 
 def test_what_nobody_was_told_of_makes_no_file(files: SalvageFiles) -> None:
@@ -119,6 +152,16 @@ def test_too_many_files_go_oldest_first_but_never_what_was_acknowledged(
     assert [info.head.first for info in files.infos()] == [1, 2, 5]
 
 
+def test_what_may_have_been_acknowledged_goes_after_what_certainly_was_not(
+    files: SalvageFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica.salvage, "FILES_MAX", 2)
+    store = filled(*["enqueue"] * 9)
+    for first, never in ((1, 0), (2, 2), (3, 0), (4, 4), (5, 0)):
+        files.write(store, DOMAIN, "main", Salvage(first, 9, 0, "", never))
+    assert [info.head.first for info in files.infos()] == [3, 5]
+
+
 @pytest.mark.parametrize("at", [3, 20, 200, -30, -3])
 def test_damage_is_said_and_never_read_as_something_else(files: SalvageFiles, at: int) -> None:
     name = files.write(filled("enqueue", "enqueue"), DOMAIN, "main", Salvage(1, 2, 2, ""))
@@ -146,7 +189,12 @@ def test_any_flipped_byte_of_a_record_is_kept_as_it_is_and_holds_nothing_up(file
         assert (info.foot.operations, info.foot.acknowledged, info.foot.damaged) == (2, 2, [(1, 2)]), at
         first, second = files.records(name)
         assert (first.damaged, first.body) == (False, b"body 1")
-        assert (second.damaged, second.body, second.log_index, second.acknowledged) == (True, bytes(flipped), 2, True)
+        assert (second.damaged, second.body, second.log_index, second.certainty) == (
+            True,
+            bytes(flipped),
+            2,
+            Certainty.ACKNOWLEDGED,
+        )
         assert View.of(files, info)._operation(second).operation == "damaged"
         digest = digest_of(store, DOMAIN, [], 1, 2)
         assert (digest.records, digest.damaged) == (1, [2]), at

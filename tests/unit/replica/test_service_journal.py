@@ -68,7 +68,7 @@ class Meanwhile:
 
 
 def handlers(member: Member, store: Any = None) -> JournalHandlers:
-    node: Any = SimpleNamespace(store=store or member.store)
+    node: Any = SimpleNamespace(store=store or member.store, on_tick=[])
     names = {"member": member.name, "endpoint": f"{member.name}:1"}
     peer = {"peer": member.peer_name, "peer_endpoint": f"{member.peer_name}:1"}
     members = Members(node, Outside(), pair="p", **names, **peer)

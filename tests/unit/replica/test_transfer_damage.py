@@ -13,8 +13,8 @@ from replica.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
 from replica.node import Node
 from replica.recovery import open_shared
+from replica.sending import NeedRead
 from replica.session import Session
-from replica.sync_source import NeedRead
 from replica.transfer import Receiver, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
