@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from itertools import pairwise
 
 from chaos.timeline.axis import NARROW, WIDE, Axis, Layout, round_up
 from pipeline.outcome import Plot
+from tandemq.escaping import in_html
 
 HEIGHT, HEAD, FOOT, KEY = 130, 24, 26, 22
 KINDS = ("median", "longest", "MASTER", "fault", "unknown", "rate")
@@ -32,8 +32,8 @@ def _picture(plot: Plot, layout: Layout) -> str:
     size = f'viewBox="0 0 {layout.width} {bottom + FOOT + KEY}"'
     return "\n".join(
         [
-            f'<svg class="{layout.name}" {size} role="img" aria-label="{escape(plot.title)}">',
-            f'<text class="name" x="{layout.left}" y="14">{escape(plot.title)}</text>',
+            f'<svg class="{layout.name}" {size} role="img" aria-label="{in_html(plot.title)}">',
+            f'<text class="name" x="{layout.left}" y="14">{in_html(plot.title)}</text>',
             *_levels(plot, axis, highest),
             *_seconds(axis, bottom),
             *(
@@ -54,7 +54,7 @@ def _levels(plot: Plot, axis: Axis, highest: float) -> Iterator[str]:
         told = f"{value:,.0f}" if highest > 2 else f"{value:g}"
         yield f'<line class="grid" x1="{left}" y1="{y:g}" x2="{right}" y2="{y:g}"/>'
         text = f"{told} {plot.unit}".strip()
-        yield f'<text class="tick" x="{left - 6}" y="{y + 4:g}" text-anchor="end">{escape(text)}</text>'
+        yield f'<text class="tick" x="{left - 6}" y="{y + 4:g}" text-anchor="end">{in_html(text)}</text>'
 
 
 def _seconds(axis: Axis, bottom: float) -> Iterator[str]:
@@ -78,5 +78,5 @@ def _keys(names: Sequence[str], layout: Layout, y: float) -> Iterator[str]:
     x = float(layout.left)
     for kind, name in zip(KINDS, names, strict=False):
         yield f'<circle class="{kind}" cx="{x + 4:g}" cy="{y - 4:g}" r="4"/>'
-        yield f'<text class="tick" x="{x + 13:g}" y="{y:g}">{escape(name)}</text>'
+        yield f'<text class="tick" x="{x + 13:g}" y="{y:g}">{in_html(name)}</text>'
         x += 30 + 7 * len(name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from chaos.timeline.page import STYLE, row
 from pipeline.outcome import Outcome, Table
 from pipeline.plots import draw
 from pipeline.problems import PipelineError
+from tandemq.escaping import in_html
 
 SCHEMA_VERSION = 1
 RESULT, PAGE = "result.json", "report.html"
@@ -51,16 +51,16 @@ def write(directory: Path, outcome: Outcome) -> Path:
 
 def page(outcome: Outcome) -> str:
     """The whole document."""
-    word = f'<span id="verdict" class="{"good" if outcome.good else "bad"}">{escape(outcome.verdict)}</span>'
+    word = f'<span id="verdict" class="{"good" if outcome.good else "bad"}">{in_html(outcome.verdict)}</span>'
     title = f"Pipeline {outcome.job}"
     return "\n".join(
         [
             "<!doctype html>",
-            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}: {escape(outcome.verdict)}</title>',
+            f'<html lang="en"><head><meta charset="utf-8"><title>{in_html(title)}: {in_html(outcome.verdict)}</title>',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             f"<style>{STYLE.read_text(encoding='utf-8')}{LINES}</style></head><body>",
-            f"<h1>{escape(title)}: {word}</h1>",
-            f"<p>{escape(outcome.lead)}</p>",
+            f"<h1>{in_html(title)}: {word}</h1>",
+            f"<p>{in_html(outcome.lead)}</p>",
             *(part for table in outcome.tables for part in _table(table)),
             *(draw(plot) for plot in outcome.plots),
             "</body></html>",
@@ -70,13 +70,13 @@ def page(outcome: Outcome) -> str:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield f"<h2>{escape(table.title)}</h2>"
+    yield f"<h2>{in_html(table.title)}</h2>"
     if not table.rows:
         yield "<p>none</p>"
         return
     names = list(table.rows[0])
-    heads = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in names)
-    yield f'<table class="{escape(table.title.replace(" ", "-"))}"><tr>{heads}</tr>'
+    heads = "".join(f"<th>{in_html(name.replace('_', ' '))}</th>" for name in names)
+    yield f'<table class="{in_html(table.title.replace(" ", "-"))}"><tr>{heads}</tr>'
     yield from (row(*(_cell(each, name) for name in names)) for each in table.rows[:ROWS_SHOWN])
     yield "</table>"
     if len(table.rows) > ROWS_SHOWN:

@@ -13,7 +13,7 @@ import importlib
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tandemq.config import ConfigError, ManagerConfig, check
 
@@ -105,18 +105,19 @@ def connect(manager: Manager, *, timeout: float = 30.0, attempt_timeout: float =
     import grpc.aio
 
     from tandemq import retry
+    from tandemq.channels import Options, open_channel
     from tandemq.client.aio import Client
     from tandemq.client.target import INSIDE, Target
 
     inside = f"{INSIDE}{manager.config.member}"
     direct = manager.channel()  # refuses a manager that is not there, now and not at the first call
 
-    def open_channel(endpoint: str, options: tuple[tuple[str, Any], ...]) -> grpc.aio.Channel:
+    def opened(endpoint: str, options: Options) -> grpc.aio.Channel:
         if endpoint == inside:
             return direct  # type: ignore[return-value]  # in its shape
-        return grpc.aio.insecure_channel(endpoint, options=options)
+        return open_channel(endpoint, options)
 
     others = (manager.config.peer_endpoint,) if manager.config.paired else ()
     named = manager.config.pair or manager.config.member
     target = Target((inside, *others), "a manager in this process", pair=named)
-    return Client(target, retry.Policy(total_s=timeout, attempt_s=attempt_timeout), open_channel=open_channel)
+    return Client(target, retry.Policy(total_s=timeout, attempt_s=attempt_timeout), open_channel=opened)

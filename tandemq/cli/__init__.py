@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 import click
+from click.exceptions import NoArgsIsHelpError
+
+from tandemq.escaping import escaped
 
 # Name, where it is, and what the list of commands says: a module is not loaded to print the list.
 COMMANDS = {
@@ -47,10 +55,24 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """With the suggestion that other groups make from the commands that they have loaded."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from error
+
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        with _escaped_errors():
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """What was typed may be any bytes, and files may have such names; a member is told text, which is UTF-8."""
         try:
-            return super().invoke(ctx)
+            with _escaped_errors():
+                return super().invoke(ctx)
         except UnicodeEncodeError as error:
             raise click.UsageError(f"{error.object[:80]!r} is not UTF-8, and cannot be told to a member") from error
 
@@ -58,6 +80,18 @@ class LazyGroup(click.Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@contextmanager
+def _escaped_errors() -> Iterator[None]:
+    """What click shows of an error is escaped: it may quote a file, or an answer."""
+    try:
+        yield
+    except NoArgsIsHelpError:
+        raise  # its text is a page of ours
+    except click.ClickException as error:
+        vars(error)["message"] = escaped(error.message)  # no error has a way to be made anew
+        raise
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -75,5 +109,13 @@ def root() -> None:
     """
 
 
+def _show_stack(kind: type[BaseException], error: BaseException, stack: TracebackType | None) -> None:
+    """As Python does, escaped: its last line may be what a server said."""
+    from tandemq.cli.output import say_lines
+
+    say_lines("".join(traceback.format_exception(kind, error, stack)), err=True)
+
+
 def main() -> None:
+    sys.excepthook = _show_stack
     root(prog_name="tandemq")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tandemq.cli.compacting import compact
 from tandemq.cli.failure import FAILED, Failure
 from tandemq.cli.pair_call import choose, look_at, member_option
 from tandemq.cli.params import DURATION, output_option, target_option
@@ -56,7 +57,7 @@ def create(file: Path, target: str | None, member: str | None, any_copy: bool, t
         raise Failure("FILE_EXISTS", f"{file} exists already", "name another file; none is overwritten", FAILED)
     asked = choose(look_at(target, timeout_ms), target, member, prefer=_follows)
     partial = file.with_name(file.name + PARTIAL)
-    with _storage_failures(), _bar(output) as bar:
+    with storage_failures(), bar_for(output) as bar:
         _receive(asked, partial, any_copy=any_copy, timeout_ms=timeout_ms, bar=bar)
         facts = _facts_of_file(partial, bar)
         partial.rename(file)
@@ -73,7 +74,7 @@ def verify(path: Path, output: str) -> None:
 
     Example: tandemq backup verify orders.tqb -o json
     """
-    with _storage_failures(), _bar(output) as bar:
+    with storage_failures(), bar_for(output) as bar:
         facts = _facts_of_directory(path, bar) if path.is_dir() else _facts_of_file(path, bar)
     _show({"path": str(path), **facts}, output)
 
@@ -90,7 +91,7 @@ def restore(source: Path, data_dir: Path, member: str | None, output: str) -> No
 
     Example: tandemq backup restore orders.tqb --data-dir /var/lib/tandemq
     """
-    with _storage_failures(), _bar(output) as bar:
+    with storage_failures(), bar_for(output) as bar:
         facts = restore_into(data_dir, source, pair=None, member=member, on_progress=bar)
     _show(facts, output)
 
@@ -99,7 +100,7 @@ def restore_into(
     directory: Path, source: Path, *, pair: str | None, member: str | None, on_progress: Callable[[str, int, int], None]
 ) -> dict[str, Any]:
     """Fill an empty data directory from a backup. Raises StorageError and OSError."""
-    _server()
+    server()
     from replica import restoring
 
     done = restoring.restore(source, directory, pair=pair, member=member, on_progress=on_progress)
@@ -112,7 +113,7 @@ def restore_into(
 
 def fill(directory: Path, source: Path, *, pair: str, member: str) -> dict[str, Any]:
     """The same before a manager starts: what is wrong ends the command."""
-    with _storage_failures():
+    with storage_failures():
         return restore_into(directory, source, pair=pair, member=member, on_progress=lambda _what, _done, _all: None)
 
 
@@ -144,14 +145,14 @@ def _receive(asked: MemberView, partial: Path, *, any_copy: bool, timeout_ms: in
 
 
 def _sync(directory: Path) -> None:
-    _server()
+    server()
     from storage.directory import sync_directory
 
     sync_directory(directory)
 
 
 def _facts_of_file(path: Path, bar: Progress) -> dict[str, Any]:
-    _server()
+    server()
     from contextlib import closing
 
     from replica.examine import examine
@@ -177,7 +178,7 @@ def _facts_of_head(head: BackupHead) -> dict[str, Any]:
 
 
 def _facts_of_directory(path: Path, bar: Progress) -> dict[str, Any]:
-    _server()
+    server()
     from contextlib import closing
 
     from replica.examine import examine
@@ -234,7 +235,7 @@ def _follows(member: MemberView) -> bool:
     return main is not None and main.role == "REPLICA" and main.data_state == "IN_SYNC"
 
 
-def _server() -> None:
+def server() -> None:
     from tandemq.embedded import server_path
 
     server_path()
@@ -244,9 +245,9 @@ def _server() -> None:
 
 
 @contextmanager
-def _storage_failures() -> Iterator[None]:
+def storage_failures() -> Iterator[None]:
     """What is wrong with a file or a directory ends the command."""
-    _server()
+    server()
     from storage.errors import StorageError
 
     try:
@@ -261,7 +262,7 @@ def _storage_failures() -> Iterator[None]:
 
 def failure_of_storage(error: Any) -> Failure:
     """How a command ends that met this StorageError."""
-    _server()
+    server()
     from storage import errors
 
     reasons = {
@@ -285,10 +286,11 @@ class Progress:
         self._task: Any = None
         self._step = ""
         if shown:
-            from rich.console import Console
             from rich.progress import Progress as Bar
 
-            self._progress = Bar(console=Console(stderr=True), transient=True)
+            from tandemq.cli.output import console
+
+            self._progress = Bar(console=console(stderr=True), transient=True)
             self._progress.start()
 
     def __call__(self, step: str, done: int, size: int) -> None:
@@ -304,9 +306,12 @@ class Progress:
 
 
 @contextmanager
-def _bar(output: str) -> Iterator[Progress]:
+def bar_for(output: str) -> Iterator[Progress]:
     bar = Progress(shown=output == "table" and sys.stderr.isatty())
     try:
         yield bar
     finally:
         bar.close()
+
+
+backup.add_command(compact)

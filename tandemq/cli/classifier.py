@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.failure import FAILED, Failure
-from tandemq.cli.output import print_facts, print_rows
+from tandemq.cli.output import print_facts, print_file, print_rows, say
 from tandemq.cli.params import DURATION, output_option
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def check(ctx: click.Context, limit_ms: int, output: str, command: tuple[str, ..
     if output == "table":
         for each in failed:
             if each.passed is False:
-                print(f"FAIL: {each.case}: {each.detail}")
-        print(f"{len(results) - len(failed)} of {len(results)} cases pass")
+                say(f"FAIL: {each.case}: {each.detail}")
+        say(f"{len(results) - len(failed)} of {len(results)} cases pass")
     ctx.exit(FAILED if failed else 0)
 
 
@@ -163,7 +163,7 @@ def replay(
     print_rows([_replay_row(each) for each in compared], "calls", output, REPLAY_COLUMNS)
     differ = sum(not each.same for each in compared)
     if output == "table":
-        print(f"{differ} of {len(compared)} verdicts differ")
+        say(f"{differ} of {len(compared)} verdicts differ")
     ctx.exit(FAILED if differ else 0)
 
 
@@ -177,7 +177,7 @@ def schema(which: str) -> None:
     folder = _server() / "failover" / "schema"
     from failover.event_json import schema_file
 
-    click.echo((folder / schema_file(which)).read_text(encoding="utf-8"), nl=False)
+    print_file((folder / schema_file(which)).read_text(encoding="utf-8"))
 
 
 def _server() -> Path:
@@ -228,7 +228,7 @@ def _recorded(journal: Path, event_id: str | None) -> list[Call]:
         where = "name a data directory, or its classifier.jsonl"
         raise Failure("NOT_FOUND", f"{journal}: {error.strerror or 'no classifier.jsonl there'}", where) from error
     for line in history.unreadable:
-        click.echo(f"passed over {line}", err=True)
+        say(f"passed over {line}", err=True)
     calls = [call for call in history.calls if event_id in (None, call.event.event_id)]
     if event_id is not None and not calls:
         raise Failure("NOT_FOUND", f"{journal} has no event {event_id}", "leave out --event-id to see all")

@@ -9,8 +9,9 @@ from __future__ import annotations
 import click
 
 from tandemq.cli.finding import where
-from tandemq.cli.output import print_facts, print_rows
+from tandemq.cli.output import print_facts, print_file, print_rows
 from tandemq.cli.params import output_option
+from tandemq.escaping import json_text
 
 _file_option = click.option(
     "--config", "file", metavar="FILE", help="Default: the user's tandemq.toml, then the system's."
@@ -79,8 +80,6 @@ def schema() -> None:
 
     Example: tandemq config schema > tandemq.schema.json
     """
-    import json
-
     from tandemq.config_origin import schema as schema_of
 
-    click.echo(json.dumps(schema_of(), indent=2))
+    print_file(json_text(schema_of(), indent=2) + "\n")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.failure import UNREACHABLE, Failure, timed_out
-from tandemq.cli.output import print_rows
+from tandemq.cli.output import print_rows, say
 from tandemq.cli.params import output_option
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def restart(data_dir: Path, name: str) -> None:
     Example: tandemq dev --data-dir ./pair restart b
     """
     answer = ask(data_dir, {"verb": "restart", "name": name})
-    click.echo(f"{name} runs again, pid {answer['pid']}")
+    say(f"{name} runs again, pid {answer['pid']}")
 
 
 @dev.command()
@@ -95,7 +95,7 @@ def stop(data_dir: Path) -> None:
     Example: tandemq dev --data-dir ./pair stop
     """
     ask(data_dir, {"verb": "stop"})
-    click.echo("stopping")
+    say("stopping")
 
 
 def ask(data_dir: Path, question: dict[str, Any]) -> dict[str, Any]:

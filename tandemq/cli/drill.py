@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tandemq.cli.failure import Failure
-from tandemq.cli.output import console, print_json, print_line, print_rows, unread_is_no_error
+from tandemq.cli.output import console, print_file, print_json, print_line, print_rows, say, unread_is_no_error
 from tandemq.cli.params import output_option
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def show(name: str) -> None:
 
     _find(name)
     path = Path(name) if name.endswith(".toml") else plan.LIBRARY / f"{name}.toml"
-    click.echo(plan.text_of(path), nl=False)
+    print_file(plan.text_of(path))
 
 
 @drill.command()
@@ -154,7 +154,8 @@ def compare(ctx: click.Context, before: str, after: str, output: str) -> None:
         print_json({"drill": found.before.drill, **sides, "worse": found.worse, "lines": rows})
     else:
         if output == "table":
-            click.echo(f"before: {found.before.text}\nafter:  {found.after.text}")
+            say(f"before: {found.before.text}")
+            say(f"after:  {found.after.text}")
         print_rows(rows, "lines", output)
     ctx.exit(NOT_HELD if found.worse else HELD)
 
@@ -251,7 +252,7 @@ def _wait_until_started(place: str) -> None:
     """Returns when the `tandemq dev` that was starting is ready, or has ended."""
     from tandemq.cli import context
 
-    click.echo(f"`tandemq dev` is starting in {place}: waiting for its pair, {STARTING_S:g} s at most", err=True)
+    say(f"`tandemq dev` is starting in {place}: waiting for its pair, {STARTING_S:g} s at most", err=True)
     deadline = time.monotonic() + STARTING_S
     while context.starting() is not None:
         if time.monotonic() > deadline:
@@ -338,12 +339,12 @@ def _print_verdict(outcome: Outcome, last: str) -> None:
     width = max(len(line.name) for line in outcome.lines)
     for line in outcome.lines:
         mark, style = (" ", "dim") if line.limit is None else ("+", "green") if line.held else ("X", "bold red")
-        out.print(f"{mark} {line.name:<{width}}  {line.text}", style=style, markup=False)
+        out.print(f"{mark} {line.name:<{width}}  {line.text}", style=style)
     for name, lines in outcome.result.broken.items():
         for text in lines:
-            out.print(f"  {name}: {text}", style="red", markup=False)
+            out.print(f"  {name}: {text}", style="red")
     for text in outcome.result.invalid:
-        out.print(f"  invalid: {text}", style="red", markup=False)
+        out.print(f"  invalid: {text}", style="red")
     colour = "green" if outcome.verdict == "pass" else "red"
-    out.print(f"{outcome.verdict.upper()}  drill {outcome.drill.name}", style=f"bold {colour}", markup=False)
-    out.print(last, style="dim", markup=False)
+    out.print(f"{outcome.verdict.upper()}  drill {outcome.drill.name}", style=f"bold {colour}")
+    out.print(last, style="dim")

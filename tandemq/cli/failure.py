@@ -6,7 +6,7 @@ from typing import IO, Any
 
 import click
 
-from tandemq.cli.output import unread_is_no_error
+from tandemq.cli.output import say, unread_is_no_error
 
 FAILED, USAGE, UNREACHABLE, TIMED_OUT = 1, 2, 3, 4
 
@@ -22,10 +22,10 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         with unread_is_no_error(stderr=True):
-            click.secho(f"error: {self.reason}", file=file, err=file is None, fg="red", bold=True)
-            click.echo(f"  cause: {self.message}", file=file, err=file is None)
+            say(f"error: {self.reason}", file=file, err=file is None, fg="red", bold=True)
+            say(f"  cause: {self.message}", file=file, err=file is None)
             if self.next_step:
-                click.echo(f"  next:  {self.next_step}", file=file, err=file is None)
+                say(f"  next:  {self.next_step}", file=file, err=file is None)
 
 
 def unreachable(target: str, detail: str = "") -> Failure:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from tandemq.escaping import escaped, escaped_lines, json_text
+
 _FOR_PROGRAMS = ("pair", "member", "domain", "epoch", "logger")
 """Left out for people: the text says it, or it is the same in every line."""
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -44,7 +46,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str, ensure_ascii=False)
+        return json_text(line, default=str)
 
 
 class PlainFormatter(logging.Formatter):
@@ -59,19 +61,19 @@ class PlainFormatter(logging.Formatter):
 
 
 def readable(line: str) -> str:
-    """A JSON log line as people read it; any other line as it is."""
+    """A JSON log line as people read it, or any other line, escaped: one line, and a stack below it."""
     try:
         facts = json.loads(line)
     except ValueError:
-        return line
+        return escaped(line)
     if not isinstance(facts, dict) or "message" not in facts:
-        return line
+        return escaped(line)
     time, level = str(facts.pop("time", ""))[11:23], str(facts.pop("level", ""))
-    message, trace = facts.pop("message"), facts.pop("exception", "")
+    message, trace = facts.pop("message"), str(facts.pop("exception", ""))
     for name in _FOR_PROGRAMS:
         facts.pop(name, None)
     rest = "".join(f" {name}={value}" for name, value in facts.items())
-    return f"{time} {level:<7} {message}{rest}" + (f"\n{trace}" if trace else "")
+    return escaped(f"{time} {level:<7} {message}{rest}") + (f"\n{escaped_lines(trace)}" if trace else "")
 
 
 def set_up(member: str, level: str, *, as_json: bool, pair: str = "") -> JsonFormatter:

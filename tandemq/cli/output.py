@@ -1,8 +1,10 @@
-"""Decides how results look: a table for people, JSON for programs; it never decides what is in them."""
+"""Decides how results look: a table for people, JSON for programs; it never decides what is in them.
+
+All that a command writes passes here or `terminal`: what others wrote is escaped on its way.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,11 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import click
+
+from tandemq.escaping import escaped, escaped_lines, json_text
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 SCHEMA_VERSION = 1
-WIDTH_ELSEWHERE = 120  # of tables that do not go to a terminal
+TYPED = ("name", "queue", "drill", "file", "handle", "event_id", "lease_id", "manager", "endpoint", "key")
+"""Columns whose texts are arguments of other commands: a table never cuts them."""
 
 
 def unread(stream: TextIO) -> None:
@@ -35,21 +42,46 @@ def unread_is_no_error(*, stderr: bool = False) -> Iterator[None]:
 
 
 def console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
+    from tandemq.cli.terminal import Terminal
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else WIDTH_ELSEWHERE
-    return Console(file=stream, highlight=False, width=width, no_color=bool(os.environ.get("NO_COLOR")) or None)
+    return Terminal(sys.stderr if stderr else sys.stdout)
+
+
+def say(
+    text: str, *, label: str = "", fg: str | None = None, bold: bool = False, err: bool = False, file: Any = None
+) -> None:
+    """One line for people. `fg` and `bold` are of the label, or of the text when there is none."""
+    shown = escaped(text)
+    if label:
+        shown = f"{click.style(escaped(label), fg=fg, bold=bold)} {shown}"
+    elif fg or bold:
+        shown = click.style(shown, fg=fg, bold=bold)
+    click.echo(shown, err=err, file=file)
+
+
+def say_lines(text: str, *, err: bool = False) -> None:
+    """What has many lines, and may have them."""
+    click.echo(escaped_lines(text.removesuffix("\n")), err=err)
+
+
+def say_over(text: str) -> None:
+    """How far something is, on stderr's terminal, in place of what was said so before; nothing ends it."""
+    click.echo(f"\r\x1b[K{escaped(text)}", err=True, nl=False)
+
+
+def print_file(text: str) -> None:
+    """A file's text: as it is into a file or a pipe, escaped on a terminal."""
+    click.echo(escaped_lines(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def print_json(value: Mapping[str, Any]) -> None:
     """One document with its schema version first."""
-    print(json.dumps({"schema_version": SCHEMA_VERSION, **value}, indent=2, ensure_ascii=False))
+    click.echo(json_text({"schema_version": SCHEMA_VERSION, **value}, indent=2))
 
 
 def print_line(value: Mapping[str, Any]) -> None:
     """One JSON object on one line, at once: somebody may be reading a pipe."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+    sys.stdout.write(json_text(value, compact=True) + "\n")
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], kind: str, form: str, columns: Iterable[str] = ()) -> None:
@@ -64,17 +96,13 @@ def print_rows(rows: Sequence[Mapping[str, Any]], kind: str, form: str, columns:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
-    from rich import box
-    from rich.table import Table
+    from tandemq.cli.terminal import Column, fitted
 
     names = list(columns)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in names:
-        numeric = bool(rows) and all(isinstance(row.get(name), int | float) for row in rows)
-        table.add_column(name.replace("_", " "), justify="right" if numeric else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(cell(row.get(name)) for name in names))
-    console().print(table)
+    numeric = {name for name in names if rows and all(isinstance(row.get(name), int | float) for row in rows)}
+    heads = [Column(name.replace("_", " "), name in TYPED, name in numeric) for name in names]
+    out = console()
+    out.print(fitted(out, heads, [[cell(row.get(name)) for name in names] for row in rows]))
 
 
 def print_facts(facts: Mapping[str, Any], form: str) -> None:
@@ -86,7 +114,7 @@ def print_facts(facts: Mapping[str, Any], form: str) -> None:
     else:
         width = max(map(len, facts), default=0)
         for name, value in facts.items():
-            print(f"{name.replace('_', ' '):<{width}}  {cell(value)}")
+            say(f"{name.replace('_', ' '):<{width}}  {cell(value)}")
 
 
 def cell(value: Any) -> str:

@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli import pair_history, pair_orders
+from tandemq.cli.failure import FAILED
 from tandemq.cli.output import console, print_json, print_line
 from tandemq.cli.params import DURATION, output_option, target_option, timeout_option
 from tandemq.cli.salvage import salvage
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from tandemq.cli.view import PairView
 
 COLUMNS = ("member", "endpoint", "role", "data", "link", "epoch", "log", "committed")
 NUMBERS = ("epoch", "log", "committed")
-OWN_DOMAIN = "local"  # every member has its own, never replicated; shown in JSON
+WARNS = "yellow"
 
 
 @click.group()
@@ -37,11 +40,13 @@ pair.add_command(salvage)
 @target_option
 @timeout_option("2s")
 @output_option()
-def status(target: str | None, timeout_ms: int, output: str) -> None:
+@click.pass_context
+def status(ctx: click.Context, target: str | None, timeout_ms: int, output: str) -> None:
     """Print both members' own view: role, copy, epoch, log, who decides, and what happens if the other one dies now.
     JSON says more, of every domain.
 
-    A member that does not answer is listed as unreachable. Exit code 3 when none answers.
+    A member that does not answer is listed as unreachable. Exit code 1 when the pair is not whole: a member does not
+    answer, or a domain has no master or is not in sync; 3 when none answers.
 
     Example: tandemq pair status -o json
     """
@@ -53,6 +58,7 @@ def status(target: str | None, timeout_ms: int, output: str) -> None:
     view = asyncio.run(look(endpoints, timeout_ms / 1000))
     _check_answered(view, endpoints)
     show(view, output)
+    ctx.exit(FAILED if view.lacks() else 0)
 
 
 @pair.command()
@@ -105,61 +111,67 @@ def show(view: PairView, output: str) -> None:
     elif output == "jsonl":
         print_line(facts)
     else:
-        console().print(status_table(view))
+        out = console()
+        out.print(status_table(view, out))
         for line in notes(view):
-            console().print(line, soft_wrap=True)
+            out.print(line, soft_wrap=True)
 
 
-def notes(view: PairView) -> list[str]:
-    """What the table has no room for, a line each: who decides, how far the peer is, what happens next."""
-    from rich.markup import escape
+def notes(view: PairView) -> list[Text]:
+    """What the table has no room for, a line each: who decides, how far the peer is, what happens next, what lacks."""
+    from tandemq.cli.terminal import styled
+    from tandemq.cli.view import OWN_DOMAIN
 
-    lines = []
+    lines: list[Text] = []
     for member in (each for each in view.members if each.reachable):
+        lines += [styled(f"{member.name}: ", ("last writes in doubt", WARNS), f": {doubt}") for doubt in member.doubts]
         if member.authority:
-            states = [f"automation {'[yellow]paused[/yellow]' if member.automation_paused else 'on'}"]
-            states += ["[yellow]in maintenance[/yellow]"] if member.maintenance else []
-            states += [f"[yellow]waits for a verdict on {member.waiting_event_id}[/yellow]"] * bool(
-                member.waiting_event_id
-            )
-            lost = "" if member.authority == "none" or member.witness_connected else " ([yellow]out of reach[/yellow])"
-            lines.append(
-                f"{member.name}: authority {member.authority}{lost}, classifier {member.classifier} "
-                f"({member.classifier_mode}), safety class {member.safety_class}, {', '.join(states)}"
-            )
+            states: list[str | tuple[str, str]] = [", automation "]
+            states += [("paused", WARNS)] if member.automation_paused else ["on"]
+            states += [", ", ("in maintenance", WARNS)] if member.maintenance else []
+            waits = (f"waits for a verdict on {member.waiting_event_id}", WARNS)
+            states += [", ", waits] if member.waiting_event_id else []
+            near = member.authority == "none" or member.witness_connected
+            lost: list[str | tuple[str, str]] = [] if near else [" (", ("out of reach", WARNS), ")"]
+            who = f", classifier {member.classifier} ({member.classifier_mode}), safety class {member.safety_class}"
+            lines.append(styled(f"{member.name}: authority {member.authority}", *lost, who, *states))
         for domain in member.domains:
             if domain.name == OWN_DOMAIN or not member.authority:
                 continue
             place = f"{member.name}/{domain.name}"
             if domain.role == "MASTER":
                 copies = len(domain.in_sync_set)
-                lines.append(
+                behind = (
                     f"{place}: copies {copies}, peer behind by {domain.peer_backlog:,} operations, "
                     f"{domain.peer_backlog_bytes:,} bytes, {domain.peer_lag_ms:,} ms"
-                    + (", [yellow]epoch not recorded yet[/yellow]" if domain.unrecorded else "")
                 )
+                lines.append(styled(behind, (", epoch not recorded yet" if domain.unrecorded else "", WARNS)))
             if domain.advice:
-                lines.append(f"[yellow]{place}: {escape(domain.advice)}[/yellow]")
+                lines.append(styled((f"{place}: {domain.advice}", WARNS)))
             elif domain.if_peer_dies:
-                lines.append(f"{place}: if the peer dies now: {escape(domain.if_peer_dies)}")
+                lines.append(styled(f"{place}: if the peer dies now: {domain.if_peer_dies}"))
+    if lacking := view.lacks():
+        lines.append(styled((f"not whole: {', '.join(lacking)}", "bold red")))
     return lines
 
 
-def status_table(view: PairView) -> Table:
-    from rich import box
-    from rich.table import Table
+def status_table(view: PairView, out: Console) -> Table:
+    from tandemq.cli.terminal import Column, fitted, styled
+    from tandemq.cli.view import OWN_DOMAIN
 
     shown = [(member, [d for d in member.domains if d.name != OWN_DOMAIN]) for member in view.members]
     many = len({domain.name for _, domains in shown for domain in domains}) > 1
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"pair {view.pair}" if view.pair else None)
-    for name in (*COLUMNS[:2], *(["domain"] if many else []), *COLUMNS[2:]):
-        table.add_column(name, no_wrap=True, justify="right" if name in NUMBERS else "left")
+    names = (*COLUMNS[:2], *(["domain"] if many else []), *COLUMNS[2:])
+    rows: list[list[str | Text]] = []
     for member, domains in shown:
         if not domains:
-            seen = "-" if member.reachable else "[red]unreachable[/red]"
-            table.add_row(member.name or "?", member.endpoint, *(["-"] if many else []), seen, *["-"] * 5)
+            seen = "-" if member.reachable else styled(("unreachable", "red"))
+            rows.append([member.name or "?", member.endpoint, *(["-"] if many else []), seen, *["-"] * 5])
         for domain in domains:
             states = (*([domain.name] if many else []), domain.role, domain.data_state, domain.link_state)
             numbers = (domain.epoch, domain.log_index, domain.commit_index)
-            table.add_row(member.name, member.endpoint, *states, *(f"{number:,}" for number in numbers))
-    return table
+            rows.append([member.name, member.endpoint, *states, *(f"{number:,}" for number in numbers)])
+    columns = [
+        Column(name, typed=name != "endpoint", number=name in NUMBERS, folds=name == "endpoint") for name in names
+    ]
+    return fitted(out, columns, rows, f"pair {view.pair}" if view.pair else None)

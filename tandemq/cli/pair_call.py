@@ -111,13 +111,14 @@ def call(
     import grpc
     import grpc.aio
 
+    from tandemq.channels import open_channel
     from tandemq.cli.session import failure_of
     from tandemq.cli.view import CHANNEL_OPTIONS
     from tandemq.errors import from_rpc_error
     from tandemq.v1 import pair_service_pb2_grpc
 
     async def connected() -> Answer:
-        async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
             return await asyncio.wait_for(work(pair_service_pb2_grpc.PairServiceStub(channel)), timeout_ms / 1000)
 
     try:

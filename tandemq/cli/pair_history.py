@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tandemq.cli.output import console, print_json, print_rows
+from tandemq.cli.output import console, print_json, print_rows, say
 from tandemq.cli.pair_call import domain_option, look_at, member_option
 from tandemq.cli.params import output_option, target_option, timeout_option
 
@@ -68,7 +68,7 @@ def why(target: str | None, domain: str, timeout_ms: int, output: str) -> None:
         parts = {name: getattr(story, name) for name in ("text", "what", "when", "who", "now", "do")}
         print_json({**parts, "event": _facts(story.event) if story.event is not None else None})
     else:
-        print(story.text)
+        say(story.text)
 
 
 def events_of(
@@ -100,12 +100,12 @@ def _run(work: Any, endpoints: list[str]) -> Any:
 
 
 async def _ask(endpoint: str, timeout_ms: int, limit: int, domain: str) -> list[Happening]:
-    import grpc.aio
 
+    from tandemq.channels import open_channel
     from tandemq.cli.view import CHANNEL_OPTIONS
     from tandemq.v1 import pair_service_pb2, pair_service_pb2_grpc
 
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         stub = pair_service_pb2_grpc.PairServiceStub(channel)
         request = pair_service_pb2.ListEventsRequest(limit=limit, domain=domain)
         answer = await stub.ListEvents(request, timeout=timeout_ms / 1000)
@@ -139,17 +139,15 @@ def _facts(event: Happening) -> dict[str, Any]:
 
 def event_table(events: Sequence[Happening]) -> Table:
     """A line each; a long sentence is folded, never cut."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
+    from tandemq.cli.terminal import new_table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     for name in COLUMNS:
         table.add_column(name, no_wrap=name != "event", overflow="fold")
     for event in events:
         at = datetime.fromtimestamp(event.time_ms / 1000, UTC).astimezone()
         when = f"{at:%m-%d %H:%M:%S}.{event.time_ms % 1000:03d}"
-        table.add_row(when, event.member, event.domain or "-", event.kind.lower(), escape(event.text))
+        table.add_row(when, event.member, event.domain or "-", event.kind.lower(), event.text)
     return table
 
 

@@ -324,7 +324,7 @@ def resync(
     timeout_ms: int,
     output: str,
 ) -> None:
-    """Have the replica take the master's state anew. While it does there is one copy.
+    """Have the replica take the master's state anew. Nobody waits for a full transfer; until its end there is one copy.
 
     Example: tandemq pair resync --full --reason "verify found a difference"
     """

@@ -67,10 +67,11 @@ class _Bar:
         self._progress: Any = None
         self._task: Any = None
         if shown:
-            from rich.console import Console
             from rich.progress import Progress
 
-            self._progress = Progress(console=Console(stderr=True), transient=True)
+            from tandemq.cli.output import console
+
+            self._progress = Progress(console=console(stderr=True), transient=True)
             self._task = self._progress.add_task("comparing", total=None)
             self._progress.start()
 

@@ -11,12 +11,13 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING
 
+from tandemq.channels import open_channel
 from tandemq.cli.output import console, print_line
 from tandemq.cli.pair_history import event_table, happening
 from tandemq.cli.view import CHANNEL_OPTIONS, look
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group
     from rich.live import Live
 
     from tandemq.cli.explain import Happening
@@ -47,7 +48,7 @@ class Follower:
         from tandemq.v1 import pair_service_pb2, pair_service_pb2_grpc
 
         try:
-            async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+            async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
                 stub = pair_service_pb2_grpc.PairServiceStub(channel)
                 if endpoint not in self._next:
                     listed = await stub.ListEvents(pair_service_pb2.ListEventsRequest(limit=1), timeout=5)
@@ -81,7 +82,7 @@ async def keep_looking(
             news = [follower.new.popleft() for _ in range(len(follower.new))]
             kept.extend(news)
             if live is not None:
-                live.update(_screen(view, kept), refresh=True)
+                live.update(_screen(view, kept, live.console), refresh=True)
             else:
                 _print(view, news, output)
             if number == count:
@@ -101,12 +102,12 @@ def _live() -> Live:
     return live
 
 
-def _screen(view: PairView, events: deque[Happening]) -> Group:
+def _screen(view: PairView, events: deque[Happening], out: Console) -> Group:
     from rich.console import Group
 
     from tandemq.cli.pair import notes, status_table
 
-    return Group(status_table(view), *notes(view), event_table(events))
+    return Group(status_table(view, out), *notes(view), event_table(events))
 
 
 def _print(view: PairView, news: list[Happening], output: str) -> None:

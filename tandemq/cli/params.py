@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tandemq.escaping import escaped
+
 if TYPE_CHECKING:  # generic for type checkers; older versions of click cannot be subscripted at run time
     WholeType = click.ParamType[int]
     PairType = click.ParamType[tuple[str, str]]
@@ -186,6 +188,6 @@ def confirm(verb: str, name: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError(f"to {verb} {name} without a terminal, add --yes")
-    typed = click.prompt(f"This will {verb} {name}. Type its name to go on", default="", show_default=False)
+    typed = click.prompt(f"This will {verb} {escaped(name)}. Type its name to go on", default="", show_default=False)
     if typed != name:
         raise click.Abort

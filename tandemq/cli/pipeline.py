@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tandemq.cli.failure import FAILED, TIMED_OUT, UNREACHABLE, Failure
-from tandemq.cli.output import console, print_line, print_rows, unread_is_no_error
+from tandemq.cli.output import console, print_file, print_line, print_rows, say, unread_is_no_error
 from tandemq.cli.params import DURATION, output_option
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def config_() -> None:
     """
     from pipeline.config import EXAMPLE
 
-    click.echo(EXAMPLE, nl=False)
+    print_file(EXAMPLE)
 
 
 @pipeline.command()
@@ -221,7 +221,8 @@ def script() -> None:
 
     spec = find_spec("pipeline.__main__")
     assert spec is not None
-    click.echo(spec.origin)
+    assert spec.origin is not None
+    say(spec.origin)
 
 
 def _run(name: str, make: Callable[[], Job], file: str, master: str, *, verbose: bool) -> Ended:
@@ -239,7 +240,7 @@ def _told(name: str, run: Callable[[Callable[[str], None]], Ended]) -> Ended:
 
     def tell(text: str) -> None:
         with unread_is_no_error(stderr=True):
-            click.echo(f"{name}: {text}", err=True)
+            say(f"{name}: {text}", err=True)
 
     try:
         from pipeline.session import check_machine
@@ -262,7 +263,7 @@ def _finish(ctx: click.Context, ended: Ended, output: str) -> None:
             print_rows(outcome.tables[0].rows, outcome.tables[0].title, "table")
             out = console()
             style = "bold green" if outcome.good else "bold red"
-            out.print(f"{outcome.verdict.upper()}  {outcome.lead}", style=style, markup=False)
-            out.print(f"written: {ended.page}, result.json", style="dim", markup=False)
+            out.print(f"{outcome.verdict.upper()}  {outcome.lead}", style=style)
+            out.print(f"written: {ended.page}, result.json", style="dim")
         sys.stdout.flush()
     ctx.exit(0 if outcome.good else VIOLATED)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.failure import FAILED, Failure
-from tandemq.cli.output import print_facts
+from tandemq.cli.output import print_facts, say_over
 from tandemq.cli.params import confirm, output_option, target_option, timeout_option, yes_option
 from tandemq.cli.queue_restore import identity_of
 from tandemq.cli.session import run
@@ -148,7 +148,7 @@ def _carry_out(
         finally:
             if watching is not None:
                 watching.cancel()
-                click.echo("\r\x1b[K", err=True, nl=False)
+                say_over("")
 
     try:
         return run(target, timeout_ms, watched)
@@ -168,7 +168,7 @@ async def _watch(client: Client, name: str, verb: str) -> None:
         with contextlib.suppress(TandemqError):  # the call itself says what is wrong
             total = (await client.get_queue(name)).purged_total
             first = total if first is None else first
-            click.echo(f"\r\x1b[K{verb} {total - first} so far", err=True, nl=False)
+            say_over(f"{verb} {total - first} so far")
         await asyncio.sleep(PROGRESS_S)
 
 

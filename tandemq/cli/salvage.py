@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.failure import FAILED, Failure, unreachable
-from tandemq.cli.output import print_json, print_rows, print_table
+from tandemq.cli.output import print_json, print_rows, print_table, say
 from tandemq.cli.params import output_option, target_option, timeout_option
 from tandemq.cli.session import endpoints_of, failure_of
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from tandemq.cli.view import MemberView
 
-FILE_COLUMNS = ("member", "name", "operations", "acknowledged", "bytes", "time", "reason")
-OPERATION_COLUMNS = ("log_index", "epoch", "operation", "acknowledged", "queue", "messages", "done", "producer")
+FILE_COLUMNS = ("member", "name", "operations", "acknowledged", "perhaps", "bytes", "time", "reason")
+OPERATION_COLUMNS = ("log_index", "epoch", "operation", "certainty", "queue", "messages", "done", "producer")
 IMPORT_COLUMNS = ("log_index", "queue", "messages", "acknowledged", "outcome", "detail")
+_WORDS = {1: "acknowledged", 2: "perhaps", 3: "not"}  # of tandemq.v1.Acknowledgement
 member_option = click.option("--member", help="Member that has the file; needed when both have one of that name.")
 
 
@@ -70,6 +71,7 @@ def show(name: str, member: str | None, target: str | None, timeout_ms: int, out
                 "epoch": each.epoch,
                 "operation": each.operation,
                 "acknowledged": each.acknowledged,
+                "certainty": _WORDS.get(each.certainty, "unknown"),
                 "queue": each.queue,
                 "messages": each.count,
                 "done": len(each.done),
@@ -87,7 +89,10 @@ def show(name: str, member: str | None, target: str | None, timeout_ms: int, out
 @click.argument("name")
 @member_option
 @click.option(
-    "--all", "everything", is_flag=True, help="Also operations whose producer was not told; it may repeat them."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also what is not known to be acknowledged: let producers end first.",
 )
 @target_option
 @timeout_option("2s")
@@ -114,7 +119,7 @@ def import_(name: str, member: str | None, everything: bool, target: str | None,
         print_json({"file": name, "outcomes": dict(counts), "operations": rows})
     else:
         print_table(rows, IMPORT_COLUMNS)
-        click.echo(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()) or "nothing in it")
+        say(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()) or "nothing in it")
     refused = counts["refused"]
     if refused:
         text = f"{refused} of {len(rows)} operations were refused"
@@ -144,6 +149,8 @@ async def _rows(target: str | None, timeout_ms: int) -> list[dict[str, Any]]:
             "last_index": file.last_index,
             "operations": file.operations,
             "acknowledged": file.acknowledged,
+            "perhaps": file.perhaps_acknowledged,
+            "unacknowledged": file.unacknowledged,
             "bytes": file.bytes,
             "time": file.time.ToJsonString(),
             "reason": file.reason,

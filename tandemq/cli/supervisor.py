@@ -9,11 +9,10 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from tandemq.cli import context
 from tandemq.cli.failure import Failure
 from tandemq.cli.logs import readable
+from tandemq.cli.output import say as say_line
 
 if TYPE_CHECKING:
     from chaos.cluster import Cluster
@@ -59,8 +58,8 @@ def _print_line(name: str, line: str) -> None:
 
 
 def say(name: str, text: str) -> None:
-    label = click.style(f"{name:>7} |", fg=_COLOURS.get(name, "green"))
-    click.echo("\n".join(f"{label} {line}" for line in text.splitlines()))
+    for line in text.split("\n"):
+        say_line(line, label=f"{name:>7} |", fg=_COLOURS.get(name, "green"))
 
 
 class Supervisor:

@@ -13,11 +13,13 @@ from typing import NamedTuple
 import grpc
 import msgspec
 
+from tandemq.channels import open_channel
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 
 # Channels of one process share their connections, and with them the wait before a redial. A view is a fresh look.
 CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0))
 
+OWN_DOMAIN = "local"  # every member has its own, never replicated
 DETAIL_CHARS_MAX = 160  # of what gRPC says, in a sentence of ours
 
 _SAFETY = {0: "", 1: "A", 2: "B", 3: "C"}
@@ -72,6 +74,8 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     automation_paused: bool = False
     maintenance: bool = False
     waiting_event_id: str = ""
+    doubts: tuple[str, ...] = ()
+    """What its copy cannot prove about its last writes."""
     domains: tuple[DomainView, ...] = ()
 
     def domain(self, name: str) -> DomainView | None:
@@ -91,6 +95,17 @@ class PairView(msgspec.Struct, frozen=True, kw_only=True):
     def problems(self) -> str:
         """Why those that have no view have none."""
         return "; ".join(f"{member.endpoint}: {member.problem}" for member in self.members if member.problem)
+
+    def lacks(self) -> list[str]:
+        """What there is too little of for two copies of everything; nothing: the pair is whole, or it is no pair."""
+        lacking = [f"{each.name or each.endpoint} does not answer" for each in self.members if not each.reachable]
+        if not self.pair or lacking:
+            return lacking
+        names = {domain.name for member in self.members for domain in member.domains} - {OWN_DOMAIN}
+        lacking = [] if len(self.members) > 1 else ["one member alone is known"]
+        return lacking + [
+            f"domain {name} is not in sync, or has no master" for name in sorted(names) if not self.whole(name)
+        ]
 
     def whole(self, domain: str = "main") -> bool:
         """One master, and every other member a replica that holds all the master holds."""
@@ -137,7 +152,7 @@ async def look(endpoints: Iterable[str], timeout_s: float = 2.0) -> PairView:
 
 
 async def _ask(endpoint: str, timeout_s: float) -> _Asked:
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         stub = pair_service_pb2_grpc.PairServiceStub(channel)
         wall_s, began_s = time.time(), time.monotonic()
         try:
@@ -183,6 +198,7 @@ def _member(answer: pair_service_pb2.GetPairStatusResponse, asked: _Asked) -> Me
         automation_paused=member.automation_paused,
         maintenance=member.maintenance,
         waiting_event_id=member.waiting_event_id,
+        doubts=tuple(member.doubts),
         domains=tuple(_domain(domain) for domain in member.domains),
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tandemq.cli.failure import UNREACHABLE, Failure
-from tandemq.cli.output import print_facts, print_json, print_rows
+from tandemq.cli.output import print_facts, print_json, print_rows, say
 from tandemq.cli.params import confirm, output_option, timeout_option, yes_option
 from tandemq.cli.serve import process_options, serve_witness
 
@@ -133,7 +133,7 @@ def set_epoch(
 
     before = _call(endpoint, read).register
     if output == "table":
-        click.echo(f"before: {_sentence(before)}", err=True)
+        say(f"before: {_sentence(before)}", err=True)
     confirm(f"make {holder} the only member that may be master, of", f"{pair}/{domain}", yes=yes)
     request = pb.ForceRegisterRequest(
         pair=pair, domain=domain, expected_version=before.version, epoch=epoch, holder=holder, reason=reason
@@ -170,13 +170,14 @@ def _call(endpoint: str, work: Callable[[WitnessServiceAsyncStub], Coroutine[Any
     import grpc
     import grpc.aio
 
+    from tandemq.channels import open_channel
     from tandemq.cli.session import failure_of
     from tandemq.cli.view import CHANNEL_OPTIONS
     from tandemq.errors import from_rpc_error
     from tandemq.witness.v1 import witness_service_pb2_grpc
 
     async def connected() -> Answer:
-        async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
             return await work(witness_service_pb2_grpc.WitnessServiceStub(channel))
 
     try:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from tandemq import retry
+from tandemq.channels import Open, open_channel
 from tandemq.client.admin import Admin, MemberAnswer
 from tandemq.client.batches import Batches, LeasedBatch, TakenBatches
 from tandemq.client.calls import QUEUE_SERVICE, Attempts
@@ -35,7 +36,6 @@ from tandemq.client.journal import (
     JournalStart,
 )
 from tandemq.client.links import Links
-from tandemq.client.members import OpenChannel
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
 from tandemq.client.parts import RowsPart
 from tandemq.client.places import JournalPosition
@@ -174,7 +174,7 @@ class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing
         policy: retry.Policy,
         *,
         follow_master: bool = True,
-        open_channel: OpenChannel | None = None,
+        open_channel: Open = open_channel,
         resolvers: Sequence[Resolver] = (),
     ) -> None:
         self.target = target

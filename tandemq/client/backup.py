@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from tandemq.channels import open_channel
 from tandemq.errors import TandemqError, TimedOut, from_rpc_error
 from tandemq.v1 import manager_admin_service_pb2 as pb
 from tandemq.v1 import manager_admin_service_pb2_grpc
@@ -34,7 +35,7 @@ async def take_backup(
 
     Never repeated: another call gives another moment's backup, from its first byte.
     """
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         stub: Any = manager_admin_service_pb2_grpc.ManagerAdminServiceStub(channel)
         call = stub.Backup(pb.BackupRequest(any_copy=any_copy))
         try:

@@ -26,6 +26,7 @@ from tandemq.errors import Closed, InDoubt, TandemqError, TimedOut, to_error
 from tandemq.v1 import queue_service_pb2
 
 Mode = Literal["lease", "immediate"]
+OWN_SIGN_S = 180.0  # a stream that hears nothing for so long asks, though others on its connection hear
 UNCONFIRMED_MESSAGES_MAX = 1_000_000  # settled and unconfirmed; beyond it no more credit is given
 
 
@@ -73,6 +74,7 @@ class Consumer:
         self._failed: TandemqError | None = None
         self._last_lease_id = 0  # highest that was received; lease ids rise with the log
         self._was_open = False
+        self.connected = False  # a stream is open now; while it is not, it is being opened again
         self._closing = False
         self._quiet = asyncio.Event()  # while closing: no stream brings messages any more
         self._domain = members.masters.domain_of(queue) or "main"
@@ -255,12 +257,17 @@ class Consumer:
         async with open_stream(channel, QUEUE_SERVICE + "Consume", endpoint) as stream:
             await stream.write(self._opening())
             first = queue_service_pb2.ConsumeResponse.FromString(
-                await stream.read_first(min(self._policy.attempt_s, attempts.remaining_s))
+                await stream.read_first(
+                    min(self._policy.attempt_s, attempts.remaining_s),
+                    patience_s=attempts.remaining_s,
+                    heard_s=lambda: self._members.heard_s.get(endpoint, 0.0),
+                )
             )
             if first.WhichOneof("frame") != "opened":
                 self._on_frame(first)
                 raise Moved("", f"{endpoint} did not answer the opening frame")
             header = first.opened.header
+            self._read_at = self._members.heard_s[endpoint] = self._loop.time()
             self._was_open = True
             self._members.learn(header, self.queue)
             self._domain = attempts.domain = header.domain or self._domain
@@ -271,11 +278,14 @@ class Consumer:
             # A new stream starts without credit; what is buffered here was paid for by the old one.
             self._owed_messages = self._credit_messages - sum(map(len, self._buffer))
             self._owed_bytes = self._credit_bytes - sum(len(item) for batch in self._buffer for item in batch.payloads)
-            self._read_at = self._loop.time()
             self._wake.set()
             if self._closing:
                 self._quiet.set()  # no credit is given here
-            await run_both(lambda: self._read(stream, attempts), lambda: self._write(stream))
+            self.connected = True
+            try:
+                await run_both(lambda: self._read(stream, attempts), lambda: self._write(stream))
+            finally:
+                self.connected = False
 
     def _is_credit_due(self) -> bool:
         """Credit goes out in halves: a frame for each message would cost more than the message."""
@@ -315,7 +325,10 @@ class Consumer:
                     await self._wake.wait()
                     return
             except TimeoutError:
-                silent_s = self._loop.time() - self._read_at
+                now_s = self._loop.time()
+                heard_s = max(self._read_at, self._members.heard_s.get(stream.endpoint, 0.0))
+                # Members give their signs over any stream of a connection; now and then this one asks for its own.
+                silent_s = max(now_s - heard_s, now_s - self._read_at - OWN_SIGN_S)
                 if silent_s >= 2 * patience_s:
                     raise TimedOut(
                         "DEADLINE_EXCEEDED", f"{stream.endpoint} was silent for {silent_s:.1f} s", retryable=True
@@ -332,7 +345,7 @@ class Consumer:
                 if self._closing and not self._quiet.is_set():
                     return  # as it was asked to
                 raise
-            self._read_at = self._loop.time()
+            self._read_at = self._members.heard_s[stream.endpoint] = self._loop.time()
             attempts.progress()
             self._on_frame(queue_service_pb2.ConsumeResponse.FromString(frame))
 

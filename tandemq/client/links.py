@@ -13,8 +13,9 @@ from typing import NamedTuple, TypeVar
 from google.protobuf.message import Message
 
 from tandemq import retry
+from tandemq.channels import Open, open_channel
 from tandemq.client.calls import MANAGER_SERVICE, Caller
-from tandemq.client.members import Members, OpenChannel
+from tandemq.client.members import Members
 from tandemq.client.target import INSIDE, Target
 from tandemq.client.whereabouts import Whereabouts
 from tandemq.errors import NotFound, TandemqError, error_of
@@ -46,7 +47,7 @@ class Links:
         policy: retry.Policy,
         *,
         follow_master: bool = True,
-        open_channel: OpenChannel | None = None,
+        open_channel: Open = open_channel,
         extra: Sequence[Resolver] = (),
     ) -> None:
         self._policy, self._follow_master = policy, follow_master

@@ -6,15 +6,15 @@ Hints of older epochs are ignored. It opens channels when they are asked for and
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import grpc.aio
-
+from tandemq.channels import Kept, Open, lasting, open_channel
 from tandemq.client.target import is_local
 from tandemq.v1 import common_pb2
 
 if TYPE_CHECKING:
+    import grpc.aio
+
     from tandemq.client.whereabouts import Whereabouts
 
 MESSAGE_BYTES_MAX = 16 << 20
@@ -22,25 +22,9 @@ DOMAINS_MAX = 1024  # remembered; the one that was learned of first is forgotten
 QUEUES_MAX = 10_000  # whose domain is remembered
 CHANNELS_LEARNED_MAX = 16  # endpoints beyond the ones that the user named
 
-# A frozen member is noticed after keepalive_time + ping_timeout. `keepalive_timeout_ms` alone never closed a connection
-# (measured with 1.71 to 1.85); the ping timeout does.
-CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
-    ("grpc.keepalive_time_ms", 1000),
-    ("grpc.keepalive_timeout_ms", 500),
-    ("grpc.http2.ping_timeout_ms", 500),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.use_local_subchannel_pool", 1),  # clients in one process share no connection, so no flow-control window
+CHANNEL_OPTIONS = lasting(
+    {"grpc.max_send_message_length": MESSAGE_BYTES_MAX, "grpc.max_receive_message_length": MESSAGE_BYTES_MAX}
 )
-
-
-OpenChannel = Callable[[str, tuple[tuple[str, Any], ...]], grpc.aio.Channel]
-"""A connection to an endpoint, with these options; made when it is first used."""
 
 
 class Masters:
@@ -91,14 +75,16 @@ class Members:
     """The channels of one client. Belongs to one event loop."""
 
     def __init__(
-        self, endpoints: tuple[str, ...], *, follow_master: bool = True, open_channel: OpenChannel | None = None
+        self, endpoints: tuple[str, ...], *, follow_master: bool = True, open_channel: Open = open_channel
     ) -> None:
         self.named = endpoints  # empty until `located` has been called, when only a name is known
         self.whereabouts: Whereabouts | None = None  # set when only a name is known
-        self._open_channel = open_channel if open_channel is not None else grpc.aio.insecure_channel
+        self._open_channel = open_channel
         self.masters = Masters()
         self._follow_master = follow_master
-        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._channels: dict[str, Kept] = {}
+        self.heard_s: dict[str, float] = {}
+        """When a frame last came over the channel to an endpoint: a sign of life for each stream on it."""
 
     @property
     def _local(self) -> bool:
@@ -130,15 +116,14 @@ class Members:
         return self.named if not master or master in self.named else (*self.named, master)
 
     def channel(self, endpoint: str) -> grpc.aio.Channel:
-        """The channel to an endpoint, opened on first use."""
-        channel = self._channels.get(endpoint)
-        if channel is None:
+        """The channel to an endpoint, opened on first use; asked for anew for each call and each stream."""
+        kept = self._channels.get(endpoint)
+        if kept is None:
             if len(self._channels) >= len(self.named) + CHANNELS_LEARNED_MAX:
                 # Dropped, not closed: calls on it go on, and grpc closes it when the last one is done.
                 self._channels.pop(next(name for name in self._channels if name not in self.named))
-            channel = self._open_channel(endpoint, CHANNEL_OPTIONS)
-            self._channels[endpoint] = channel
-        return channel
+            kept = self._channels[endpoint] = Kept(endpoint, CHANNEL_OPTIONS, self._open_channel)
+        return kept.get()
 
     async def close(self) -> None:
         """Closes every channel; calls under way end in CANCELLED."""

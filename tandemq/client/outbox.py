@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tandemq.client.outgoing import Attributes, write_columns
-from tandemq.errors import InvalidRequest, TandemqError, to_error
+from tandemq.errors import OUTCOME, STORED, InvalidRequest, TandemqError, to_error
 from tandemq.v1 import common_pb2, queue_service_pb2
 
 ENTRY_OVERHEAD_BYTES = 8  # tag and length of a payload in a batch
@@ -230,7 +230,7 @@ class Outbox:
             return Answer()
         error = to_error(reject.error)
         refused: list[tuple[Batch, TandemqError]] = []
-        if error.metadata.get("outcome") == "stored":
+        if error.metadata.get(OUTCOME) == STORED:
             # On fewer copies than asked for, but executed: as with an acknowledgement nothing behind it has a gap, and
             # refusals that tell of more may have overtaken it.
             self._last = max(self._last, reject.last_sequence)

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import grpc
 import grpc.aio
 
-from tandemq.errors import TandemqError, from_rpc_error
+from tandemq.channels import open_channel
+from tandemq.errors import OUTCOME, STORED, TandemqError, from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pair
 from tandemq.v1 import pair_service_pb2_grpc, queue_service_pb2_grpc
 from tandemq.v1.common_pb2 import Reason
@@ -45,6 +46,7 @@ class Outcome(StrEnum):
     THERE = "already there"
     DONE = "settled or expired there"
     UNACKNOWLEDGED = "not acknowledged"
+    PERHAPS = "perhaps acknowledged"
     NOT_A_MESSAGE = "no message"
     NO_BODY = "body was not stored"
     INTERNAL = "moved by the manager"
@@ -66,7 +68,7 @@ class Imported(NamedTuple):
 
 async def list_salvage(endpoint: str) -> list[pair.SalvageFile]:
     """The files of the member at this endpoint. Raises TandemqError."""
-    async with grpc.aio.insecure_channel(endpoint) as channel:
+    async with open_channel(endpoint) as channel:
         stub: Any = pair_service_pb2_grpc.PairServiceStub(channel)
         try:
             return list((await stub.ListSalvage(pair.ListSalvageRequest(), timeout=CALL_S)).files)
@@ -76,7 +78,7 @@ async def list_salvage(endpoint: str) -> list[pair.SalvageFile]:
 
 async def read_salvage(endpoint: str, name: str) -> AsyncIterator[pair.ReadSalvageResponse]:
     """The operations of one file, in log order. Raises TandemqError, also in the middle of a damaged file."""
-    async with grpc.aio.insecure_channel(endpoint, options=[("grpc.max_receive_message_length", 64 << 20)]) as channel:
+    async with open_channel(endpoint, options=[("grpc.max_receive_message_length", 64 << 20)]) as channel:
         stub: Any = pair_service_pb2_grpc.PairServiceStub(channel)
         try:
             async for operation in stub.ReadSalvage(pair.ReadSalvageRequest(name=name)):
@@ -113,12 +115,12 @@ class Importer:
     def __init__(self, endpoint: str, *, everything: bool = False) -> None:
         self.endpoint = endpoint
         self.everything = everything
-        """Also what nobody was told of: its producer may still be repeating it."""
+        """Also what may not have been acknowledged, or was not: its producer may still be repeating it."""
 
     async def run(self, operations: AsyncIterator[pair.ReadSalvageResponse]) -> AsyncIterator[Imported]:
         """One after the other, in log order. Raises TandemqError when a call fails: repeat the whole import then."""
         options = [("grpc.max_send_message_length", 64 << 20)]
-        async with grpc.aio.insecure_channel(self.endpoint, options=options) as channel:
+        async with open_channel(self.endpoint, options=options) as channel:
             self._stub: Any = queue_service_pb2_grpc.QueueServiceStub(channel)
             async for operation in operations:
                 try:
@@ -140,7 +142,9 @@ class Importer:
         if operation.operation != "enqueue":
             return Outcome.NOT_A_MESSAGE, ""
         if not operation.acknowledged and not self.everything:
-            return Outcome.UNACKNOWLEDGED, "its producer was not told; use --all to import it too"
+            if operation.certainty == pair.ACKNOWLEDGEMENT_NONE:
+                return Outcome.UNACKNOWLEDGED, "its producer was not told; use --all to import it too"
+            return Outcome.PERHAPS, "its producer may have been told; use --all to import it, if it does not repeat it"
         if not operation.batch:
             return Outcome.NO_BODY, "volatile"
         if len(operation.done) >= operation.count:
@@ -171,7 +175,7 @@ class Importer:
         batch = EnqueueBatch.FromString(operation.batch)
         answer = await self._produce(operation.client_id, batch, COPIES_NEVER)
         if answer.HasField("reject"):
-            return answer.reject.error.metadata["outcome"] == "stored"
+            return answer.reject.error.metadata[OUTCOME] == STORED
         return answer.HasField("ack")
 
     # -- put it there ----------------------------------------------------------------------------------------------
@@ -214,5 +218,4 @@ class Importer:
 
 def _is_known(error: TandemqError) -> bool:
     """A refusal that only a call which was executed can get."""
-    outcome: str = error.metadata.get("outcome", "")
-    return outcome == "stored" or error.reason == "REQUEST_MISMATCH"
+    return error.metadata.get(OUTCOME) == STORED or error.reason == "REQUEST_MISMATCH"

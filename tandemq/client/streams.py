@@ -56,15 +56,37 @@ class Stream:
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             return  # it is over already, which the reader is told with the reason
 
-    async def read_first(self, timeout_s: float) -> bytes:
-        """The first frame; a member that is silent for so long is left."""
+    async def read_first(
+        self, timeout_s: float, *, patience_s: float = 0.0, heard_s: Callable[[], float] = float
+    ) -> bytes:
+        """The first frame; a member that is silent for `timeout_s` is left.
+
+        `heard_s`: when it last spoke over any stream. One that speaks to others lets this one in later, where many come
+        at once, and is waited for up to `patience_s`.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        reading = asyncio.ensure_future(self.read())
+        reading.add_done_callback(_note)  # who waits for it may be gone by then
         try:
-            async with asyncio.timeout(timeout_s):
-                return await self.read()
-        except TimeoutError as error:
-            raise TimedOut(
-                "DEADLINE_EXCEEDED", f"{self.endpoint} did not answer within {timeout_s:.1f} s", retryable=True
-            ) from error
+            while not reading.done():
+                silent_at_s = max(began_s, heard_s()) + timeout_s
+                left_s = min(silent_at_s, began_s + max(timeout_s, patience_s)) - loop.time()
+                if left_s <= 0:
+                    took_s = loop.time() - began_s
+                    raise TimedOut(
+                        "DEADLINE_EXCEEDED", f"{self.endpoint} did not answer within {took_s:.1f} s", retryable=True
+                    )
+                await asyncio.wait([reading], timeout=left_s)
+            return reading.result()
+        finally:
+            reading.cancel()
+
+
+def _note(reading: asyncio.Future[bytes]) -> None:
+    """Its failure is known, whether or not anybody asks."""
+    if not reading.cancelled():
+        reading.exception()
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from chaos.ledger import Ledger
+    from tandemq.cli.doctor.finding import Finding
 
 SCHEMA_VERSION = 1
 _SHOWN = (
@@ -33,7 +35,9 @@ _SHOWN = (
 )
 
 
-def summary(ledger: Ledger, record: Record, failures: list[str], origin: dict[str, Any]) -> dict[str, Any]:
+def summary(
+    ledger: Ledger, record: Record, failures: list[str], origin: dict[str, Any], findings: Sequence[Finding] = ()
+) -> dict[str, Any]:
     """The account with its circumstances; the verdict is "pass" only when the run also came to its end."""
     totals = ledger.totals()._asdict()
     if failures:
@@ -46,9 +50,18 @@ def summary(ledger: Ledger, record: Record, failures: list[str], origin: dict[st
         **origin,
         "duration_s": round(record.ended_s, 2),
         "findings": ledger.findings,
+        "doctor": _examined(findings),
         "failures": failures,
         "events": [event._replace(at_s=round(event.at_s, 3))._asdict() for event in record.events],
     }
+
+
+def _examined(findings: Sequence[Finding]) -> dict[str, Any] | None:
+    """How often each level, and what is not ok; None where it did not come so far."""
+    from tandemq.cli.doctor.finding import Level, counts
+
+    bad = [f"{each.level} {each.check} {each.about}: {each.what}" for each in findings if each.level is not Level.OK]
+    return {**counts(findings), "not_ok": bad} if findings else None
 
 
 def write(out: Path, facts: dict[str, Any], ledger: Ledger, record: Record) -> None:
@@ -63,10 +76,9 @@ def write(out: Path, facts: dict[str, Any], ledger: Ledger, record: Record) -> N
 
 
 def print_account(console: Console, facts: dict[str, Any], out: Path) -> None:
-    from rich import box
-    from rich.table import Table
+    from tandemq.cli.terminal import new_table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table()
     table.add_column("account")
     table.add_column("", justify="right")
     table.add_column("", style="dim")
@@ -77,10 +89,16 @@ def print_account(console: Console, facts: dict[str, Any], out: Path) -> None:
         table.add_row("takeovers, ms", lengths, "from the kill to the next master's first acknowledgement")
     console.print(table)
     for line in (*facts["failures"], *facts["findings"]):
-        console.print(line, style="red", markup=False)
+        console.print(line, style="red")
     colour = "green" if facts["verdict"] == "pass" else "red"
-    console.print(f"{facts['verdict'].upper()}  {sentence(facts)}", style=f"bold {colour}", markup=False)
-    console.print(f"written: {out / 'summary.json'}, {out / 'timeline.svg'}", style="dim", markup=False)
+    console.print(f"{facts['verdict'].upper()}  {sentence(facts)}", style=f"bold {colour}")
+    console.print(f"written: {out / 'summary.json'}, {out / 'timeline.svg'}", style="dim")
+    if (doctor := facts["doctor"]) is None:
+        return
+    for line in doctor["not_ok"]:
+        console.print(line, style="yellow", soft_wrap=True)
+    told = ", ".join(f"{count} {level}" for level, count in doctor.items() if level != "not_ok")
+    console.print(f"tandemq doctor: {told}", style="yellow" if doctor["not_ok"] else "green")
 
 
 def sentence(facts: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from tandemq.cli.output import say
 from tandemq.demo.record import IN_SYNC, KILL, NOTE, RESTART, TAKEOVER, Event, Record
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class PlainScreen:
         self._next_s = 0.0
 
     def tell(self, event: Event) -> None:
-        print(f"{event.at_s:6.2f}  {event.text}", file=self._stream, flush=True)
+        say(f"{event.at_s:6.2f}  {event.text}", file=self._stream)
 
     def show(self, view: PairView, ledger: Ledger, record: Record, now_s: float) -> None:
         if now_s < self._next_s:
@@ -47,7 +48,7 @@ class PlainScreen:
             f"{member.name} {state.role if (state := member.domain('main')) else 'gone'}" for member in view.members
         )
         counts = f"acknowledged {ledger.acknowledged:,}, settled {ledger.settled:,} of {ledger.rows:,}"
-        print(f"{now_s:6.2f}  {roles}; {counts}; {record.rate(now_s):,.0f} rows/s", file=self._stream, flush=True)
+        say(f"{now_s:6.2f}  {roles}; {counts}; {record.rate(now_s):,.0f} rows/s", file=self._stream)
 
 
 class LiveScreen:
@@ -77,13 +78,12 @@ def screen(console: Console, *, to_stderr: bool) -> Iterator[Screen]:
 
 
 def frame(view: PairView, ledger: Ledger, record: Record, events: list[Event], now_s: float) -> RenderableType:
-    from rich import box
     from rich.console import Group
     from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
 
-    members = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"{now_s:5.1f} s", title_justify="left")
+    from tandemq.cli.terminal import new_grid, new_table, styled
+
+    members = new_table(f"{now_s:5.1f} s")
     for name in ("member", "pid", "role", "copy", "epoch", "log", "committed"):
         members.add_column(
             name, justify="right" if name in ("pid", "epoch", "log", "committed") else "left", min_width=8
@@ -93,15 +93,15 @@ def frame(view: PairView, ledger: Ledger, record: Record, events: list[Event], n
         member = by_name.get(name)
         state = member.domain("main") if member else None
         if member is None or state is None:
-            members.add_row(name, "-", Text("gone", style="bold red"), "-", "-", "-", "-")
+            members.add_row(name, "-", styled(("gone", "bold red")), "-", "-", "-", "-")
             continue
-        role = Text(state.role, style=_ROLE_COLOURS.get(state.role, "yellow"))
+        role = styled((state.role, _ROLE_COLOURS.get(state.role, "yellow")))
         numbers = (f"{state.epoch}", f"{state.log_index:,}", f"{state.commit_index:,}")
         members.add_row(name, str(member.pid), role, state.data_state, *numbers)
-    counts = Table.grid(padding=(0, 2))
+    counts = new_grid()
     facts = {"sent": ledger.sent, "acknowledged": ledger.acknowledged, "settled": ledger.settled}
     for label, count in facts.items():
         counts.add_row(label, ProgressBar(total=ledger.rows, completed=count, width=40), f"{count:>7,}")
     rate = f"{record.rate(now_s):,.0f} rows/s acknowledged, longest pause so far {ledger.longest_pause.length_ms:,} ms"
-    told = [Text(f"{event.at_s:6.2f}  {event.text}", style=_COLOURS[event.kind]) for event in events]
-    return Group(members, counts, Text(rate, style="dim"), Text(), *told)
+    told = [styled((f"{event.at_s:6.2f}  {event.text}", _COLOURS[event.kind])) for event in events]
+    return Group(members, counts, styled((rate, "dim")), "", *told)

@@ -17,6 +17,7 @@ from tandemq.errors import LeaseLost, TandemqError
 if TYPE_CHECKING:
     from chaos.cluster import Cluster
     from chaos.ledger import Ledger
+    from tandemq.cli.doctor.finding import Finding
     from tandemq.cli.view import PairView
     from tandemq.client.aio import Client, DeliveryBatch, Lost, Producer
 
@@ -33,6 +34,7 @@ TURN_S = 0.05
 KILL_SPREAD_S = 0.008
 TAKEOVER_DEADLINE_S = 30.0
 SYNC_DEADLINE_S = 60.0
+DOCTOR_S = 5.0  # for each answer
 
 
 class Plan(NamedTuple):
@@ -55,6 +57,8 @@ class Story:
         self._refused: set[tuple[int, int]] = set()  # (lease, index) of settlements that a member refused
         self._struck: tuple[int, float] | None = None  # epoch of the dead master, and when it died
         self._changed = asyncio.Event()  # a count or a bound moved
+        self.findings: list[Finding] = []
+        """Of `tandemq doctor`, about the pair once it is whole again."""
         self.thresholds = self._choose_thresholds()
 
     def _choose_thresholds(self) -> list[int]:
@@ -96,7 +100,16 @@ class Story:
                     consuming.cancel()
                 await self._cluster.wait_for(lambda view: view.equal(), "equal on both members", SYNC_DEADLINE_S)
                 self._tell(IN_SYNC, "", "drained; both members hold the same log and the same queues")
+                self.findings = await self._examine()
                 watcher.cancel()
+
+    async def _examine(self) -> list[Finding]:
+        from tandemq.cli.doctor.command import look_over
+        from tandemq.cli.doctor.places import find
+
+        files = [str(self._cluster.config_file(name)) for name in self._cluster.members]
+        _, findings = await look_over(find(files, self._cluster.target, environ={}), DOCTOR_S, classify=True)
+        return findings
 
     # -- the producer --------------------------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 
 from tandemq.demo.record import GONE, IN_SYNC, KILL, RESTART, TAKEOVER, Record
+from tandemq.escaping import in_html
 
 WIDTH, HEIGHT = 1000, 348
 LEFT, RIGHT = 108, 976
@@ -24,11 +24,11 @@ def draw(record: Record, title: str, longest_pause_s: tuple[float, float] = (0.0
     """The whole SVG document."""
     end_s = max(record.ended_s, BUCKET_S)
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-    font = f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{escape(title)}"'
+    font = f'font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{in_html(title)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        f'<text x="{LEFT}" y="26" font-size="15" font-weight="600" fill="#222">{escape(title)}</text>',
+        f'<text x="{LEFT}" y="26" font-size="15" font-weight="600" fill="#222">{in_html(title)}</text>',
         *_lanes(record, end_s),
         *_chart(record, end_s, longest_pause_s),
         *_marks(record, end_s),
@@ -51,7 +51,7 @@ def _lanes(record: Record, end_s: float) -> Iterator[str]:
     for number, name in enumerate(record.members):
         top = _lane_top(number)
         middle = top + LANE_HEIGHT / 2 + 4
-        yield f'<text x="12" y="{middle}" font-weight="600" fill="#222">member {escape(name)}</text>'
+        yield f'<text x="12" y="{middle}" font-weight="600" fill="#222">member {in_html(name)}</text>'
         samples = record.samples.get(name, [])
         for place, sample in enumerate(samples):
             until_s = samples[place + 1].at_s if place + 1 < len(samples) else end_s
@@ -61,11 +61,11 @@ def _lanes(record: Record, end_s: float) -> Iterator[str]:
             epoch = f", epoch {sample.epoch}" if sample.role == "MASTER" else ""
             yield (
                 f'<rect x="{left}" y="{top}" width="{max(right - left, 0.5):.1f}" height="{LANE_HEIGHT}" fill="{fill}">'
-                f"<title>{escape(label + epoch)} from {sample.at_s:.2f} s to {until_s:.2f} s</title></rect>"
+                f"<title>{in_html(label + epoch)} from {sample.at_s:.2f} s to {until_s:.2f} s</title></rect>"
             )
             if right - left >= LABEL_WIDTH_MIN:
                 text = label + (epoch if right - left >= 2 * LABEL_WIDTH_MIN else "")
-                yield f'<text x="{left + 6}" y="{middle}" fill="#fff">{escape(text)}</text>'
+                yield f'<text x="{left + 6}" y="{middle}" fill="#fff">{in_html(text)}</text>'
 
 
 def _chart(record: Record, end_s: float, pause_s: tuple[float, float]) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _marks(record: Record, end_s: float) -> Iterator[str]:
         if event.kind not in _MARKS or not event.member:
             continue
         x, colour = _x(event.at_s, end_s), _MARKS[event.kind]
-        tooltip = f"<title>{event.at_s:.2f} s: {escape(event.text)}</title>"
+        tooltip = f"<title>{event.at_s:.2f} s: {in_html(event.text)}</title>"
         if event.kind == KILL:
             top = _lane_top(record.members.index(event.member))
             yield (

@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 from google.protobuf.json_format import MessageToDict
 
+from tandemq.channels import open_channel
 from tandemq.cli.doctor.local import reachable_host
 from tandemq.cli.view import CHANNEL_OPTIONS, PairView, look, problem_of
 from tandemq.config import ConfigError, parse_address
@@ -58,7 +59,7 @@ async def _manager(endpoint: str, timeout_s: float) -> manager_pb.GetManagerResp
     from tandemq.v1 import manager_admin_service_pb2 as pb
     from tandemq.v1.manager_admin_service_pb2_grpc import ManagerAdminServiceStub
 
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         try:
             return await ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s)
         except grpc.aio.AioRpcError:
@@ -69,7 +70,7 @@ async def _registers(endpoint: str, timeout_s: float) -> witness_pb.ListRegister
     from tandemq.witness.v1 import witness_service_pb2 as pb
     from tandemq.witness.v1.witness_service_pb2_grpc import WitnessServiceStub
 
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         try:
             return await WitnessServiceStub(channel).ListRegisters(pb.ListRegistersRequest(), timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
@@ -97,7 +98,7 @@ async def status_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
     from tandemq.v1 import pair_service_pb2 as pb
     from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         return as_dict(await PairServiceStub(channel).GetPairStatus(pb.GetPairStatusRequest(), timeout=timeout_s))
 
 
@@ -106,7 +107,7 @@ async def manager_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
     from tandemq.v1 import manager_admin_service_pb2 as pb
     from tandemq.v1.manager_admin_service_pb2_grpc import ManagerAdminServiceStub
 
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         return as_dict(await ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s))
 
 
@@ -115,7 +116,7 @@ async def queues_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
     from tandemq.v1 import queue_admin_service_pb2 as pb
     from tandemq.v1.queue_admin_service_pb2_grpc import QueueAdminServiceStub
 
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         request = pb.ListQueuesRequest(page_size=QUEUES_MAX)
         return as_dict(await QueueAdminServiceStub(channel).ListQueues(request, timeout=timeout_s))
 
@@ -125,7 +126,7 @@ async def events_of(endpoint: str, timeout_s: float) -> list[dict[str, Any]]:
     from tandemq.v1 import pair_service_pb2 as pb
     from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 
-    async with grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         request = pb.ListEventsRequest(limit=EVENTS_MAX)
         answer = await PairServiceStub(channel).ListEvents(request, timeout=timeout_s)
     return [as_dict(event) for event in answer.events]

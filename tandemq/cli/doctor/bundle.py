@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import enum
 import io
-import json
 import os
 import tarfile
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from tandemq.escaping import json_text
 
 MANIFEST = "manifest.json"
 MANIFEST_BYTES = 64 << 10  # kept free for it; it names every part, of which there are some tens
@@ -58,7 +59,7 @@ class Packed(NamedTuple):
 
 
 def json_part(name: str, value: Any) -> Part:
-    return Part(name, (json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n").encode())
+    return Part(name, (json_text(value, indent=2, default=str) + "\n").encode())
 
 
 def lines_part(name: str, lines: Iterable[str]) -> Part:

@@ -85,7 +85,7 @@ def doctor(
         places = find(files, target, logs)
         if target is not None and places.problem:
             raise click.BadParameter(places.problem, param_hint="--target")
-        asked, findings = asyncio.run(_look(places, timeout_ms / 1000, classify=classify))
+        asked, findings = asyncio.run(look_over(places, timeout_ms / 1000, classify=classify))
         written = (
             _write(bundle, limit_bytes, places, asked, findings, timeout_ms / 1000) if bundle is not None else None
         )
@@ -95,7 +95,8 @@ def doctor(
     ctx.exit(ILL if any(each.level is Level.FAIL for each in findings) else WELL)
 
 
-async def _look(places: Places, timeout_s: float, *, classify: bool) -> tuple[Asked, list[Finding]]:
+async def look_over(places: Places, timeout_s: float, *, classify: bool) -> tuple[Asked, list[Finding]]:
+    """What the members say, and what every check found."""
     from tandemq.cli.doctor import asking, classifying, judging, local, machine
 
     configs = [each.config for each in places.locals if each.config is not None]
@@ -166,23 +167,22 @@ def _show(findings: Sequence[Finding], written: dict[str, Any] | None, output: s
 
 
 def _print(findings: Sequence[Finding], written: dict[str, Any] | None) -> None:
-    from rich.markup import escape
-
     from tandemq.cli.doctor.finding import Level, counts
+    from tandemq.cli.terminal import styled
 
     out = console()
     width = max(len(each.check) for each in findings)
     for each in findings:
-        mark = f"[{STYLES[each.level]}]{each.level.value:<7}[/]"
-        out.print(f"{mark} {each.check:<{width}}  {escape(each.about)}: {escape(each.what)}", soft_wrap=True)
+        mark = (f"{each.level.value:<7}", STYLES[each.level])
+        out.print(styled(mark, f" {each.check:<{width}}  {each.about}: {each.what}"), soft_wrap=True)
         if each.level is not Level.OK:
-            out.print(f"{'':<{width + 10}}why: {each.why}", style="dim", soft_wrap=True, markup=False)
+            out.print(f"{'':<{width + 10}}why: {each.why}", style="dim", soft_wrap=True)
             if each.do:
-                out.print(f"{'':<{width + 10}}do:  {each.do}", soft_wrap=True, markup=False)
+                out.print(f"{'':<{width + 10}}do:  {each.do}", soft_wrap=True)
     out.print(", ".join(f"{count} {level}" for level, count in counts(findings).items()))
     if written is not None:
-        out.print(f"written: {written['path']}, {written['bytes']:,} bytes, {written['outcome']}", markup=False)
+        out.print(f"written: {written['path']}, {written['bytes']:,} bytes, {written['outcome']}")
         for name in written["cut"]:
-            out.print(f"  cut by --max-size: {name}", markup=False)
+            out.print(f"  cut by --max-size: {name}")
         for name in written["missing"]:
-            out.print(f"  could not be had: {name}", markup=False)
+            out.print(f"  could not be had: {name}")

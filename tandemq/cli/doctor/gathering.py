@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import os
 import platform
 import resource
@@ -25,6 +24,7 @@ from tandemq.cli.doctor.places import Local, Places
 from tandemq.cli.doctor.redaction import Redactor
 from tandemq.cli.view import problem_of
 from tandemq.config import ConfigError
+from tandemq.escaping import json_text
 
 TAIL_BYTES = 4 << 20  # of each log and journal; older lines are not read
 EVENT_FILES = ("events.1.jsonl", "events.jsonl")
@@ -123,7 +123,7 @@ async def _member(name: str, endpoint: str, redactor: Redactor, timeout_s: float
             return missing(f"{folder}/{file}", problem_of(error, timeout_s))
         if file.endswith(".json"):
             return json_part(f"{folder}/{file}", redactor.value(said))
-        return lines_part(f"{folder}/{file}", (json.dumps(redactor.value(each), ensure_ascii=False) for each in said))
+        return lines_part(f"{folder}/{file}", (json_text(redactor.value(each)) for each in said))
 
     return [
         await part("status.json", asking.status_of(endpoint, timeout_s)),

@@ -22,6 +22,7 @@ EPOCHS = Check("epochs", "a member in an older epoch is fenced, and has not foll
 COPIES = Check("copies", "two logs of the same length that differ are two histories")
 LINK = Check("link", "without the link nothing is acknowledged until somebody decides who goes on")
 AUTHORITY = Check("authority", "when the link breaks, this decides who goes on; out of reach, nobody can take over")
+LAST_WRITES = Check("last-writes", "a disk that lost what it had answered for leaves an older copy that looks whole")
 REGISTER = Check("register", "who stands in the register may be master; a master that does not will be fenced")
 ORDERS = Check("orders", "what an operator has switched off stays off until it is switched on again")
 VERSIONS = Check("versions", "two versions side by side are meant for the time of an upgrade")
@@ -51,6 +52,7 @@ def judge(asked: Asked, configs: Sequence[ManagerConfig], problem: str = "") -> 
             if name != OWN_DOMAIN:
                 found += _domain(name, here, whole=len(here) == len(members))
         for member in here:
+            found += _doubts(member)
             found += _member(member)
         found += versions(asked.managers)
         found += clocks(here)
@@ -141,6 +143,11 @@ def _copies(about: str, states: dict[str, DomainView]) -> Finding:
 
 
 # -- members -----------------------------------------------------------------------------------------------------------
+
+
+def _doubts(member: MemberView) -> list[Finding]:
+    step = "let the peer come back before it serves alone; the doubt ends when both have been in step"
+    return [LAST_WRITES.warn(f"member {member.name}", doubt, step) for doubt in member.doubts]
 
 
 def _member(member: MemberView) -> list[Finding]:

@@ -90,6 +90,7 @@ def _opened(directory: Path, config: ManagerConfig, about: str) -> Finding:
 
     server_path()
     from storage.disk import open_to_read
+    from storage.doubt import said
     from storage.errors import DirectoryInUse, StorageError
     from storage.store import META_MEMBER, META_PAIR
 
@@ -97,6 +98,7 @@ def _opened(directory: Path, config: ManagerConfig, about: str) -> Finding:
         with closing(open_to_read(directory)) as opened:
             pair, member = ((opened.get_meta(key) or b"").decode() for key in (META_PAIR, META_MEMBER))
             used = opened.usage().used_bytes
+            doubts = said(opened.doubts)
     except DirectoryInUse as error:
         return STORE.ok(about, str(error))
     except (StorageError, OSError) as error:
@@ -105,6 +107,9 @@ def _opened(directory: Path, config: ManagerConfig, about: str) -> Finding:
     if (pair, member) != (config.pair, config.member):
         text = f"{directory} is of member {member} of pair {pair!r}, this is {config.member} of {config.pair!r}"
         return STORE.fail(about, text, "correct manager.data_dir, or manager.pair and manager.member")
+    if doubts:
+        step = "start it while its peer is there: what is missing here it takes from it"
+        return STORE.warn(about, f"the last writes in {directory} are in doubt: {doubts}", step)
     step = f"start it: `tandemq serve`, with the configuration of {config.member}"
     return STORE.warn(about, f"{directory} can be opened ({used:,} bytes), and nobody runs on it", step)
 

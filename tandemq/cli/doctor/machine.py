@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tandemq.cli.doctor.finding import Check, Finding
+from tandemq.edge.descriptors import LIMIT_MIN
 
 HERE = "this machine"
 PYTHON_MIN = (3, 11)
@@ -41,7 +42,7 @@ FSYNC_TOTAL_S = 3.0  # a disk that is slower than this all together has told eno
 FSYNC_WARN_S, FSYNC_FAIL_S = 0.020, 0.500
 FREE_BYTES_MIN = 256 << 20
 FREE_SHARE_WARN = 0.10
-FILES_WARN, FILES_FAIL = 4096, 256
+FILES_WARN, FILES_FAIL = 4096, LIMIT_MIN
 
 
 def python_version(version: Sequence[int] = sys.version_info[:3]) -> Finding:

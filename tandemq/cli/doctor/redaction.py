@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tandemq.escaping import json_text
+
 REDACTED = "(redacted)"
 VALUE_CHARS_MIN = 4  # a shorter one stands in too many other words to be taken out everywhere
 
@@ -94,7 +96,7 @@ class Redactor:
             return self.text(line)
         if not isinstance(facts, dict):
             return self.text(line)
-        return json.dumps(self.value(facts), ensure_ascii=False)
+        return json_text(self.value(facts))
 
     def lines(self, text: str) -> str:
         """Many of them."""

@@ -13,7 +13,7 @@ from typing import Any, Self
 import grpc
 import grpc.aio
 
-from tandemq.errors import DETAILS_KEY, status_details, status_for
+from tandemq import refusing
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import queue_service_pb2 as pb
 
@@ -50,7 +50,7 @@ async def refuse(context: Any, reason: int, message: str = "", retry_after_s: in
     error = common.Error(reason=reason, message=message, metadata=metadata)
     if retry_after_s:
         error.retry_after.FromSeconds(retry_after_s)
-    await context.abort(status_for(reason), message, ((DETAILS_KEY, status_details(error)),))
+    await refusing.abort(context, error)
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -266,6 +266,73 @@ async def test_a_silent_member_is_asked_and_then_left(member: FakeMember) -> Non
     assert pings
 
 
+FAR_S = 3600.0
+
+
+async def passed(member: FakeMember, patience_s: float) -> None:
+    """As much time as a client that hears nothing asks in, and leaves: it has come to the next of the member's scripts,
+    which delivers to it.
+    """
+    async with aio.connect(member.endpoint, attempt_timeout=patience_s) as client, client.consumer("q") as consumer:
+        (await anext(consumer)).ack()
+
+
+async def test_a_sign_to_one_stream_is_one_to_all_of_the_connection(member: FakeMember) -> None:
+    """Members give signs to the streams of a connection in turn: the others need not ask, and stay."""
+    pings: list[FakeStream] = []
+
+    async def silent(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        while (request := await stream.read()) is not None:
+            if request.WhichOneof("frame") == "ping":
+                pings.append(stream)
+
+    async def delivers(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await deliver(stream, 0, segment(1, [b"a"]))
+        await stream.read()
+
+    member.consume = [silent, silent, delivers]
+    async with aio.connect(member.endpoint, attempt_timeout=0.05) as client, client.consumer("q") as consumer:
+        waiting = asyncio.create_task(anext(consumer))
+        await until(lambda: consumer.connected)
+        consumer._members.heard_s[member.endpoint] = asyncio.get_running_loop().time() + FAR_S  # over another stream
+        await passed(member, 0.1)
+        assert member.consumed[1] in pings
+        assert member.consumed[0] not in pings
+        assert consumer.connected
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_a_stream_waits_its_turn_where_its_member_speaks_to_others(member: FakeMember) -> None:
+    """A herd comes in at a bounded pace: who gives up meanwhile only begins anew at the end."""
+    let_in = asyncio.Event()
+
+    async def late(stream: FakeStream) -> None:
+        await let_in.wait()
+        await delivers(stream)
+
+    async def never(stream: FakeStream) -> None:
+        await stream.read()
+        await stream.over.wait()
+
+    async def delivers(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await deliver(stream, 0, segment(1, [b"a"]))
+        await stream.read()
+
+    member.consume = [late, never, delivers]
+    async with aio.connect(member.endpoint, attempt_timeout=0.05) as client, client.consumer("q") as consumer:
+        consumer._members.heard_s[member.endpoint] = asyncio.get_running_loop().time() + FAR_S
+        waiting = asyncio.create_task(anext(consumer))
+        await until(lambda: member.consumed)
+        await passed(member, 0.1)  # it was left, and opened anew
+        let_in.set()
+        (await waiting).ack()
+    assert len(member.consumed) == 3
+
+
 def test_frames_are_bounded_and_confirmed_in_order() -> None:
     settling = Settling()
     for index in range(1, 60_001, 2):  # no two of them touch

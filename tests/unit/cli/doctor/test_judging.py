@@ -107,6 +107,7 @@ def test_a_pair_that_is_well_has_nothing_to_do() -> None:
         ((msgspec.structs.replace(A, witness_connected=False), B), "authority", Level.FAIL, "out of reach"),
         ((msgspec.structs.replace(A, authority="none", classifier="suspend"), B), "authority", Level.WARN, "nobody"),
         ((msgspec.structs.replace(A, automation_paused=True), B), "orders", Level.WARN, "automation is paused"),
+        ((msgspec.structs.replace(A, doubts=("so",)), B), "last-writes", Level.WARN, "so"),
         ((msgspec.structs.replace(A, maintenance=True), B), "orders", Level.WARN, "in maintenance"),
         ((msgspec.structs.replace(A, waiting_event_id="e1"), B), "orders", Level.FAIL, "operator's verdict"),
         ((A, msgspec.structs.replace(B, clock_ahead_ms=2_500)), "clocks", Level.WARN, "2,500 ms apart"),

@@ -1,0 +1,28 @@
+"""How often the process of a member or a witness looks through all its objects."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from tandemq.cli.failure import Failure
+from tandemq.cli.serve import COLLECTED_AFTER, Server, _run
+
+
+def test_a_process_that_serves_looks_through_all_its_objects_seldom() -> None:
+    """Its loop stands still meanwhile, by as much as there are streams; with Python's own 10 a herd caused it again and
+    again.
+    """
+
+    async def fails() -> Server:
+        raise OSError("no such address")
+
+    before = gc.get_threshold()
+    try:
+        with pytest.raises(Failure):
+            _run(fails(), "a", "127.0.0.1:0", until_stdin_closes=False)
+        assert gc.get_threshold() == COLLECTED_AFTER
+        assert COLLECTED_AFTER[2] >= 10 * before[2]
+    finally:
+        gc.set_threshold(*before)
