@@ -23,6 +23,7 @@ from chaos.scenario import BOUND_S, Configuration, Course, Result, Round, run
 from chaos.sim.bugs import BUGS
 from chaos.timeline import page as timeline
 from chaos.toxiproxy import find_server, package_is_there
+from tandemq.cli.output import say
 from tandemq.errors import TandemqError
 
 SECONDS, SECONDS_MIN = 180.0, 1.0
@@ -138,9 +139,8 @@ def reasons(error: BaseException) -> Iterator[str]:
 
 
 def _say(*lines: str, to: TextIO | None = None) -> None:
-    stream = to or sys.stdout
-    stream.write("".join(f"{line}\n" for line in lines))
-    stream.flush()
+    for line in lines:
+        say(line, file=to)
 
 
 def _findings(attempt: Attempt) -> list[str]:

@@ -72,6 +72,7 @@ class Child:
     log: Path
     process: subprocess.Popen[bytes] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
+    descriptors: int = 0  # that it may have open, hard limit and soft; 0: as many as this process
     starts: int = 0
     paused: bool = False
 
@@ -100,8 +101,9 @@ class Child:
         assert not self.running, f"{self.name} runs already"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
+            limit = ["prlimit", f"--nofile={self.descriptors}:{self.descriptors}"] if self.descriptors else []
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", *self.arguments, "--until-stdin-closes"],
+                [*limit, sys.executable, "-P", "-m", *self.arguments, "--until-stdin-closes"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if on_line else log,
                 stderr=subprocess.STDOUT,

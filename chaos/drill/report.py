@@ -11,6 +11,7 @@ from chaos import telling
 from chaos.drill.page import page
 from chaos.drill.playing import Outcome, Progress
 from chaos.drill.verdict import as_facts
+from tandemq.escaping import escaped, in_markdown
 
 SCHEMA_VERSION = 1
 RESULT, JOURNAL = "result.json", "journal.jsonl"
@@ -68,14 +69,16 @@ def write_journal(directory: Path, progress: Progress) -> None:
 def markdown(outcome: Outcome) -> str:
     """A page for the summary of a CI job."""
     drill, result = outcome.drill, outcome.result
-    rows = [f"| {line.name} | {line.text} | {_held(line.limit, held=line.held)} |" for line in outcome.lines]
-    where = f"{drill.title or drill.name}. On {outcome.progress.origin}"
+    rows = [
+        f"| {line.name} | {in_markdown(line.text)} | {_held(line.limit, held=line.held)} |" for line in outcome.lines
+    ]
+    where = in_markdown(f"{drill.title or drill.name}. On {outcome.progress.origin}")
     faults = ", ".join(f"{kind} {bit} of {made}" for kind, (bit, made) in result.faults.items())
-    found = [f"- `{name}`: {line}" for name, lines in result.broken.items() for line in lines]
-    found += [f"- invalid: {line}" for line in result.invalid]
+    found = [f"- `{name}`: {in_markdown(line)}" for name, lines in result.broken.items() for line in lines]
+    found += [f"- invalid: {in_markdown(line)}" for line in result.invalid]
     return "\n".join(
         [
-            f"# Drill {drill.name}: {outcome.verdict}",
+            f"# Drill {in_markdown(drill.name)}: {outcome.verdict}",
             "",
             f"{where}; {outcome.seconds:.0f} s; faults that had an effect: {faults}.",
             "",
@@ -94,7 +97,7 @@ def _held(limit: float | None, *, held: bool) -> str:
 
 
 def _junit(outcome: Outcome) -> ET.Element:
-    name = f"drill.{outcome.drill.name}"
+    name = f"drill.{escaped(outcome.drill.name)}"
     bad = [line for line in outcome.lines if not line.held]
     failures = len(bad) + bool(outcome.result.invalid)
     counts = {"tests": str(len(outcome.lines) + 1), "failures": str(failures), "time": f"{outcome.seconds:.1f}"}
@@ -102,8 +105,8 @@ def _junit(outcome: Outcome) -> ET.Element:
     for line in outcome.lines:
         case = ET.SubElement(suite, "testcase", classname=name, name=line.name)
         if not line.held:
-            ET.SubElement(case, "failure", message=line.text)
+            ET.SubElement(case, "failure", message=escaped(line.text))
     case = ET.SubElement(suite, "testcase", classname=name, name="the faults had an effect")
     if outcome.result.invalid:
-        ET.SubElement(case, "failure", message="; ".join(outcome.result.invalid))
+        ET.SubElement(case, "failure", message=escaped("; ".join(outcome.result.invalid)))
     return suite

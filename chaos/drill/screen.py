@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from chaos.drill.playing import Progress, Screen, Told
-from tandemq.cli.output import unread
+from tandemq.cli.output import say, unread
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -29,8 +29,7 @@ class PlainScreen:
 
     def tell(self, told: Told) -> None:
         try:
-            self._stream.write(f"{told.at_s:7.2f}  {told.phase:<8}  {told.text}\n")
-            self._stream.flush()
+            say(f"{told.at_s:7.2f}  {told.phase:<8}  {told.text}", file=self._stream)
         except OSError:  # its reader has ended, perhaps by the same Ctrl-C: what is hurt must be healed all the same
             unread(self._stream)
 
@@ -72,21 +71,20 @@ def screen(console: Console, *, to_stderr: bool) -> Iterator[Screen]:
 
 def frame(progress: Progress, told: list[Told]) -> RenderableType:
     """One picture of the terminal."""
-    from rich import box
     from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+
+    from tandemq.cli.terminal import new_table, styled
 
     title = f"drill {progress.drill.name}  {progress.now_s:6.1f} s  {progress.origin}"
-    members = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    members = new_table(title)
     for name in ("member", "role", "copy", "epoch", "log"):
         members.add_column(name, justify="right" if name in ("epoch", "log") else "left", min_width=8)
     for member in progress.view.members if progress.view else ():
         state = member.domain("main")
         if state is None:
-            members.add_row(member.name or member.endpoint, Text("no answer", style="bold red"), "-", "-", "-")
+            members.add_row(member.name or member.endpoint, styled(("no answer", "bold red")), "-", "-", "-")
             continue
-        role = Text(state.role, style=_ROLES.get(state.role, "yellow"))
+        role = styled((state.role, _ROLES.get(state.role, "yellow")))
         members.add_row(member.name, role, state.data_state, f"{state.epoch}", f"{state.log_index:,}")
     history = progress.history
     recent = sum(1 for ack in reversed(history.acked[-2000:]) if ack.at_s > progress.now_s - RATE_S)
@@ -98,12 +96,13 @@ def frame(progress: Progress, told: list[Told]) -> RenderableType:
     holding = [each for each in progress.struck if not math.isfinite(each.to_s)]
     faults = ", ".join(f"{each.kind} {'/'.join(each.members)}" for each in holding) or "none"
     style = "bold red" if holding else "dim"
-    return Group(members, Text(counts), Text(f"faults that hold: {faults}", style=style), Text(), lines(told))
+    return Group(members, counts, styled((f"faults that hold: {faults}", style)), "", lines(told))
 
 
 def lines(told: list[Told]) -> RenderableType:
     """What was told last."""
     from rich.console import Group
-    from rich.text import Text
 
-    return Group(*(Text(f"{each.at_s:7.2f}  {each.text}", style=_COLOURS.get(each.phase, "")) for each in told))
+    from tandemq.cli.terminal import styled
+
+    return Group(*(styled((f"{each.at_s:7.2f}  {each.text}", _COLOURS.get(each.phase, ""))) for each in told))

@@ -374,11 +374,12 @@ def _teller(chosen: Campaign) -> Iterator[Callable[[Result], None]]:
 
         yield tell_line
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from tandemq.cli.output import console
+
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("seeds", total=chosen.seeds)
         yield lambda result: bar.update(task, completed=result.tally.seeds, description=_progress(result))
 
@@ -449,12 +450,10 @@ def _print_violations(violations: list[dict[str, Any]], *, err: bool = False) ->
 
 
 def _print_rows(rows: list[tuple[str, str]]) -> None:
-    from rich import box
-    from rich.table import Table
-
     from tandemq.cli.output import console
+    from tandemq.cli.terminal import new_table
 
-    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table = new_table(heads=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:

@@ -24,7 +24,9 @@ TAIL_SHARE, TAIL_FACTOR = 0.01, 30.0
 """One commit in a hundred takes thirty times as long."""
 REAL_SYNC_SHARE = 0.1
 """Of the commits of a disk that lies: those with which everything so far becomes durable indeed."""
-FAULTS = ("enospc", "map_full", "fsync", "corrupt", "lost", "snapshot", "restore")
+FAULTS = ("enospc", "map_full", "fsync", "corrupt", "lost", "snapshot", "restore", "lost_writes")
+LAST_WRITES = 3
+"""So many commits can be taken back."""
 ENOSPC, FSYNC = "enospc", "fsync"
 ROOM_BYTES = 16_384
 """Left by "map_full"."""
@@ -41,8 +43,7 @@ class SimStore(MemoryStore):
             pair=pair, member=member, instance=instance, map_bytes=disk.map_now, max_domains=disk.max_domains
         )
         self._disk = disk
-        if disk.lying:
-            self.undo_kept = []
+        self.undo_kept = []
 
     def commit(self, batch: WriteBatch) -> None:
         """See Store."""
@@ -50,8 +51,11 @@ class SimStore(MemoryStore):
             self._disk.meet(self, batch)
         super().commit(batch)
         self._disk.on_commit(batch)
-        if self.undo_kept:
+        assert self.undo_kept is not None
+        if self._disk.lying:
             self._disk.acknowledged_early(self.undo_kept)
+        else:
+            del self.undo_kept[:-LAST_WRITES]
 
     def usage(self) -> Usage:
         """See Store; on a full disk nothing can grow."""
@@ -143,7 +147,7 @@ class Disk:
         """Faults that the next commit meets, by name."""
         self.counts: Counter[str] = Counter()
         """Commits by what became of them: "refused" (no room), "failed" (sync), under way in a crash and then "kept" or
-        "gone", "vanished" (a lie).
+        "gone", "vanished" (a lie), "taken back".
         """
         self.files = SimFiles(self.where, lambda: not self.is_full)
         """Beside the store."""
@@ -198,7 +202,7 @@ class Disk:
             return ""
         rest = self._content = self._moved(dead)
         fate = ""
-        if rest.undo_kept:
+        if self.lying and rest.undo_kept:
             self._vanish(rest, rest.undo_kept)
             fate = "gone" if batch is not None else ""
         elif batch is not None:
@@ -213,8 +217,6 @@ class Disk:
     def _moved(self, found: SimStore) -> SimStore:
         store = SimStore(self)
         store.take_over(found)
-        if found.undo_kept is not None:
-            store.undo_kept = found.undo_kept
         return store
 
     # -- time ------------------------------------------------------------------------------------------------------
@@ -263,7 +265,8 @@ class Disk:
     def strike(self, name: str, what: str = "") -> str:
         """Brings a fault about: what it hit, in words; empty when there was nothing to hit. ValueError: no such fault.
 
-        `what` is, for "map_full", how many bytes are left; for "fsync", how many commits are done before the one that
+        `what` is, for "lost_writes", how many;
+        for "map_full", how many bytes are left; for "fsync", how many commits are done before the one that
         fails; for "corrupt" "record", "checkpoint" or (empty) either; for
         "snapshot" and "restore" the name of the image.
         """
@@ -282,6 +285,8 @@ class Disk:
                 return self._corrupt(what)
             case "lost":
                 return self._replace(None, None)
+            case "lost_writes":
+                return self._lose_writes(int(what or 1))
             case "snapshot":
                 return self._keep_image(what)
             case "restore":
@@ -325,6 +330,19 @@ class Disk:
         rest.take_back(count)
         undo_kept.clear()
         self.counts["vanished"] += count
+
+    def _lose_writes(self, count: int) -> str:
+        """The last commits, of a process that has ended: the disk had answered that they were durable."""
+        found = self._content
+        assert found is None or found.is_closed, "a process has it open"
+        kept = found.undo_kept if found is not None else None
+        count = min(count, len(kept or ()))
+        if found is None or not count:
+            return ""
+        found.take_back(count)
+        self.replaced += 1
+        self.counts["taken back"] += count
+        return f"the last {count} writes"
 
     def _limit(self, room_bytes: int | None) -> None:
         found = self._content

@@ -291,6 +291,56 @@ class OldImage:
         return True
 
 
+@kind("lost_writes", is_apart=True)
+class LostWrites:
+    """Both machines lose power, and the disk of one of them had answered for its last writes before it had them.
+
+    Both are started again, in either order, and neither is kept from the other: what one disk has lost is on the other
+    one. `both`: that one has lost its last write too, if nothing was answered for it. Wants a profile in which nothing
+    else keeps the two apart.
+    """
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {
+            "count": stream.choice((1, 1, 2, 3)),
+            "both": stream.random() < 0.3,
+            "down_ms": _spread(stream, 0, 50, 1000),
+            "other_ms": _spread(stream, 0, 50, 1000),
+        }
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        hurt, other = _member(world, fault), world.members[_member(world, fault).peer]
+        if not world.is_whole():
+            return False
+        committed = max(each.domain.shared.commit_index for each in (hurt, other) if each.domain is not None)
+        for member in (hurt, other):
+            member.kill(silently=True)
+        if bool(fault.args["both"]):
+            _lose_unanswered(world, other, committed)
+        struck = hurt.machine.disk.strike("lost_writes", str(fault.args["count"]))
+        world.note(hurt.name, "fault", f"its disk has lost {struck}")
+        world.is_harmed = True
+        _after(world, fault, "down_ms", hurt.start_if_down)
+        _after(world, fault, "other_ms", other.start_if_down)
+        return bool(struck)
+
+
+def _lose_unanswered(world: World, member: SimMember, committed: int) -> None:
+    """Its last write, where that holds nothing that was committed, nor a change of what the copy is."""
+    disk = member.machine.disk
+    disk.strike("snapshot", "lost_writes")
+    before = disk.meta(STATE)
+    disk.strike("lost_writes", "1")
+    kept = disk.meta(STATE)
+    whole = before == kept and (disk.record(NUMBER, committed) is not None or not committed)
+    if not whole:
+        disk.strike("restore", "lost_writes")
+        return
+    world.note(member.name, "fault", "its disk has lost what nobody was answered for")
+
+
 def _start(world: World, fault: Fault, member: SimMember, ends: int) -> None:
     def end() -> None:
         member.kill()

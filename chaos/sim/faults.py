@@ -94,7 +94,7 @@ class Crash:
 
 @kind("pause")
 class Pause:
-    """SIGSTOP, and SIGCONT after a while."""
+    """SIGSTOP, and SIGCONT after a while. For an odd time its loop alone stands still."""
 
     @staticmethod
     def draw(stream: random.Random) -> Drawn:
@@ -105,7 +105,7 @@ class Pause:
         member = _member(world, fault)
         if member.process is None or member.process.paused:
             return False
-        member.pause()
+        member.pause(hung=int(fault.args["for_ms"]) % 2 == 1)
         _after(world, fault, "for_ms", member.resume)
         return True
 

@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.sim.outside import epoch_of
 from failover.marks import DataMark
+from replica.convert_marks import data_of
 from replica.divergence import NOBODY_WAS_TOLD
-from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Salvage
+from replica.effects import (
+    CheckTransfer,
+    Deliver,
+    EnqueueDone,
+    LeaseDone,
+    Persist,
+    Reply,
+    Salvage,
+    StartTransfer,
+    StopTransfer,
+)
 from replica.machine import SaveLimits
 from replica.members import MAIN, domain_number
 from replica.state import decode_state, state_key
@@ -131,6 +142,8 @@ class Invariants:
         self._look_at_role(member, domain, effects)
         self._look_at_memory(member, domain)
         for effect in effects:
+            if isinstance(effect, (CheckTransfer, StartTransfer, StopTransfer)):
+                self._look_at_transfer(member, domain, effect)
             if isinstance(effect, Persist):
                 if effect.cut is not None:
                     copied = [each for each in effects if isinstance(each, Salvage)]
@@ -175,6 +188,22 @@ class Invariants:
         if before >= kept_from and member.machine.disk.record(NUMBER, before) is None:
             text = f"{member.name} has record {before} neither on its disk nor in memory"
             self._broken("what is not written is in memory", text)
+
+    def _look_at_transfer(
+        self, member: SimMember, domain: Domain, effect: CheckTransfer | StartTransfer | StopTransfer
+    ) -> None:
+        """P22: nobody waits for a full transfer that an operator wants, and a new epoch of its master ends none."""
+        replication, hello = domain.replication, domain.source.hello
+        if isinstance(effect, StopTransfer):
+            if replication.serving and replication.connected:
+                text = f"{member.name} begins epoch {domain.shared.state.epoch}, and gives up what it was sending"
+                self._broken("a transfer outlives an epoch", text)
+        elif hello is not None and hello.wants_full and data_of(hello.data_state).is_good:
+            if domain.shared.peer in replication.required:
+                text = f"{member.name} sends everything to {domain.shared.peer}, and commits wait for it"
+                self._broken("nobody waits for a resync", text)
+            elif isinstance(effect, StartTransfer):
+                self._world.sometimes("a full transfer by an operator's order")
 
     def _look_at_role(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:
         if not domain.replication.serving:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from chaos.sim.asked import KINDS
 from chaos.sim.bugs import BUGS, planted, shown
 from chaos.sim.bugs.elsewhere import ELSEWHERE
 from chaos.sim.campaign import Draw, Run, Works
@@ -16,7 +17,6 @@ from chaos.sim.coverage import MEANINGS
 from chaos.sim.hunt import Quarry
 from chaos.sim.plan import Outcome, Plan
 from chaos.sim.profiles import PROFILES, draw
-from chaos.sim.stops import KINDS
 from chaos.sim.world import World
 
 Check: TypeAlias = Callable[[Plan], None]

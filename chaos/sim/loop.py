@@ -28,12 +28,14 @@ CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
 class Process:
     """What runs of a process, and whether it does. Dead ones stay dead: a restart is another process."""
 
-    __slots__ = ("alive", "backlog", "carry_out", "context", "name", "paused", "pending", "tasks")
+    __slots__ = ("alive", "backlog", "carry_out", "context", "hung", "name", "paused", "pending", "tasks")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
         self.paused = False
+        self.hung = False
+        """While it is paused: its machine answers the pings of its connections, as gRPC's own threads do."""
         self.backlog: list[Event] = []
         self.tasks: list[asyncio.Task[Any]] = []
         """All that were ever made: those of a killed process must not be collected, and thereby closed, too soon."""

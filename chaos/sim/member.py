@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from chaos.history import Seen
 from chaos.sim import judging
 from chaos.sim.loop import Process
@@ -13,7 +15,7 @@ from chaos.sim.register import SimAuthority
 from failover.local_authority import LocalAuthority
 from replica.manager import Manager
 from tandemq.ambient import monotonic_ms
-from tandemq.config import Failover, Limits, ManagerConfig
+from tandemq.config import Failover, Limits, ManagerConfig, Timers
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
@@ -32,13 +34,24 @@ WORK_S = 0.0002
 """What a read, or any other work in a thread, takes."""
 
 
+BY_REGISTER = Failover(meet_ms=0)
+"""A start goes on alone at once, but where a plan sets `meet_ms`: runs are short, and much happens alone."""
 BY_CLASSIFIER = Failover(
-    classifier=judging.NAME, accept_unproven=True, call_ms=2000, attempts=2, total_ms=5000, cold_start_ms=3000
+    classifier=judging.NAME,
+    accept_unproven=True,
+    call_ms=2000,
+    attempts=2,
+    total_ms=5000,
+    cold_start_ms=3000,
+    meet_ms=0,
 )
 
 
-def config_of(name: str, peer: str, judge: str = REGISTER, limits: Limits | None = None) -> ManagerConfig:
+def config_of(
+    name: str, peer: str, judge: str = REGISTER, limits: Limits | None = None, meet_ms: int = 0
+) -> ManagerConfig:
     """How the members of the simulated pair are configured."""
+    failover = BY_REGISTER if judge == REGISTER else BY_CLASSIFIER
     return ManagerConfig(
         member=name,
         data_dir="/nonexistent",
@@ -47,8 +60,9 @@ def config_of(name: str, peer: str, judge: str = REGISTER, limits: Limits | None
         peer_address=f"{peer}:7601",
         peer_endpoint=f"{peer}:7600",
         witness="" if judge == ALONE else "w:7620",
-        failover=Failover() if judge == REGISTER else BY_CLASSIFIER,
+        failover=msgspec.structs.replace(failover, meet_ms=meet_ms),
         limits=limits or Limits(),
+        timers=Timers(hung_ms=2_000),  # within the longest pause of a loop that a run has
         listen_client=f"{name}:7600",
         listen_peer=f"{name}:7601",
         listen_http=f"{name}:7602",
@@ -94,7 +108,7 @@ class SimMember:
 
     async def _run(self, process: Process) -> None:
         world = self.world
-        config = config_of(self.name, self.peer, world.judge, world.limits)
+        config = config_of(self.name, self.peer, world.judge, world.limits, world.meet_ms)
         authority = LocalAuthority(self.name) if world.judge == ALONE else SimAuthority(self.route)
         outside = SimOutside(world.network, self.machine, process, authority, self.judging)
         self.manager = manager = Manager(config, outside)
@@ -169,11 +183,13 @@ class SimMember:
         self.machine.disk.crash(in_flight, power=silently)
         self.process = self.manager = None
 
-    def pause(self) -> None:
-        """SIGSTOP."""
+    def pause(self, *, hung: bool = False) -> None:
+        """SIGSTOP; or its loop alone stands still (`hung`)."""
         if self.process is not None:
+            self.process.hung = hung
             self.world.loop.pause(self.process)
-            self.world.network.on_pause(self.process)
+            if not hung:
+                self.world.network.on_pause(self.process)
 
     def resume(self) -> None:
         """SIGCONT."""

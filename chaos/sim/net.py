@@ -18,6 +18,8 @@ from chaos.sim.loop import Event, Process, SimLoop
 KEEPALIVE_S, KEEPALIVE_SPREAD_S = 1.5, 0.5
 """A client notices that the other side is silent after this and a random part of that (our channels' options)."""
 SERVER_KEEPALIVE_S = 25.0
+PEER_KEEPALIVE_S = KEEPALIVE_S + KEEPALIVE_SPREAD_S / 2
+"""A member's peer port looks at who called as closely as a caller at who was called (`replica.keepalive`)."""
 
 
 class Direction:
@@ -117,9 +119,10 @@ class Pipe:
 class Connection:
     """Between a client's process and a server's. `on_broken(side)` is told to each side once: 0 client, 1 server."""
 
-    __slots__ = ("broken", "client", "network", "noticed", "on_broken", "pipes", "server")
+    __slots__ = ("broken", "client", "network", "noticed", "on_broken", "pipes", "server", "server_keepalive_s")
 
     def __init__(self, network: Network, client: Process, server: Process, out: Direction, back: Direction) -> None:
+        self.server_keepalive_s = SERVER_KEEPALIVE_S
         self.network = network
         self.client, self.server = client, server
         self.pipes = (Pipe(self, out, server), Pipe(self, back, client))
@@ -161,7 +164,7 @@ class Connection:
             pipe.open = False
         loop, stream = self.network.loop, self.pipes[0].direction.stream
         loop.at(loop.now + KEEPALIVE_S + KEEPALIVE_SPREAD_S * stream.random(), self.client, self._notice, 0)
-        loop.at(loop.now + SERVER_KEEPALIVE_S, self.server, self._notice, 1)
+        loop.at(loop.now + self.server_keepalive_s, self.server, self._notice, 1)
 
     def _tell_after(self, pipe: Pipe, side: int) -> None:
         """The end travels behind what was sent; where it cannot travel, keepalive tells in the end."""
@@ -170,7 +173,9 @@ class Connection:
         if pipe.direction.cut:
             pipe.lose_held()
             wait_s = (
-                KEEPALIVE_S + KEEPALIVE_SPREAD_S * pipe.direction.stream.random() if side == 0 else SERVER_KEEPALIVE_S
+                KEEPALIVE_S + KEEPALIVE_SPREAD_S * pipe.direction.stream.random()
+                if side == 0
+                else self.server_keepalive_s
             )
             loop.at(loop.now + wait_s, owner, self._notice, side)
         else:
@@ -185,9 +190,10 @@ class Connection:
             self.on_broken[side]()
 
     def keepalive(self, side: int, cuts: tuple[int, int]) -> None:
-        """The client's pings have not been answered: unless it could hear the other side meanwhile, it gives up."""
+        """Its pings have not been answered: unless it could hear the other side meanwhile, it gives up."""
         same = (self.pipes[0].direction.cuts, self.pipes[1].direction.cuts) == cuts
-        silent = self.pipes[0].direction.cut or self.pipes[1].direction.cut or self.server.paused
+        other = self.client if side else self.server
+        silent = self.pipes[0].direction.cut or self.pipes[1].direction.cut or _is_stopped(other)
         if self.broken or not same or not silent or self.noticed[side]:
             return
         self._notice(side)
@@ -204,6 +210,8 @@ class Network:
         self.stream = stream
         self.mean_s = mean_s
         self.directions: dict[tuple[str, str], Direction] = {}
+        self.peer_ports: set[str] = set()
+        """Addresses whose server pings as often as their callers do."""
         self.listeners: dict[str, tuple[str, Process, Callable[[Connection], None]]] = {}
         """Address: machine, process, who takes a new connection."""
         self.machines: dict[str, str] = {}
@@ -234,6 +242,8 @@ class Network:
             return None
         target, server, accept = listener
         connection = Connection(self, client, server, self.direction(machine, target), self.direction(target, machine))
+        if address in self.peer_ports:
+            connection.server_keepalive_s = PEER_KEEPALIVE_S
         self.connections.append(connection)
         accept(connection)
         if self.is_silent(connection):
@@ -246,7 +256,8 @@ class Network:
         return target in self.dark or self.direction(machine, target).cut or self.direction(target, machine).cut
 
     def is_silent(self, connection: Connection) -> bool:
-        return connection.pipes[0].direction.cut or connection.pipes[1].direction.cut or connection.server.paused
+        stopped = _is_stopped(connection.server) or _is_stopped(connection.client)
+        return connection.pipes[0].direction.cut or connection.pipes[1].direction.cut or stopped
 
     def cut(self, source: str, target: str) -> None:
         """Nothing gets through in that direction."""
@@ -279,7 +290,7 @@ class Network:
     def on_pause(self, process: Process) -> None:
         """Its machine still takes packets; nobody in it answers."""
         for connection in list(self.connections):
-            if connection.server is process:
+            if process in (connection.server, connection.client):
                 self._watch(connection)
 
     def on_death(self, process: Process, *, silently: bool = False) -> None:
@@ -307,7 +318,7 @@ class Network:
         cuts = (connection.pipes[0].direction.cuts, connection.pipes[1].direction.cuts)
         wait_s = KEEPALIVE_S + KEEPALIVE_SPREAD_S * connection.pipes[0].direction.stream.random()
         self.loop.at(self.loop.now + wait_s, connection.client, connection.keepalive, 0, cuts)
-        self.loop.at(self.loop.now + SERVER_KEEPALIVE_S, connection.server, connection.keepalive, 1, cuts)
+        self.loop.at(self.loop.now + connection.server_keepalive_s, connection.server, connection.keepalive, 1, cuts)
 
     def between(self, one: str, other: str) -> list[Connection]:
         """Every connection of those two machines, oldest first."""
@@ -342,6 +353,11 @@ class Network:
         """To whoever keeps the story."""
         if self.on_item is not None:
             self.on_item(what, pipe, item)
+
+
+def _is_stopped(process: Process) -> bool:
+    """None of its threads runs."""
+    return process.paused and not process.hung
 
 
 def _nothing() -> None:

@@ -174,6 +174,7 @@ class SimPorts(Ports):
         if served.peer is not None:
             peers = Server(self._network, self._machine)
             add_PeerServiceServicer_to_server(served.peer, peers)  # type: ignore[arg-type]  # in its shape
+            self._network.peer_ports.add(self.config.listen_peer)
             peers.listen(self.config.listen_peer)
         clients.listen(self.config.listen_client)
 
@@ -218,6 +219,10 @@ class SimOutside(Outside):
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:  # noqa: ARG002  # one kind
         return Channel(self._network, self._machine.name, address)  # type: ignore[return-value]  # in its shape
+
+    async def takes_clients(self, address: str) -> bool:  # noqa: ARG002  # of the real one
+        """Nobody crowds a simulated port."""
+        return True
 
     async def is_refused(self, address: str) -> bool:
         """As far as packets get through."""

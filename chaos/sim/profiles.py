@@ -6,8 +6,9 @@ in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed.
+In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
-and bits turn over on their disks while they run.
+and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from chaos.sim.asked import KINDS
 from chaos.sim.client_features import draw_letters, draw_requests
 from chaos.sim.client_pipeline import draw_publications, draw_readers
 from chaos.sim.client_plans import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.client_weights import draw_weights
 from chaos.sim.kinds import APART
 from chaos.sim.plan import ClientPlan, Fault, Plan, Value
-from chaos.sim.stops import KINDS
 
 SAFETY_MS = 4_000
 CHANGE_MS = 200
@@ -174,7 +175,10 @@ PROFILES: dict[str, Profile] = {
         beside=("verdict",),
     ),
     "storm": Profile(
-        {"client_cut": 5, "crash": 8, "cut": 11, "pause": 1, "register_away": 1}, faults=(24, 36), is_whole=True
+        {"client_cut": 5, "crash": 8, "cut": 11, "pause": 1, "register_away": 1},
+        faults=(24, 36),
+        is_whole=True,
+        beside=("pause",),
     ),
     "short": Profile(
         {"client_cut": 5, "crash": 8, "cut": 11, "reset": 1, "slow_link": 1},
@@ -223,6 +227,33 @@ PROFILES: dict[str, Profile] = {
         settings=TRIMMED | {"reader_bytes": 2_000},
         clients=draw_readers,
         beside=FEATURE_BESIDE,
+    ),
+    "lying": Profile(
+        {"lost_writes": 8, "reset": 2, "slow_disk": 1, "slow_link": 1, "client_cut": 1, "register_away": 1},
+        faults=(3, 7),
+        is_whole=True,
+        settings={"meet_ms": 3_000},
+        handoffs=3,
+        beside=("lost_writes",),
+    ),
+    "resync": Profile(
+        {
+            "resync": 8,
+            "half_filled": 4,
+            "crash": 3,
+            "lost_disk": 2,
+            "register_away": 3,
+            "register_down": 1,
+            "slow_link": 3,
+            "cut": 2,
+            "reset": 2,
+            "pause": 1,
+            "slow_disk": 1,
+        },
+        faults=(4, 10),
+        settings={"checkpoint_bytes": 3_000},
+        handoffs=1,
+        beside=("resync", "resync", "half_filled", "verdict"),
     ),
     "rot": Profile(
         {"bit_rot": 6, "crash": 3, "kill_in_sync": 1, "cut": 2, "reset": 1, "client_cut": 1, "pause": 1},

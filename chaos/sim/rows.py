@@ -41,6 +41,9 @@ NAMED = {
     "repetition answered at the replica": "the same, at the member that is not master",
     "sequence gap": "a batch did not follow what its producer had sent before",
     "lease ended": "messages came back because their lease was over",
+    "a full transfer by an operator's order": "nobody had waited for it: its member was left out before",
+    "sending went on during a full transfer": "the replica's copy was not there, and something was committed",
+    "a full transfer outlived an epoch": "its master had gone on alone in the middle of it",
     "volatile loss": "volatile messages were lost with the members that held them",
     "volatile messages made persistent": "a change of a queue's persistence was answered, and messages were in it",
     "messages saved on by the next master": "a member began to serve in the middle of such a change",
@@ -166,6 +169,8 @@ class Steps:
         self._serving: dict[str, int] = {}
         self._waiting: dict[str, tuple[int, int]] = {}
         self._left_behind: set[tuple[str, int]] = set()
+        self._filling: dict[str, tuple[int, int, int]] = {}
+        """Member: the full transfer that it sends, its epoch and commit index then."""
 
     def on_step(self, member: SimMember, domain: Domain, effects: Iterable[Effect]) -> None:
         """After one event at that member."""
@@ -177,9 +182,26 @@ class Steps:
             if before in ("FULL", "DELTA") and phase not in ("DELTA", "LIVE"):  # a full one ends as a delta
                 met(f"{before.lower()} transfer interrupted")
         self._on_role(name, domain)
+        self._on_filling(name, domain)
         for effect in effects:
             if isinstance(effect, Reply):
                 self._on_reply(domain, effect)
+
+    def _on_filling(self, name: str, domain: Domain) -> None:
+        source, shared = domain.source, domain.shared
+        if not source.filling or not domain.replication.serving:
+            if not source.filling:
+                self._filling.pop(name, None)
+            return
+        now = source.sync_id, shared.state.epoch, shared.commit_index
+        began = self._filling.setdefault(name, now)
+        if began[0] != now[0]:
+            self._filling[name] = now
+        elif began[1] != now[1]:
+            self._filling[name] = now
+            self._met("a full transfer outlived an epoch")
+        elif now[2] > began[2] and shared.peer not in domain.replication.required:
+            self._met("sending went on during a full transfer")
 
     def _on_role(self, name: str, domain: Domain) -> None:
         replication, holding, met = domain.replication, domain.holding, self._met

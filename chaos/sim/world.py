@@ -87,6 +87,7 @@ class World:
         if "epoch" in plan.settings:
             self.registers.begin_at(MAIN, int(plan.settings["epoch"]), MEMBERS[0])
         self.judge = str(plan.settings.get("judge", REGISTER))
+        self.meet_ms = int(plan.settings.get("meet_ms", 0))
         sizes = ("checkpoint_bytes", "journal_bytes", "reader_bytes")
         self.limits = Limits(**{name: int(plan.settings[name]) for name in sizes if name in plan.settings})
         self.oracle = Oracle(self._is_alive)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from html import escape
 from typing import NamedTuple
 
 from chaos.history import FAIL, OK, UNKNOWN, History, Operation, Seen, Struck
 from chaos.timeline.axis import Axis, fits
+from tandemq.escaping import in_html
 
 TALL, LOW = 24, 14
 SILENT_S = 0.5  # without a word for so long a member is drawn as gone
@@ -41,7 +41,7 @@ def draw(lane: Lane, axis: Axis, top: float) -> Iterator[str]:
     """As SVG, the name left of the axis or above the lane."""
     layout = axis.layout
     x, y = (4.0, top + lane.height / 2 + 4) if not layout.head else (layout.left, top - 3)
-    name, width = escape(lane.name), layout.right - layout.left
+    name, width = in_html(lane.name), layout.right - layout.left
     yield f'<g class="lane" data-kind="{lane.kind}" data-name="{name}">'
     yield f'<text class="name" x="{x:g}" y="{y:g}">{name}</text>'
     yield f'<rect class="floor" x="{layout.left}" y="{top:g}" width="{width}" height="{lane.height}"/>'
@@ -49,10 +49,10 @@ def draw(lane: Lane, axis: Axis, top: float) -> Iterator[str]:
         left, right = axis.x(bar.from_s), axis.x(bar.to_s)
         size = f'x="{left}" y="{top:g}" width="{max(right - left, 1):.1f}" height="{lane.height}"'
         when = f"{bar.from_s:.2f} s to {bar.to_s:.2f} s"
-        yield f'<rect class="bar {bar.kind}" {size}><title>{escape(bar.title)}, {when}</title></rect>'
+        yield f'<rect class="bar {bar.kind}" {size}><title>{in_html(bar.title)}, {when}</title></rect>'
         text = next((each for each in bar.texts if fits(each, right - left)), "")
         if text:
-            yield f'<text class="within" x="{left + 4}" y="{top + lane.height / 2 + 4:g}">{escape(text)}</text>'
+            yield f'<text class="within" x="{left + 4}" y="{top + lane.height / 2 + 4:g}">{in_html(text)}</text>'
     yield "</g>"
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from pathlib import Path
 
 from chaos.scenario import Result
 from chaos.timeline.axis import NARROW, WIDE
 from chaos.timeline.lanes import GONE, OUTCOMES, ROLES, WAITED, WAITED_S
 from chaos.timeline.picture import picture
+from tandemq.escaping import in_html
 
 STYLE = Path(__file__).with_name("page.css")
 _GOOD = ("pass", "held")
@@ -19,11 +19,11 @@ _SAID |= {"fail": "failed", "unknown": "outcome unknown"}
 
 def page(title: str, verdict: str, lead: str, figures: Iterable[str], result: Result, more: Iterable[str] = ()) -> str:
     """The whole document. `figures` are rows of a table; `more` follows at the end. Both are HTML."""
-    word = f'<span id="verdict" class="{"good" if verdict in _GOOD else "bad"}">{escape(verdict)}</span>'
+    word = f'<span id="verdict" class="{"good" if verdict in _GOOD else "bad"}">{in_html(verdict)}</span>'
     found = [
-        f"<li><code>{escape(name)}</code> {escape(line)}</li>" for name, ls in result.broken.items() for line in ls
+        f"<li><code>{in_html(name)}</code> {in_html(line)}</li>" for name, ls in result.broken.items() for line in ls
     ]
-    found += [f"<li>invalid: {escape(line)}</li>" for line in result.invalid]
+    found += [f"<li>invalid: {in_html(line)}</li>" for line in result.invalid]
     faults = [
         row(kind, f"{bitten} of {made} had an effect that was seen") for kind, (bitten, made) in result.faults.items()
     ]
@@ -31,11 +31,11 @@ def page(title: str, verdict: str, lead: str, figures: Iterable[str], result: Re
     return "\n".join(
         [
             "<!doctype html>",
-            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}: {escape(verdict)}</title>',
+            f'<html lang="en"><head><meta charset="utf-8"><title>{in_html(title)}: {in_html(verdict)}</title>',
             '<meta name="viewport" content="width=device-width,initial-scale=1">',
             f"<style>{STYLE.read_text(encoding='utf-8')}</style></head><body>",
-            f"<h1>{escape(title)}: {word}</h1>",
-            f"<p>{escape(lead)}</p>",
+            f"<h1>{in_html(title)}: {word}</h1>",
+            f"<p>{in_html(lead)}</p>",
             f'<table id="figures">{"".join(figures)}</table>',
             f"<h2>What stands against it</h2><ul>{''.join(found)}</ul>" if found else "",
             "<h2>Timeline</h2>",
@@ -53,7 +53,7 @@ def row(*cells: str, kind: str = "") -> str:
     """Of a table; `kind` is the class of the last cell."""
     last = f' class="{kind}"' if kind else ""
     tags = [*("<td>" for _ in cells[1:]), f"<td{last}>"]
-    return f"<tr>{''.join(f'{tag}{escape(cell)}</td>' for tag, cell in zip(tags, cells, strict=True))}</tr>"
+    return f"<tr>{''.join(f'{tag}{in_html(cell)}</td>' for tag, cell in zip(tags, cells, strict=True))}</tr>"
 
 
 def _legend() -> str:

@@ -23,6 +23,7 @@ from chaos.sim.bugs import (
     saving,
     sdk,
     shells,
+    transfers,
     turns,
     weights,
 )
@@ -42,6 +43,7 @@ _PLANTED_BY = (
     saving,
     sdk,
     shells,
+    transfers,
     turns,
     weights,
 )

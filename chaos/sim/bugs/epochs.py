@@ -9,17 +9,21 @@ import failover.gate
 import failover.promotion
 import failover.register
 import replica.claiming
+import replica.claims
+import replica.following
 import replica.sync_target
 from chaos.sim.bugs.planting import Patch, bug
 from failover.classifier import Verdict
+from failover.log_end import Ends, LogEnd
 from failover.marks import DataMark, Role
 from failover.register import Register, RegisterState
 from replica.claiming import Claiming
 from replica.domain import Domain
 from replica.following import Following
 from replica.replication import Replication
+from replica.sending import Phase
 from replica.shared import Shared
-from replica.sync_source import Phase, SyncSource
+from replica.sync_source import SyncSource
 from replica.sync_target import SyncTarget
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 
@@ -159,8 +163,13 @@ def register_is_not_read_again(patch: Patch) -> None:
     patch.setattr(Replication, "_check_own", lambda _self, _register: None)
 
 
-@bug("both-wait", "P8", "A replica goes on following a master that stepped down.", "newborn", first=51)
+@bug("both-wait", "P8", "Of two members with equal logs each waits for the other.", "restart", first=6)
+def each_waits_for_the_other(patch: Patch) -> None:
+    patch.setattr(failover.promotion, "_named_word", lambda _facts: "peer")
+
+
 def both_wait_for_the_named(patch: Patch) -> None:
+    """P8, in a script. In random runs the longer log goes first now (P20), and hardly ever are both equal then."""
     original = Replication.on_hello
 
     def on_hello(self: Replication, hello: DomainHello, now_ms: int) -> None:
@@ -169,6 +178,31 @@ def both_wait_for_the_named(patch: Patch) -> None:
         original(self, hello, now_ms)
 
     patch.setattr(Replication, "on_hello", on_hello)
+
+
+@bug("holder-goes-first", "P20", "The register's holder goes first, whatever the two logs hold.", "lying", first=5)
+def holder_goes_first(patch: Patch) -> None:
+    patch.setattr(failover.promotion, "compare", lambda _own, _peer: Ends.EQUAL)
+
+
+@bug("start-goes-alone", "P20", "A member that starts waits for no peer that may serve too.", "lying", first=18)
+def start_goes_alone(patch: Patch) -> None:
+    patch.setattr(replica.claims, "_may_still_come", lambda _replication, _now_ms: False)
+
+
+def claims_make_longer(patch: Patch) -> None:
+    """P20. The record with which a claim begins its epoch counts, though nobody was served in it."""
+
+    def log_end(boundaries: Any, last_index: int, digest: bytes) -> LogEnd:
+        epoch = boundaries[-1][0] if boundaries else 0
+        return LogEnd(epoch, last_index, digest, (epoch, last_index))
+
+    patch.setattr(replica.claims, "log_end", log_end)
+
+
+def committed_is_followed_away(patch: Patch) -> None:
+    """P21. A SYNC is taken whatever its history lacks."""
+    patch.setattr(replica.following, "lacks_committed", lambda _shared, _begin: None)
 
 
 @bug(
@@ -212,8 +246,8 @@ def no_new_handshake(patch: Patch) -> None:
     "tail-counts-before-cut",
     "P10, reliability 6",
     "What a replica has beyond its master counts as held.",
-    "blackout",
-    first=4,
+    "half_added",
+    first=25,
 )
 def tail_is_acknowledged(patch: Patch) -> None:
     original = SyncTarget.begin

@@ -18,7 +18,7 @@ from tandemq.peer.v1.record_pb2 import SettleOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.calls import Consumer, QueueCall, SettleCall
+    from replica.calls import Consumer, SettleCall
     from replica.machine import RequestAnswer
     from replica.machine.dedup import Producer
     from replica.machine.queue import QueueState
@@ -70,27 +70,6 @@ def settled_before_commit(patch: Patch) -> None:
             del self.when_committed
 
     patch.setattr(Orders, "_settle", settle)
-
-
-@bug(
-    "queue-answered-before-commit",
-    "semantics 3.12",
-    "Making or deleting a queue is answered before it is committed.",
-    "tail",
-    first=67,
-)
-def queue_answered_before_commit(patch: Patch) -> None:
-    module: Any = import_module("replica.orders")
-    original = module.order_queue
-
-    def order_queue(orders: Orders, call: QueueCall) -> None:
-        orders.when_committed = _at_once  # type: ignore[method-assign]
-        try:
-            original(orders, call)
-        finally:
-            del orders.when_committed
-
-    patch.setattr(module, "order_queue", order_queue)
 
 
 @bug("index-restarts", "semantics 3.12", "A queue that was purged numbers from 1 again.", "swarm", first=13)

@@ -12,13 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from chaos.sim.images.judges import HALF, INVALID, LOST, SOMETIMES
-from chaos.sim.images.run import NAMES, CannotRunError, Count, Run, look_at_all, scratch, trace
+from chaos.sim.images.run import LYING, NAMES, CannotRunError, Count, Run, look_at_all, scratch, trace
+from tandemq.cli.output import console
 
 CONTROL_IMAGES = 100
+LYING_CONTROL_IMAGES = 300
+"""A hole that is taken for whole is rare: most are refused."""
 EXAMPLES_MAX = 5
 _JOBS = min(os.cpu_count() or 1, 8)
 
@@ -38,7 +40,8 @@ def main(*, images: int, seed: int, chosen: Sequence[str], jobs: int, output: st
     invalid  cannot be opened, or is damaged
     lost     whole, but something that was promised is gone
     half     a part of a batch, or more than was asked for
-    control  the same without sync, where images must be found bad
+    control  the same without sync, where images must be found bad; of scenario `lying`, whose device loses its
+             last durable writes, one that loses a write and keeps a later one
 
     Exit 0: nothing found, every control found bad, every case met that must be. 1: otherwise. 2: wrong usage.
 
@@ -71,7 +74,9 @@ def _traced(names: Sequence[str], directory: Path, images: int, seed: int, jobs:
         name, control = what
         own = directory / f"{name}-{control}"
         own.mkdir()
-        wanted = CONTROL_IMAGES if control else -(-images // len(names))
+        wanted = -(-images // len(names))
+        if control:
+            wanted = LYING_CONTROL_IMAGES if name == LYING else CONTROL_IMAGES
         return trace(name, own, control=control, seed=seed, images=wanted)
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -81,8 +86,8 @@ def _traced(names: Sequence[str], directory: Path, images: int, seed: int, jobs:
 def _looked_at(runs: list[Run], jobs: int) -> dict[tuple[str, bool], Count]:
     counts = {(run.scenario, run.control): Count() for run in runs}
     columns = TextColumn("crash images"), BarColumn(), MofNCompleteColumn()
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    screen = console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
         task = progress.add_task("", total=sum(len(run.shots) for run in runs))
         for run, shot, seen in look_at_all(runs, jobs):
             counts[run.scenario, run.control].add(run, shot, seen)

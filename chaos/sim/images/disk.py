@@ -4,6 +4,9 @@ The rule: what a sync covered stays, of everything else any part may be lost. A 
 images, one page of 4 KiB or one sector of 512 bytes of it: a sector is never torn. Sizes grow with what stays. Names
 are lost by other rules: those of one power loss are undone from the last one back, in the order in which they were
 made, as every journalling file system does; syncing a file does not sync its name, syncing its directory does.
+
+A device that lies answers a sync and loses the last writes that it covered: up to `LIED_MAX`, the earliest of them
+perhaps only in part. To lose a write and keep a later one is the control: that no store without checksums can survive.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from pathlib import PurePosixPath
 from chaos.sim.images.trace import Event, Named, NamesSynced, Renamed, Resize, Synced, Told, Unnamed, Write
 
 _PAGE, _SECTOR = 4096, 512
+LIED_MAX = 3
 
 
 class Loss(Enum):
@@ -36,6 +40,8 @@ class Kept:
 
     sectors: frozenset[tuple[int, int]]
     names: int
+    lied: frozenset[tuple[int, int]] = frozenset()
+    """Sectors of writes that a sync had covered, and that are gone all the same."""
 
 
 class Disk:
@@ -46,6 +52,8 @@ class Disk:
         self._files: dict[int, bytearray] = {}
         self._names: dict[str, int | None] = {}
         self._changes: list[Write | Resize] = []
+        self._last: list[Write | Resize] = []
+        """The last that became durable, in that order, and are not in `_files` yet."""
         self._new_names: list[Named | Renamed | Unnamed] = []
         self.version = 0
         """Grows with each sync that made something durable."""
@@ -58,11 +66,13 @@ class Disk:
                 left: list[Write | Resize] = []
                 for change in self._changes:
                     if change.file == file and first <= change.number <= last:
-                        self._carry_out(self._files, change)
+                        self._last.append(change)
                     else:
                         left.append(change)
                 self.version += len(left) < len(self._changes)
                 self._changes = left
+                while len(self._last) > LIED_MAX:
+                    self._carry_out(self._files, self._last.pop(0))
             case Named() | Renamed() | Unnamed():
                 self._new_names.append(event)
             case NamesSynced(directory):
@@ -79,8 +89,8 @@ class Disk:
         """Whether nothing can be lost now."""
         return not self._changes and not self._new_names
 
-    def keep(self, loss: Loss, draw: random.Random) -> Kept:
-        """One way in which the power may fail now."""
+    def keep(self, loss: Loss, draw: random.Random, *, only: Collection[int | None] | None = None) -> Kept:
+        """One way in which the power may fail now. With `only` what no sync covered is left of these files alone."""
         if loss is Loss.ALL:
             return Kept(frozenset(), 0)
         kept: list[tuple[int, int]] = []
@@ -92,14 +102,31 @@ class Disk:
                 found = _unit_of(sector, loss)
                 if found != unit:
                     unit, stays = found, draw.random() < share
-                if stays:
+                if stays and (only is None or change.file in only):
                     kept.append((change.number, place))
         names = len(self._new_names)
         return Kept(frozenset(kept), names if loss is Loss.NOTHING else draw.randint(0, names))
 
+    def lie(
+        self, count: int, draw: random.Random, *, torn: bool, keep_last: bool = False
+    ) -> frozenset[tuple[int, int]]:
+        """What is gone when the device loses so many of its last durable writes; the control keeps the very last one.
+
+        `torn`: of the earliest of them some sectors are there.
+        """
+        lost = self._last[:-1][-count:] if keep_last else self._last[len(self._last) - count :]
+        gone = [(change.number, place) for change in lost for place, _ in enumerate(_sectors(change))]
+        if torn and lost:
+            gone = [each for each in gone if each[0] != lost[0].number or draw.random() < 0.5]
+        return frozenset(gone)
+
     def image(self, kept: Kept) -> dict[str, bytes | None]:
         """The files that are left, by path; None: a directory."""
         files = {file: bytearray(data) for file, data in self._files.items()}
+        for change in self._last:
+            for place, sector in enumerate(_sectors(change)):
+                if (change.number, place) not in kept.lied:
+                    self._carry_out(files, sector)
         for change in self._changes:
             for place, sector in enumerate(_sectors(change)):
                 if (change.number, place) in kept.sectors:

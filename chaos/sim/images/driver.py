@@ -26,6 +26,7 @@ import replica.events
 import replica.transfer
 import storage.commit_log
 import storage.folding
+import storage.mark
 from chaos.sim.images.member import NUMBER, Connection, Member, as_store
 from chaos.sim.images.story import Teller, telling
 from failover.authority import MemoryRegisters
@@ -320,7 +321,14 @@ SCENARIOS: dict[str, Callable[[Path, Teller, random.Random], Awaitable[None]]] =
     "witness": witness_scenario,
     "journal": journal_scenario,
     "events": events_scenario,
+    "lying": store_scenario,
 }
+
+
+def one_inode(path: Path) -> int:
+    """In place of `storage.mark.inode_of`: an image is a copy, and has another."""
+    del path
+    return 1
 
 
 def without_sync() -> None:
@@ -349,6 +357,7 @@ def main(arguments: list[str]) -> None:
     if rest == ["--no-sync"]:
         without_sync()
     storage.commit_log.LOG_BYTES, storage.folding.FOLD_S = LOG_BYTES, FOLD_S
+    storage.mark.inode_of = one_inode
     teller = Teller(Path(told), Path(story))
     asyncio.run(_run(SCENARIOS[scenario](Path(root), teller, random.Random(f"{seed}/{scenario}"))))
     teller.close()

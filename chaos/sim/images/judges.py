@@ -48,6 +48,8 @@ IN_LOG, FOLDED = "what only the commit log holds is there", "the database holds 
 VOTES, SILENT = "a whole copy claims", "a half-done transfer does not claim"
 RESUMED, SALVAGED = "an interrupted transfer is made good", "a salvage file is read"
 TORN = "a torn line"
+NOTICED, PROVEN, UNNOTICED = "a loss is noticed as doubt", "a loss is proven", "a loss shows nowhere"
+REFUSED, UNDOUBTED = "what is left is refused", "nothing is lost, and nothing is in doubt"
 SOMETIMES = {
     "store": (TAKEN, LEFT, IN_LOG, FOLDED),
     "member": (TAKEN, LEFT, IN_LOG),
@@ -55,6 +57,7 @@ SOMETIMES = {
     "witness": (TAKEN, LEFT),
     "journal": (TAKEN, LEFT, TORN),
     "events": (TAKEN, LEFT),
+    "lying": (NOTICED, PROVEN, UNNOTICED, UNDOUBTED),
 }
 """By scenario, what its images must have shown at least once: a check that never met its case has checked nothing."""
 

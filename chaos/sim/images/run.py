@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import os
 import random
+import resource
 import shutil
 import signal
 import struct
@@ -32,14 +33,19 @@ from google.protobuf.message import DecodeError
 from chaos.sim.images.disk import Disk, write_image
 from chaos.sim.images.driver import SCENARIOS
 from chaos.sim.images.judges import INVALID, JUDGES, Finding, Judge
-from chaos.sim.images.shots import Shot, choose
+from chaos.sim.images.lying import LyingJudge
+from chaos.sim.images.shots import Shot, choose, choose_lies, files_of_marks
 from chaos.sim.images.story import read_story
-from chaos.sim.images.trace import CALLS, Event, read_trace
+from chaos.sim.images.trace import CALLS, Event, Named, Renamed, Resize, Synced, Write, read_trace
 from storage.errors import StorageError
 
 NAMES = tuple(SCENARIOS)
+LYING = "lying"
+_OF_A_FILE = (Named, Renamed, Resize, Synced, Write)
 CHUNK = 50
 LOOK_S = 60.0
+LOOK_CPU_S = 5
+"""Of processor time, for one image: damage can send LMDB round in circles."""
 TRACE_S = 60
 _CONTROL_POOL = 600
 """Images of a control that those looked at are drawn from: of every kind of loss."""
@@ -49,6 +55,14 @@ _STUMBLES = (
     *(StorageError, lmdb.Error, OSError, AssertionError, DecodeError, struct.error),
     *(ValueError, KeyError, IndexError, EOFError, TimeoutError, RuntimeError),
 )
+
+
+def without_mark(events: Sequence[Event]) -> list[Event]:
+    """It is written after each commit and never synced: images that differ in it alone would be most of all. Always
+    lost, which it may be; what it says where it is kept is for the scenario that needs it.
+    """
+    marks = files_of_marks(events)
+    return [event for event in events if not isinstance(event, _OF_A_FILE) or event.file not in marks]
 
 
 class CannotRunError(RuntimeError):
@@ -122,7 +136,8 @@ def trace(scenario: str, directory: Path, *, control: bool, seed: int, images: i
         "-e",
         f"trace={','.join(CALLS)}",
     ]
-    command += [*driver, *(["--no-sync"] if control else [])]
+    lies = scenario == LYING  # a device that does not honour a sync is no control of one that lies
+    command += [*driver, *(["--no-sync"] if control and not lies else [])]
     here = str(Path(__file__).resolve().parents[3])
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((here, os.environ.get("PYTHONPATH", "")))}
     try:
@@ -137,6 +152,10 @@ def trace(scenario: str, directory: Path, *, control: bool, seed: int, images: i
         raise CannotRunError(f"scenario {scenario} ended with {ended.returncode}{hint}. It said:\n{last}")
     with output.open() as lines:
         events = read_trace(lines, str(root), str(told))
+    if lies:
+        shots = choose_lies(events, str(root), wanted=images, seed=seed, control=control)
+        return Run(scenario, control, events, str(root), shots, LyingJudge(read_story(story)))
+    events = without_mark(events)
     shots = choose(events, str(root), wanted=_CONTROL_POOL if control else images, seed=seed)
     if control:
         shots = sorted(random.Random(seed).sample(shots, min(images, len(shots))), key=lambda shot: shot.at)
@@ -205,13 +224,17 @@ def _work(run: Run, shots: list[Shot], directory: Path, answer: Connection) -> N
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for whoever started this
     faulthandler.disable()  # a death is counted; its stack says nothing of the image
     logging.disable(logging.CRITICAL)  # what recovery says of thousands of images is not read
-    for seen in looks(run, shots, directory):
-        answer.send(seen)
+    found = looks(run, shots, directory)
+    for _ in shots:
+        spent = resource.getrusage(resource.RUSAGE_SELF)
+        limit = int(spent.ru_utime + spent.ru_stime) + LOOK_CPU_S + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))  # then SIGXCPU ends this process
+        answer.send(next(found))
 
 
 def look_at_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, Shot, Look]]:
     """Every image of every run, in parts, as they are done. An image that kills whoever opens it is invalid, as is one
-    that takes longer than LOOK_S.
+    that takes longer than LOOK_S, or LOOK_CPU_S of processor time.
     """
     parts = deque(
         (run, deque(run.shots[first : first + CHUNK])) for run in runs for first in range(0, len(run.shots), CHUNK)

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from chaos.sim.images.disk import Disk, Kept, Loss
+from chaos.sim.images.disk import LIED_MAX, Disk, Kept, Loss
 from chaos.sim.images.judges import Moment
-from chaos.sim.images.trace import Event, NamesSynced, Synced, Told
+from chaos.sim.images.trace import Event, Named, NamesSynced, Synced, Told
+from storage.mark import MARK_FILE
 
 _RANDOM = (Loss.WRITES, Loss.PAGES, Loss.SECTORS)
 _ROUNDS_MAX = 40
@@ -62,6 +64,38 @@ def choose(events: Sequence[Event], root: str, *, wanted: int, seed: int) -> lis
             break
     drawn = random.Random(seed).sample(list(others.values()), min(share, len(others)))
     return sorted([*chosen.values(), *drawn], key=lambda shot: shot.at)
+
+
+def files_of_marks(events: Sequence[Event]) -> frozenset[int | None]:
+    """Where a store keeps what it has reported; written after each commit, and never synced."""
+    named = (event for event in events if isinstance(event, Named) and event.path.endswith(f"/{MARK_FILE}"))
+    return frozenset(event.file for event in named)
+
+
+def choose_lies(events: Sequence[Event], root: str, *, wanted: int, seed: int, control: bool) -> list[Shot]:
+    """Images of a device that loses its last durable writes, at every sync that answered for one, and with them what no
+    sync covered, for that came later. Only the mark, which is never synced, may be there. Besides them some of a device
+    that loses nothing. Control: a write is gone and a later one is there.
+    """
+    draw = random.Random(f"{seed}/lies")
+    found: dict[tuple[int, Kept, Moment], Shot] = {}
+    disk = Disk(root)
+    marks = files_of_marks(events)
+    for at, (event, moment) in enumerate(zip(events, moments(events), strict=True)):
+        before = disk.version
+        disk.apply(event)
+        if not moment.ready or not (isinstance(event, Told) or disk.version > before):
+            continue
+        for count in range(1, LIED_MAX if control else LIED_MAX + 1):
+            for torn in (False, True):
+                lied = disk.lie(count, draw, torn=torn, keep_last=control)
+                loss = draw.choice((Loss.ALL, Loss.NOTHING))
+                kept = replace(disk.keep(loss, draw, only=None if control else marks), lied=lied)
+                shot = Shot(at, kept, moment, disk.version)
+                found.setdefault(shot.sight, shot)
+        honest = Shot(at, disk.keep(Loss.NOTHING, draw), moment, disk.version)
+        found.setdefault(honest.sight, honest)
+    return sorted(draw.sample(list(found.values()), min(wanted, len(found))), key=lambda shot: shot.at)
 
 
 def _round(events: Sequence[Event], root: str, losses: Sequence[Loss], draw: random.Random) -> Iterator[Shot]:

@@ -195,7 +195,8 @@ def open_core(member: str, peer: str, incarnation: int, disk: Disk, book: Book) 
         batch.meta[checkpoint_key(NUMBER)] = disk.checkpoint.to_bytes(8, "big")
     store.commit(batch)
     shared = open_shared(store, NUMBER, NAME, member, peer, incarnation, LIMITS)
-    shared.log.ring = deque(book.entries[digest] for digest in disk.records)
+    if shared.log.last_index > shared.log.base_index:  # of a copy that was being filled nothing counts
+        shared.log.ring = deque(book.entries[digest] for digest in disk.records)
     setattr(shared.log, "_reader", NoReader())  # noqa: B010 - all of it is in the ring
     shared.machine = NoQueues(shared.log.last_index)  # type: ignore[assignment]  # stands in for it
     core = Core(shared)

@@ -11,13 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from chaos.sim.model.core import NOW_MS, NUMBER, Book, Core, Disk, NoQueues, Value, open_core
-from chaos.sim.model.values import (
-    handoff_lasts_too_long,
-    handoff_state,
-    put_back,
-    time_passes,
-    value_of,
-)
+from chaos.sim.model.values import handoff_lasts_too_long, handoff_state, put_back, time_passes, value_of
 from failover.marks import DataMark, Role
 from failover.register import RegisterState
 from replica.effects import (
@@ -82,6 +76,8 @@ class Local(NamedTuple):
     receiving: Value | None
     """A full transfer whose last frame has arrived, and which is not stored yet."""
     in_session: bool
+    undo: Value | None = None
+    """The disk before its last write, where the bound lets a disk lose that."""
 
 
 class Facts(NamedTuple):
@@ -116,7 +112,8 @@ class Facts(NamedTuple):
 class Members:
     """Both members' steps, found once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_undo: bool = False) -> None:
+        self.keeps_undo = keeps_undo
         self.book = Book()
         self.cores: dict[tuple[int, int], Core] = {}
         self.locals: list[Local] = []
@@ -240,7 +237,7 @@ class Run:
         self.writes = list(local.writes)
         self.rebuilds = list(local.rebuilds)
         self.receiving = local.receiving
-        self.in_session = local.in_session
+        self.in_session, self.undo = local.in_session, local.undo
         self.frames: list[int] = []
         self.calls: list[Call] = []
         self.reads = False
@@ -261,15 +258,9 @@ class Run:
         self._close_write(core)
         told = tuple((self._digest(core, index), copies) for index, copies in core.told)
         local = Local(
-            self.before.member,
-            self.incarnation,
-            value_of(core, self.book),
-            self.disk.value(),
-            tuple(self.writes),
-            tuple(self.rebuilds),
-            self.receiving,
-            self.in_session,
-        )
+            self.before.member, self.incarnation, value_of(core, self.book), self.disk.value(), tuple(self.writes),
+            tuple(self.rebuilds), self.receiving, self.in_session, self.undo,
+        )  # fmt: skip
         number = self.members.local(local)
         return Moved(number, tuple(self.frames), tuple(self.calls), self.reads, told, self.broke_off)
 
@@ -305,7 +296,7 @@ class Run:
             case Rebuild(up_to):
                 self.rebuilds, self.rebuild_asked = [up_to], True  # an older one would not be believed
             case CheckTransfer(sync_id):
-                core.source.on_checked(sync_id)
+                core.replication.on_checked(sync_id)
             case StartTransfer(sync_id, log_index, log_digest, _, _):
                 self._send(("transfer", sync_id, log_index, log_digest))
             case StopTransfer():
@@ -379,6 +370,7 @@ class Run:
         """The oldest write is durable, and the core hears of it."""
         wipe, cut, appends, meta, tokens, stale = self.writes.pop(0)
         entries = self.book.entries
+        self.undo = self.disk.value() if self.members.keeps_undo else None
         records = () if wipe else self.disk.records
         if cut is not None:
             records = tuple(digest for digest in records if entries[digest].log_index <= cut)
@@ -414,6 +406,10 @@ class Run:
 
     def _lose_disk(self) -> None:
         self.disk = Disk()
+
+    def _lie(self) -> None:
+        """The process ends, and its last write was never on the disk that had answered for it."""
+        self.core, self.disk = None, self.disk if self.undo is None else Disk(*self.undo)
 
     def _start(self) -> None:
         self.incarnation += 1

@@ -21,6 +21,7 @@ from chaos.sim.model.state import (
     HANDOFF,
     KNOWN,
     LATE,
+    LIE,
     LINK,
     LINKED,
     LONE,
@@ -70,7 +71,7 @@ class Pair:
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
-        self.members = Members()
+        self.members = Members(keeps_undo=bound.lie > 0)
         self.keeper = Keeper()
         self.wires: Numbers[tuple[tuple[int, ...], ...]] = Numbers()
         self.registers: Numbers[Register] = Numbers()
@@ -89,8 +90,8 @@ class Pair:
         self._answers: dict[int, int] = {}
         self._reads: dict[int, int] = {}
         event = self.members.event
-        names = ("disk", "rebuilt", "received", "crash", "lose_disk", "start", "greet", "notice", "time", "deadline")
-        self._event = {name: event((name,)) for name in (*names, "lost", "hand_over")}
+        names = ("disk", "rebuilt", "received", "crash", "lose_disk", "lie", "start", "greet", "notice", "time")
+        self._event = {name: event((name,)) for name in (*names, "deadline", "lost", "hand_over")}
         self._unreadable = event(("read", None))
 
     def blank(self) -> State:
@@ -200,9 +201,11 @@ class Pair:
         """Faults, clients, operators."""
         facts, budget = self.members.facts[state[who]], self.budgets.things[state[BUDGET]]
         if facts.up and budget.crash:
-            self._crash(out, state, who, wiped=False)
+            self._crash(out, state, who, "crash")
             if budget.wipe:
-                self._crash(out, state, who, wiped=True)
+                self._crash(out, state, who, "lose_disk")
+            if budget.lie:
+                self._crash(out, state, who, "lie")
         if who == A and budget.reset and state[LINK] & LINKED:
             self.label = ("breaks", -1)
             after = list(state)
@@ -219,7 +222,7 @@ class Pair:
         if facts.can_hand_over and (budget.handoff_a, budget.handoff_b)[who]:
             self._go(out, state, ("hands over", who), who, "hand_over", HANDOFF + who)
 
-    def _crash(self, out: list[tuple[Label, bool, State]], state: State, who: int, *, wiped: bool) -> None:
+    def _crash(self, out: list[tuple[Label, bool, State]], state: State, who: int, how: str) -> None:
         after = list(state)
         after[BUDGET] = self._spend(state[BUDGET], CRASH)
         after[LINK] &= ~(LINKED | GREETED[who])
@@ -230,12 +233,16 @@ class Pair:
         after[CALLS] = self.calls(tuple(call for call in calls if things[call].member != who))
         after[LATE] = self.calls(tuple(sorted(late)))
         self._tidy(after)
-        if wiped:
+        label: Label = ("crashes", who)
+        if how == "lose_disk":
+            label = ("loses its disk", who)
             after[BUDGET] = self._spend(after[BUDGET], WIPE)
             after[who] = self.members.step(after[who], self._event["crash"]).local
-            self._try(out, state, after, ("loses its disk", who), who, self._event["lose_disk"], costs=True)
-        else:
-            self._try(out, state, after, ("crashes", who), who, self._event["crash"], costs=True)
+        elif how == "lie":
+            label = ("loses its last write", who)
+            after[BUDGET] = self._spend(after[BUDGET], LIE)
+            after[KNOWN] = self.known(self.known.things[after[KNOWN]]._replace(liar=who))
+        self._try(out, state, after, label, who, self._event[how], costs=True)
 
     def _connected(self, state: State) -> State:
         after = list(state)
@@ -382,6 +389,8 @@ class Pair:
             raise RuleBroken(f"epoch {facts.epoch} has two owners, {name} and {MEMBERS[1 - who]}")
         # What a later master has acknowledged is not for this one to know: it releases nothing without the peer.
         if any(digest not in facts.held for digest, epoch in known.told if epoch <= facts.epoch):
+            if who == known.liar and not facts.required_both:
+                raise BeyondBoundError(lone=True)  # alone it cannot know (P20)
             raise RuleBroken(f"{name} serves epoch {facts.epoch} without an acknowledged operation")
         after[KNOWN] = self.known(known._replace(owners=tuple(sorted(owners.items()))))
 
@@ -391,7 +400,7 @@ class Pair:
         name, seen = MEMBERS[who], dict(known.told)
         for digest, copies in told:
             held = sum(digest in each.durable for each in facts)
-            if held < copies:
+            if held < copies and known.liar < 0:  # a disk that lies has answered for what it does not have
                 raise RuleBroken(f"{name} answers copies={copies}, and {held} member(s) have the operation on disk")
             for other in seen:
                 if other not in operations[digest] and digest not in operations[other]:

@@ -100,6 +100,12 @@ RULES = (
         "no way back",
     ),
     Rule("named one first (P8)", named_one_first, Bound(reset=1, operations=0, coarse=True), "no way back"),
+    Rule(
+        "longer copy first (P20)",
+        epochs.holder_goes_first,
+        Bound(crash=2, lie=1, coarse=True, lone_epoch=1, epoch=3),
+        "without an acknowledged",
+    ),
     Rule("sent SYNC stands (P12)", epochs.sync_is_taken_back, Bound(reset=1, operations=0, coarse=True), "no way back"),
     Rule(
         "P15 ACK after the write",

@@ -35,6 +35,8 @@ class Bound:
     """Times that the witness goes away (it comes back for free)."""
     wipe: int = 0
     """Members that lose their disk in a crash."""
+    lie: int = 0
+    """Members whose disk loses its last write in a crash, though it had answered."""
     operations: int = 1
     handoff_a: int = 0
     handoff_b: int = 0
@@ -68,13 +70,14 @@ class Budget(NamedTuple):
     unknown: int
     outage: int
     wipe: int
+    lie: int
     operations: int
     handoff_a: int
     handoff_b: int
     deadline: int
 
 
-CRASH, RESET, UNKNOWN, OUTAGE, WIPE, OPERATIONS, HANDOFF = range(7)
+CRASH, RESET, UNKNOWN, OUTAGE, WIPE, LIE, OPERATIONS, HANDOFF = range(8)
 DEADLINE = HANDOFF + 2
 """Places in a budget; the handoffs of A and B follow one another."""
 
@@ -89,6 +92,8 @@ class Known(NamedTuple):
     told: tuple[tuple[bytes, int], ...]
     """Digest, and the epoch of whoever said so first."""
     owners: tuple[tuple[int, int], ...]
+    liar: int = -1
+    """Whose disk has lost a write that it had answered for."""
 
 
 class Pending(NamedTuple):
@@ -122,6 +127,6 @@ class Numbers(Generic[T]):
 
 
 LONE: State = (-1,)
-"""Stands for whatever follows a lone claim that the bound leaves out."""
+"""Stands for whatever follows a lone claim that the bound leaves out, or a member alone whose disk has lied to it."""
 FAR: State = (-2,)
 """Stands for whatever follows a claim beyond the highest epoch."""

@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import storage.mark
 from chaos.sim.images import member
 from chaos.sim.images import run as runner
 from chaos.sim.images.__main__ import main, row_of
 from chaos.sim.images.disk import Disk, Kept, Loss
-from chaos.sim.images.judges import HALF, INVALID, JUDGES, LOST, SILENT, SOMETIMES, Finding, Moment
-from chaos.sim.images.run import NAMES, Count, Run, look, look_at_all, trace
+from chaos.sim.images.judges import HALF, INVALID, JUDGES, LOST, PROVEN, SILENT, SOMETIMES, UNNOTICED, Finding, Moment
+from chaos.sim.images.lying import FALSE
+from chaos.sim.images.run import LYING, NAMES, Count, Run, look, look_at_all, trace
 from chaos.sim.images.shots import Shot, choose
 from chaos.sim.images.story import Story
 from chaos.sim.images.trace import (
@@ -230,12 +232,14 @@ def test_nothing_promised_is_lost_and_without_sync_that_would_be_seen(scenario: 
     for control in (False, True):
         directory = tmp_path / str(control)
         directory.mkdir()
-        run = trace(scenario, directory, control=control, seed=3, images=40 if control else 500)
-        assert len(run.shots) >= 40 if control else 300
+        rare = control and scenario == LYING  # most of its holes are refused
+        wanted = 300 if rare else 40
+        run = trace(scenario, directory, control=control, seed=3, images=wanted if control else 500)
+        assert len(run.shots) >= wanted if control else 300
         count = Count()
-        for _, shot, seen in look_at_all([replace(run, shots=some(run, 40))], jobs=1):
+        for _, shot, seen in look_at_all([replace(run, shots=some(run, wanted))], jobs=1):
             count.add(run, shot, seen)
-        assert count.images >= 40
+        assert count.images >= wanted
         assert bool(count.bad) is control, count.examples[:3]
 
 
@@ -350,7 +354,7 @@ def test_a_file_whose_name_is_never_synced_is_found(scenario: str, tmp_path: Pat
 
 
 class Killer:
-    """Looks at three images and dies of the second, hangs at the third."""
+    """Looks at images and dies of the second, hangs at the third, and goes round in circles at the fifth."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
@@ -360,7 +364,20 @@ class Killer:
             os.kill(os.getpid(), signal.SIGTERM)
         if moment.done == 2:
             threading.Event().wait()
+        while moment.done == 4:
+            pass
         return []
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_image_that_sends_whoever_opens_it_round_in_circles_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "LOOK_CPU_S", 0)
+    shots = [Shot(at, Kept(frozenset(), 0), Moment(True, at + 3, at + 3), 0) for at in range(3)]
+    run = Run("store", False, [Told("ready"), Told("done 4"), Told("done 5")], "/r", shots, Killer())
+    found = {shot.at: look.findings for _, shot, look in look_at_all([run], jobs=1)}
+    assert [found[0], found[2]] == [[], []]
+    assert [(kind, text[-3:]) for kind, text in found[1]] == [(INVALID, str(-signal.SIGXCPU))]
 
 
 @pytest.mark.process
@@ -375,6 +392,63 @@ def test_an_image_that_kills_or_hangs_whoever_opens_it_is_invalid(jobs: int, mon
     assert sorted(found) == [0, 1, 2, 3]
     assert [found[0], found[3]] == [[], []]
     assert [(kind, text[-2:]) for at in (1, 2) for kind, text in found[at]] == [(INVALID, "15"), (INVALID, "-9")]
+
+
+# -- a device that lies ----------------------------------------------------------------------------------------------
+
+
+def test_a_lie_takes_the_last_durable_writes_and_nothing_before_them() -> None:
+    disk, draw = Disk("/r"), random.Random(1)
+    disk.apply(Named("/r/f", 0))
+    disk.apply(NamesSynced("/r"))
+    for number, letter in enumerate(b"abcde"):
+        disk.apply(Write(0, number, number, bytes([letter])))
+        disk.apply(Synced(0, number, number))
+    disk.apply(Write(0, 5, 5, b"f"))
+
+    def left(count: int, *, control: bool = False) -> bytes | None:
+        return disk.image(Kept(frozenset(), 0, disk.lie(count, draw, torn=False, keep_last=control)))["f"]
+
+    assert [left(count) for count in range(4)] == [b"abcde", b"abcd", b"abc", b"ab"]
+    assert [left(count, control=True) for count in (1, 2)] == [b"abc\0e", b"ab\0\0e"]
+
+
+def test_a_torn_lie_leaves_sectors_of_the_earliest_write_alone() -> None:
+    disk, draw = Disk("/r"), random.Random(1)
+    for number in range(2):
+        disk.apply(Write(0, number, number * 4096, b"x" * 4096))
+        disk.apply(Synced(0, number, number))
+    lied = disk.lie(2, draw, torn=True)
+    assert {place for number, place in lied if number == 1} == set(range(8))
+    assert 0 < len([place for number, place in lied if number == 0]) < 8
+
+
+@pytest.fixture(scope="module")
+def lying_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trace("lying", tmp_path_factory.mktemp("lying"), control=False, seed=1, images=80)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_what_a_lying_device_left_is_a_prefix_or_refused(lying_run: Run) -> None:
+    count = Count()
+    for _, shot, seen in look_at_all([lying_run], jobs=1):
+        count.add(lying_run, shot, seen)
+    assert not count.bad, count.examples
+    assert count.seen[PROVEN]
+    assert count.seen[UNNOTICED]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_a_proof_of_a_loss_that_never_was_is_found(lying_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark names a write before it is made."""
+    real = storage.mark.Mark.read
+    monkeypatch.setattr(
+        storage.mark.Mark, "read", lambda mark: real(mark)._replace(transaction=real(mark).transaction + 9)
+    )
+    honest = [shot for shot in lying_run.shots if not shot.kept.lied]
+    assert FALSE in look(lying_run, honest).kinds
 
 
 # -- the command -------------------------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -14,6 +16,7 @@ from chaos.drill.playing import Outcome, Progress, Told
 from chaos.drill.verdict import FAIL, INVALID, PASS, lines, unseen, verdict
 from chaos.history import OK, Acked, Answered, Delivered, History, Message, Operation, Recorded, Seen, Settled, Struck
 from chaos.scenario import judged
+from tandemq.escaping import escaped
 
 KILL = plan.find("kill-master")
 
@@ -162,3 +165,22 @@ def test_what_did_not_hold_is_in_every_form(tmp_path: Path) -> None:
     assert failed == ["acknowledged and lost", "broken invariants"]
     assert "**not held**" in (tmp_path / "report.md").read_text()
     assert "NOT HELD" in (tmp_path / "report.html").read_text()
+
+
+def test_every_form_can_be_read_whatever_a_server_answered(tmp_path: Path) -> None:
+    text = "<script> | [x](http://h)\x1b]0;x\x07\x00\x9b\u202e\u200b\udce9\nnext"
+    lost = history()
+    lost.delivered.pop(10)
+    out = outcome(lost)
+    out.result.broken["lost"] = [text]
+    out.result.invalid.append(text)
+    out.progress.told.append(Told(3.0, "fault", text))
+    out.progress.origin = text
+    report.write(tmp_path, out)
+    for name in report.FILES:
+        said = (tmp_path / name).read_text(encoding="utf-8")
+        assert [letter for letter in said if unicodedata.category(letter) in ("Cc", "Cf") and letter != "\n"] == []
+        assert name in (report.RESULT, report.JOURNAL, "report.md") or "<script>" not in said
+        assert name != "report.md" or re.search(r"[^\\]\]\(", said) is None
+    cases = ET.parse(tmp_path / "junit.xml").getroot().iter("failure")
+    assert [case.get("message") for case in cases][-1] == escaped(text)

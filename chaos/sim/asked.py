@@ -1,0 +1,103 @@
+"""Kinds of fault about full transfers: an operator orders one (`tandemq pair resync --full`), and the register comes
+back in the middle of one. They are drawn by a profile of their own.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import grpc
+
+from chaos.sim.clients import ENDPOINTS
+from chaos.sim.disk_faults import _has_whole_peer
+from chaos.sim.faults import _after, _spread
+from chaos.sim.kinds import MEMBERS, Drawn, kind
+from chaos.sim.rpc import Channel
+from chaos.sim.stops import KINDS
+from tandemq.client.calls import PAIR_SERVICE
+from tandemq.errors import from_rpc_error
+from tandemq.v1 import pair_service_pb2 as pair
+
+if TYPE_CHECKING:
+    from chaos.sim.plan import Fault
+    from chaos.sim.world import World
+
+__all__ = ["KINDS"]  # with this one: whoever draws plans imports them from here
+
+ASKED_S = 8.0
+
+
+@kind("resync", is_apart=True)
+class Resync:
+    """An operator has a member take everything anew, whatever it is just then; twice in a row now and then."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"times": stream.choice((1, 1, 2))}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        if not world.members[fault.target].up:
+            return False
+        name = f"operator {fault.at_ms}"
+        process = world.process(name, world.plan.stream(name))
+
+        async def ask() -> None:
+            channel = Channel(world.network, name, ENDPOINTS[fault.target])
+            call = channel.unary_unary(
+                PAIR_SERVICE + "Resync",
+                request_serializer=pair.ResyncRequest.SerializeToString,
+                response_deserializer=pair.ResyncResponse.FromString,
+            )
+            try:
+                await call(pair.ResyncRequest(full=True, reason="the plan"), timeout=ASKED_S)
+                world.count("resyncs ordered")
+            except grpc.aio.AioRpcError as error:
+                world.count(f"resync refused.{from_rpc_error(error).reason}")
+            finally:
+                await channel.close()
+
+        for _ in range(int(fault.args["times"])):
+            world.loop.spawn(process, ask())
+        return True
+
+
+@kind("half_filled", is_apart=True)
+class HalfFilled:
+    """A replica comes back empty while its master cannot reach the register, which is back before it is full."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return stream.choice(MEMBERS), {"up_to_ms": _spread(stream, 3, 30), "within_ms": _spread(stream, 1, 5)}
+
+    @staticmethod
+    def strike(world: World, fault: Fault) -> bool:
+        member = world.members[fault.target]
+        master = world.members[member.peer]
+        if not world.is_whole() or not master.is_serving or not _has_whole_peer(world, member):
+            return False
+        master.route.cut()
+        member.kill(silently=True)
+        member.machine.disk.strike("lost")
+        world.is_harmed = True
+        member.machine.salvaged.clear()
+        member.start()
+        slow = world.network.direction(master.name, member.name)
+        slow.hostile_s = float(fault.args["up_to_ms"]) / 1000
+        until_s = world.loop.now + 1.5
+
+        def heal() -> None:
+            master.route.heal()
+            slow.hostile_s = 0.0
+
+        def look() -> None:
+            if world.healed:
+                return
+            if (master.domain is not None and master.domain.source.filling) or world.loop.now >= until_s:
+                _after(world, fault, "within_ms", heal)
+            else:
+                world.loop.at(world.loop.now + 0.0003, None, look)
+
+        look()
+        return True

@@ -1,0 +1,32 @@
+"""Bugs of full transfers; plants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chaos.sim.bugs.planting import Patch, bug
+from replica import step_aside
+from replica.replication import Replication
+from replica.sync_source import Aside
+
+if TYPE_CHECKING:
+    from replica.domain import Domain
+
+
+@bug("all-wait-for-a-resync", "P22", "A full transfer is begun while commits wait for its receiver.", "resync", 30)
+def all_wait(patch: Patch) -> None:
+    def resync(domain: Domain, reason: str, *, full: bool) -> str:
+        replication, shared = domain.replication, domain.shared
+        if replication.serving or replication.claim is not None or not domain.target.opened:
+            return "not now"
+        shared.wants_full = full
+        replication.to_probe(reason)
+        return ""
+
+    patch.setattr(step_aside, "resync", resync)
+    patch.setattr(Replication, "aside", lambda _self: Aside.IS_ASIDE)
+
+
+@bug("epoch-ends-a-transfer", "P22", "A new epoch ends the full transfer that its master sends.", "resync", 60, first=7)
+def an_epoch_ends_it(patch: Patch) -> None:
+    patch.setattr(Replication, "_keep_filling", lambda _self: False)
