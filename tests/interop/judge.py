@@ -13,7 +13,14 @@ from dataclasses import dataclass, field
 from tests.interop.script import Step
 
 # What a client's lines begin with; other lines are noise of its language, and shown when it fails.
-WORDS = ("sent", "acked", "message", "settled", "answer", "length", "facts", "repeated")
+WORDS = ("sent", "acked", "message", "settled", "answer", "length", "facts", "refused", "repeated")
+
+# What a client reads when it asks for two copies: the number of the status, the reason, and whether it is stored.
+ASKED = {
+    "sent": "sent {}",
+    "stored": "refused 10 NOT_ENOUGH_COPIES stored",
+    "refused": "refused 14 NOT_ENOUGH_COPIES -",
+}
 
 
 class Wrong(AssertionError):  # noqa: N818 - a verdict, not a fault
@@ -35,6 +42,7 @@ class Judge:
 
     run: str  # its queues are those of this run alone
     queues: dict[str, _Queue] = field(default_factory=lambda: defaultdict(_Queue))
+    refused: bool = False  # the message that had to be on two copies, and was not stored
 
     @property
     def sent(self) -> int:
@@ -59,6 +67,8 @@ class Judge:
                 return f"{step.verb} {name} {values['count']}"
             case "expect":
                 return f"length {name}"
+            case "ask":
+                return f"ask {name} {first} {values['copies']}"
             case verb:
                 return f"{verb} {name}"
 
@@ -87,6 +97,14 @@ class Judge:
             case "reply":
                 _same(found, [])
                 queue.settled = queue.taken
+            case "ask":
+                _same(found, [ASKED[values["answer"]].format(queue.sent + 1)])
+                self.refused = values["answer"] == "refused"
+                queue.sent += not self.refused
+            case "once":
+                queue.sent += self.refused  # what is stored already keeps its place
+                _same(found, [f"sent {queue.sent}"])
+                self.refused = False
             case "answers":
                 _same(found, [f"answer re:{n}" for n in range(1, count + 1)])
             case "expect":

@@ -15,7 +15,7 @@ from rich.table import Table
 from chaos.cluster import Cluster, ClusterError
 from tests.interop.clients import CLIENTS, ClientFailed, Missing
 from tests.interop.judge import Wrong
-from tests.interop.sessions import SCRIPT, STREAMS, Session, run_false_scripts, run_session
+from tests.interop.sessions import COPIES, SCRIPT, STREAMS, Session, run_false_scripts, run_session
 
 COLUMNS = (
     "client",
@@ -24,6 +24,7 @@ COLUMNS = (
     "sent",
     "taken",
     "kills",
+    "lost",
     "handoffs",
     "broken connections",
     "repeated",
@@ -31,7 +32,7 @@ COLUMNS = (
     "outcome",
 )
 
-SCRIPTS = (SCRIPT, STREAMS)
+SCRIPTS = (SCRIPT, STREAMS, COPIES)
 
 
 async def _one(name: str, say: Console) -> list[Session]:
@@ -73,7 +74,7 @@ async def main(names: list[str]) -> int:
         else:
             passed += 1
             for script, run in zip(SCRIPTS, runs, strict=True):
-                figures = (run.steps, run.sent, run.taken, run.kills, run.handoffs, run.broken, run.repeated)
+                figures = (run.steps, run.sent, run.taken, run.kills, run.lost, run.handoffs, run.broken, run.repeated)
                 table.add_row(name, script.stem, *map(str, figures), f"{run.seconds:.1f}", "passed")
     say.print(table)
     return int(bool(failed) or not passed)

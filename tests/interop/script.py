@@ -17,15 +17,20 @@ VERBS = {
     "settle": ("queue",),
     "consume": ("queue", "count"),
     "reply": ("queue",),
+    "pairwise": ("queue",),
+    "ask": ("queue", "copies", "answer"),
+    "once": ("queue",),
     "answers": ("queue", "count"),
     "expect": ("queue", "length"),
     "kill": (),
     "handoff": (),
+    "lose": (),
     "await": (),
 }
-NUMBERS = ("count", "batch", "first", "length")
+NUMBERS = ("copies", "count", "batch", "first", "length")
 CHOICES = {
     "type": ("one_way_queued_ack", "two_way"),
+    "answer": ("sent", "stored", "refused"),
     "message": ("EnqueueRequest", "DequeueResponse", "ProduceResponse"),
 }
 

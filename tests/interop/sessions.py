@@ -16,18 +16,21 @@ from pathlib import Path
 
 import grpc
 
-from chaos.cluster import Cluster
+from chaos.cluster import Cluster, is_stopped
 from tandemq.cli.view import PairView
+from tandemq.config import member_ports
 from tandemq.v1 import pair_service_pb2
 from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
+from tests.integration.support import http_get
 from tests.interop.clients import ClientFailed
 from tests.interop.front import Front
 from tests.interop.judge import WORDS, Judge, Wrong
 from tests.interop.script import Step, parse, read
 
 FOLDER = Path(__file__).resolve().parent
-SCRIPT, STREAMS = FOLDER / "session.txt", FOLDER / "streams.txt"
-CLIENT_S, HANDOFF_S = 90, 20
+SCRIPT, STREAMS, COPIES = FOLDER / "session.txt", FOLDER / "streams.txt", FOLDER / "copies.txt"
+CLIENT_S, HANDOFF_S, POLL_S = 90, 20, 0.02
+ORDERED = 'tandemq_log_index{domain="main"'
 # Right lines that do not hold, each behind what makes them false: a client that tells what it did not see is found out.
 FALSE_SCRIPTS = (
     "create queue=orders type=one_way_queued_ack\nsend queue=orders count=2\nexpect queue=orders length=3",
@@ -42,6 +45,7 @@ class Session:
     """What became of one run."""
 
     kills: int = 0
+    lost: int = 0  # kills of a replica, each with a message on its way
     handoffs: int = 0
     broken: int = 0  # connections that a fault broke under the client
     seconds: float = 0.0
@@ -117,6 +121,7 @@ class _Faults:
     session: Session
     say: Callable[[str], None]
     under_way: list[asyncio.Task[None]] = field(default_factory=list)
+    lost: str = ""  # a replica that was killed, until the pair is to be whole again
 
     def strike(self, verb: str, in_the_middle: asyncio.Event) -> None:
         """As soon as the client has seen something of its next step, and before it has seen the rest."""
@@ -127,6 +132,32 @@ class _Faults:
         for task in self.under_way:
             await task
         self.under_way.clear()
+        if self.lost:
+            await self.cluster.restart(self.lost)
+            await self.cluster.wait_for(PairView.whole, "whole again")
+            self.lost = ""
+
+    async def lose(self) -> None:
+        """The replica hears nothing from here on, and dies as soon as the master has ordered something without it."""
+        self.lost = next(name for name in self.cluster.members if name != self.master)
+        child = self.cluster.children[self.lost]
+        self.cluster.pause(self.lost)
+        while child.pid is not None and not is_stopped(child.pid):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(POLL_S)
+        self.under_way.append(asyncio.create_task(self._kill_replica(await self._ordered())))
+
+    async def _kill_replica(self, before: str) -> None:
+        while await self._ordered() == before:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(POLL_S)
+        self.cluster.kill(self.lost)
+        self.session.lost += 1
+        self.say(f"lose: {self.lost} is lost, with a message on its way to it")
+
+    async def _ordered(self) -> str:
+        """The master's last log index; its status would wait for the frozen member's part."""
+        ordinal = list(self.cluster.members).index(self.master)
+        _, metrics = await http_get(member_ports(self.cluster.base_port, ordinal).http, "/metrics")
+        return next(line for line in metrics.splitlines() if line.startswith(ORDERED))
 
     async def given_up(self) -> None:
         """Nothing more is done to the pair: for a run that went wrong."""
@@ -174,9 +205,9 @@ async def run_session(
         await faults.given_up()
     session.steps, session.seconds = len(steps), time.monotonic() - began
     verbs = [step.verb for step in steps]
-    if (session.kills, session.handoffs) != (verbs.count("kill"), verbs.count("handoff")):
+    if [session.kills, session.handoffs, session.lost] != [verbs.count(each) for each in ("kill", "handoff", "lose")]:
         raise ClientFailed(f"not every fault happened: {session}")
-    if not session.broken:
+    if not session.broken and session.kills:
         raise ClientFailed(f"no kill broke the client's connection: {session}")
     if session.sent != session.taken or not session.sent:
         raise ClientFailed(f"sent and taken differ: {session}")
@@ -190,6 +221,9 @@ async def _do(client: Client, steps: list[Step], session: Session, faults: _Faul
             assert faults is not None
             client.heard.clear()
             faults.strike(step.verb, client.heard)
+        elif step.verb == "lose":
+            assert faults is not None
+            await faults.lose()
         elif step.verb == "await":
             assert faults is not None
             await faults.over()

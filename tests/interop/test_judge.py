@@ -23,6 +23,9 @@ STEPS = (
     ("answers queue=q count=2", "answer re:1/answer re:2"),
     ("consume queue=q count=2", "message 6 6/settled 6 1/message 7 7/settled 7 1"),
     ("expect queue=q length=0", "length 0"),
+    ("pairwise queue=two", ""),
+    ("ask queue=two copies=0 answer=stored", "refused 10 NOT_ENOUGH_COPIES stored"),
+    ("once queue=two", "sent 1"),
 )
 
 
@@ -40,7 +43,7 @@ def judged(changes: dict[str, str]) -> Judge:
 
 def test_what_is_right_passes() -> None:
     judge = judged({})
-    assert (judge.sent, judge.taken) == (7, 7)
+    assert (judge.sent, judge.taken) == (8, 7)
 
 
 @pytest.mark.parametrize(
@@ -93,11 +96,39 @@ def test_what_is_right_passes() -> None:
         ("consume", "message 6 6/message 7 7/settled 6 1", "found 6 settled of 7 taken"),
         ("consume", "message 6 6/message 7 7/settled 7 2/length 0", "found 'length 0', not nothing"),
         ("expect", "length 1", "found 'length 1', not 'length 0'"),
+        ("pairwise", "sent 1", "found 'sent 1', not nothing"),
+        # Another status, another reason, nothing said of what became of it, an answer that was none.
+        ("ask", "refused 13 NOT_ENOUGH_COPIES stored", "not 'refused 10 NOT_ENOUGH_COPIES stored'"),
+        ("ask", "refused 10 SUSPENDED stored", "not 'refused 10 NOT_ENOUGH_COPIES stored'"),
+        ("ask", "refused 10 NOT_ENOUGH_COPIES -", "not 'refused 10 NOT_ENOUGH_COPIES stored'"),
+        ("ask", "sent 1", "not 'refused 10 NOT_ENOUGH_COPIES stored'"),
+        # The repetition was done once more.
+        ("once", "sent 2", "found 'sent 2', not 'sent 1'"),
     ],
 )
 def test_what_is_wrong_is_found(verb: str, said: str, complaint: str) -> None:
     with pytest.raises(Wrong, match=re.escape(complaint)):
         judged({verb: said})
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "index"),
+    [
+        ("sent", "sent 1", 1),
+        ("stored", "refused 10 NOT_ENOUGH_COPIES stored", 1),
+        ("refused", "refused 14 NOT_ENOUGH_COPIES -", 1),
+    ],
+)
+def test_what_is_asked_for_and_sent_again_is_there_once(answer: str, said: str, index: int) -> None:
+    judge = Judge("run")
+    for line, says in (
+        (f"ask queue=q copies=2 answer={answer}", said),
+        ("once queue=q", f"sent {index}"),
+        ("send queue=q count=1", f"sent {index + 1}"),
+    ):
+        [step] = parse(line, "right.txt")
+        judge.judge(step, [says])
+    assert judge.sent == index + 1
 
 
 def test_a_client_is_not_told_what_it_has_to_find() -> None:
@@ -118,4 +149,7 @@ def test_a_client_is_not_told_what_it_has_to_find() -> None:
         "answers run/q",
         "consume run/q 2",
         "length run/q",
+        "pairwise run/two",
+        "ask run/two 1 0",
+        "once run/two",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.script import ScriptError, Step, parse, read
-from tests.interop.sessions import SCRIPT, STREAMS
+from tests.interop.sessions import COPIES, SCRIPT, STREAMS
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,6 @@ def test_a_right_line_is_read() -> None:
 def test_the_scripts_are_right() -> None:
     for script in (SCRIPT, STREAMS):
         assert {"kill", "handoff", "await"} <= {step.verb for step in read(script)}
+    copies = read(COPIES)
+    assert {"lose", "await"} <= {step.verb for step in copies}
+    assert {"sent", "stored", "refused"} == {step.values["answer"] for step in copies if step.verb == "ask"}

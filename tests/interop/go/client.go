@@ -27,11 +27,12 @@ type client struct {
 	admin   v1.QueueAdminServiceClient
 	leased  map[string][]*v1.Settlement // by queue: what acknowledges the messages that were received
 	handles map[string][][]byte         // by queue: of the messages that were sent
+	asked   *v1.EnqueueRequest          // the last one that had to be on so many copies
 }
 
 func newClient(conn *grpc.ClientConn) *client {
 	queues, admin := v1.NewQueueServiceClient(conn), v1.NewQueueAdminServiceClient(conn)
-	return &client{queues, admin, map[string][]*v1.Settlement{}, map[string][][]byte{}}
+	return &client{queues, admin, map[string][]*v1.Settlement{}, map[string][][]byte{}, nil}
 }
 
 func id() []byte {

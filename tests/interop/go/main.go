@@ -44,6 +44,12 @@ func (c *client) do(verb, name string, values []string) {
 		c.reply(name)
 	case "answers":
 		c.answers(name)
+	case "pairwise":
+		c.pairwise(name)
+	case "ask":
+		c.ask(name, number(0), number(1))
+	case "once":
+		c.once(name)
 	case "length":
 		c.length(name)
 	default:

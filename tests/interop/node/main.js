@@ -6,6 +6,7 @@
 const readline = require('node:readline');
 const { Client, load } = require('./client.js');
 const { decode } = require('./golden.js');
+const copies = require('./copies.js');
 const streams = require('./streams.js');
 
 async function main([protos, address]) {
@@ -15,6 +16,7 @@ async function main([protos, address]) {
     const [verb, name, ...values] = line.split(' ');
     if (verb === 'decode') decode(definition, name, ...values);
     else if (verb === 'create') await client.create(name, ...values);
+    else if (verb in copies) await copies[verb](client, name, ...values.map(Number));
     else if (verb in streams) await streams[verb](client.queues, name, ...values.map(Number));
     else await client[verb](name, ...values.map(Number));
     console.log('ok');

@@ -17,9 +17,10 @@ const WAIT: Option<prost_types::Duration> = Some(prost_types::Duration { seconds
 
 pub struct Client {
     pub queues: QueueServiceClient<Channel>,
-    admin: QueueAdminServiceClient<Channel>,
+    pub admin: QueueAdminServiceClient<Channel>,
     leased: HashMap<String, Vec<Settlement>>, // by queue: what acknowledges the messages that were received
     handles: HashMap<String, Vec<Vec<u8>>>,   // by queue: of the messages that were sent
+    pub asked: EnqueueRequest,                // the last one that had to be on so many copies
 }
 
 pub fn id() -> Vec<u8> {
@@ -71,7 +72,8 @@ impl Client {
     pub fn connect(address: &str) -> Result<Self, tonic::transport::Error> {
         let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
         let (queues, admin) = (QueueServiceClient::new(channel.clone()), QueueAdminServiceClient::new(channel));
-        Ok(Client { queues, admin, leased: HashMap::new(), handles: HashMap::new() })
+        let asked = EnqueueRequest::default();
+        Ok(Client { queues, admin, leased: HashMap::new(), handles: HashMap::new(), asked })
     }
 
     pub async fn create(&mut self, name: String, kind: &str) -> Result<(), Status> {

@@ -2,6 +2,7 @@
 //!
 //!     client <address>
 mod client;
+mod copies;
 mod golden;
 mod streams;
 pub mod v1 {
@@ -26,6 +27,9 @@ async fn act(client: &mut Client, verb: &str, name: String, values: &[&str]) -> 
         "consume" => client.consume(name, number(0)?).await?,
         "reply" => client.reply(name).await?,
         "answers" => client.answers(name).await?,
+        "pairwise" => client.pairwise(name).await?,
+        "ask" => client.ask(name, number(0)?, number(1)?).await?,
+        "once" => client.once().await?,
         "length" => client.length(name).await?,
         other => return Err(format!("unknown verb {other}").into()),
     }

@@ -44,7 +44,7 @@ class Client {
         .withDeadlineAfter(ATTEMPT_S, TimeUnit.SECONDS);
   }
 
-  private QueueAdminServiceGrpc.QueueAdminServiceBlockingV2Stub admin() {
+  QueueAdminServiceGrpc.QueueAdminServiceBlockingV2Stub admin() {
     return QueueAdminServiceGrpc.newBlockingV2Stub(channel)
         .withDeadlineAfter(ATTEMPT_S, TimeUnit.SECONDS);
   }

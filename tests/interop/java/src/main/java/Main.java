@@ -13,7 +13,7 @@ import java.nio.file.Path;
 final class Main {
   private Main() {}
 
-  private static void act(Streams client, String[] step) throws Exception {
+  private static void act(Copies client, String[] step) throws Exception {
     String name = step[1];
     switch (step[0]) {
       case "decode" -> Golden.decode(name, Path.of(step[2]));
@@ -26,6 +26,9 @@ final class Main {
       case "consume" -> client.consume(name, number(step[2]));
       case "reply" -> client.reply(name);
       case "answers" -> client.answers(name);
+      case "pairwise" -> client.pairwise(name);
+      case "ask" -> client.ask(name, number(step[2]), number(step[3]));
+      case "once" -> client.once();
       case "length" -> client.length(name);
       default -> throw new IllegalArgumentException("unknown verb " + step[0]);
     }
@@ -37,7 +40,7 @@ final class Main {
 
   public static void main(String[] arguments) throws Exception {
     var channel = Grpc.newChannelBuilder(arguments[0], InsecureChannelCredentials.create()).build();
-    Streams client = new Streams(channel);
+    Copies client = new Copies(channel);
     BufferedReader steps = new BufferedReader(new InputStreamReader(System.in));
     for (String line; (line = steps.readLine()) != null; ) {
       act(client, line.split(" "));

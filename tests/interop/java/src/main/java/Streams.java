@@ -10,7 +10,7 @@ import java.util.List;
 /**
  * The fast path: many messages on their way at once, over streams that outlive their connections.
  */
-final class Streams extends Client {
+class Streams extends Client {
   Streams(Channel channel) {
     super(channel);
   }
