@@ -24,25 +24,29 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 from machine import facts
-from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
 
 from bench.failover_report import HANDOFF_PER_S, TARGETS_MS, summary, verdict
 from bench.peers.place import stoppable, strangers_us
 from chaos import nemesis
 from chaos.cluster import Cluster
 from tandemq import aio
+from tandemq.cli.output import console
+from tandemq.cli.terminal import new_table
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1 import pair_service_pb2_grpc as pb_grpc
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 QUEUE = "failover"
 SEND_EVERY_S = 0.002
+WIDTH = 80  # of its table on a terminal
 CALM_S = 0.5  # of sending before each fault, so that nothing of the last one is left
 PATIENCE_S = 30.0
 HANDOFF_FRAME, HANDOFF_BYTES = 200, 1024
@@ -246,9 +250,10 @@ class Bench:
 
 
 def table(found: dict[str, list[dict[str, Any]]]) -> Table:
-    shown = Table(title="First acknowledgement after the fault; longest pause at a handoff (ms)")
+    shown = new_table("First acknowledgement after the fault; longest pause at a handoff (ms)")
     for head in ("what", "runs", "p50", "p90", "max", "target", "steps of the heir, p50"):
-        shown.add_column(head, justify="left" if head in ("what", "target", "steps of the heir, p50") else "right")
+        texts = head in ("what", "target", "steps of the heir, p50")
+        shown.add_column(head, justify="left" if texts else "right", no_wrap=not texts, overflow="fold")
     for name, runs in found.items():
         line = summary(runs)
         keys = [key for key in (*STEPS, "drained", "per_s") if any(key in run for run in runs)]
@@ -259,7 +264,7 @@ def table(found: dict[str, list[dict[str, Any]]]) -> Table:
 
 async def measure(options: argparse.Namespace, directory: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    with Progress(console=Console(stderr=True)) as progress:
+    with Progress(console=console(stderr=True)) as progress:
         # A relay accepts for a process that is gone, and would hide that its port refuses: only the cut needs relays.
         for relayed, names in ((False, ("kill -9", "frozen", "handoff")), (True, ("cut off",))):
             wanted = [name for name in names if options.only in name]
@@ -301,7 +306,7 @@ def main() -> None:
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(out, indent=1) + "\n")
-    Console(stderr=True, width=160).print(table(found))
+    console(stderr=True).print(table(found), width=WIDTH)
     print(f"kept in {options.out}", file=sys.stderr)
 
 

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS, README = ROOT / "bench/results/bench.json", ROOT / "README.md"
 BEGIN, END = "<!-- bench: written by make bench-report -->", "<!-- bench: end -->"
 RUNS_MIN, SECONDS_MIN = 3, 4.0
+WIDTH = 80  # of tables on a terminal
 RATIO = "ours / floor"
 HEADS = ("what", "ours", "floor", "ours / floor", "CPU us/msg ours (master, replica, client)", "CPU us/msg floor")
 
@@ -163,17 +164,46 @@ def shown(line: Mapping[str, Any]) -> str:
 # -- for a terminal ----------------------------------------------------------------------------------------------------
 
 
-def table(lines: list[dict[str, Any]]) -> None:
-    """The same for a terminal, on stderr."""
-    from rich.console import Console
-    from rich.table import Table
+def brief(lines: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """For 80 columns: the median, the range of the ratio, CPU time summed over the processes."""
+    ratios = {line["workload"]: line for line in lines if line["side"] == RATIO}
+    floors = {line["workload"]: line for line in lines if line["side"] == "floor"}
+    out: list[tuple[str, ...]] = []
+    for line in lines:
+        name, side = line["workload"], line["side"]
+        figure = f"{number(line['median'])} {line['unit']}".rstrip()
+        if line["kind"] == "workload" and side == "ours":
+            floor = floors[name]
+            used = " / ".join(f"{sum(each['cpu_us'].values()):,.1f}" for each in (line, floor))
+            floor_figure = f"{number(floor['median'])} {floor['unit']}"
+            out.append((name, figure, floor_figure, _range(ratios.get(name)), used))
+        elif line["kind"] == "ratio" and side != RATIO:
+            out.append((f"{name}, {side}", "", "", _range(line), ""))
+        elif line["kind"] == "machine":
+            out.append((name, "", figure, "", ""))
+        elif line["kind"] == "memory":
+            out.append((name, figure, "", "", ""))
+    return out
 
-    shown = Table()
-    for place, head in enumerate(HEADS):
-        shown.add_column(head, justify="left" if place == 0 else "right")
-    for row in rows(lines):
+
+def _range(line: dict[str, Any] | None) -> str:
+    if line is None:
+        return ""
+    most = f" {number(line['min'])}-{number(line['max'])}" if len(line["runs"]) > 1 else ""
+    return f"{number(line['median'])}{most}"
+
+
+def table(lines: list[dict[str, Any]]) -> None:
+    """The same for a terminal, on stderr; the document has the rest."""
+    from tandemq.cli.output import console
+    from tandemq.cli.terminal import new_table
+
+    shown = new_table("medians; ratio and its range within a run; CPU us/msg, ours / floor")
+    for head in ("what", "ours", "floor", "ratio", "CPU"):
+        shown.add_column(head, justify="left" if head == "what" else "right", overflow="fold")
+    for row in brief(lines):
         shown.add_row(*row)
-    Console(stderr=True).print(shown)
+    console(stderr=True).print(shown, width=WIDTH)
 
 
 def main() -> None:

@@ -1,4 +1,5 @@
-"""Measures what should not grow: 10,000 queues, a million queued messages, 10,000 senders that wait.
+"""Measures what should not grow: 10,000 queues, a million queued messages, 10,000 senders that wait, and how long a
+producer waits while three million messages are copied anew.
 
 Prints one JSON line a figure, keeps them in build/bench/scale-<time>.jsonl. Each part runs in a process of its own
 (`scale_load.py`), `--runs` times. Figures of cost are processor time, and ratios are taken within one run: what a
@@ -31,7 +32,8 @@ from tandemq import aio
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"}
-QUEUES, DEEP, SHALLOW, WAITERS = 10_000, 1_000_000, 1_000, 10_000
+QUEUES, DEEP, SHALLOW, WAITERS, COPIED = 10_000, 1_000_000, 1_000, 10_000, 3_000_000
+BATCHES = (100, 10)
 SETTLE_S, IDLE_S = 2.0, 5.0
 
 FEATURES = ("plain", "priority", "selector by id", "delayed", "expiry")
@@ -126,6 +128,33 @@ async def waiters(directory: Path, share: float) -> Figures:
     }
 
 
+async def resync(directory: Path, share: float) -> Figures:
+    """Everything anew at the replica, while one producer sends a message after the other."""
+    found: Figures = {}
+    for batch in BATCHES:
+        found |= await copied(directory / str(batch), int(COPIED * share), batch)
+    return found
+
+
+async def copied(directory: Path, count: int, batch: int) -> Figures:
+    """So many messages, that came in batches of that many."""
+    async with pair(directory) as (cluster, pids):
+        replica = next(name for name, child in cluster.children.items() if child.pid == pids["replica"])
+        master = next(name for name, child in cluster.children.items() if child.pid == pids["master"])
+        ends = {"replica": cluster.config(replica).endpoint, "master": cluster.config(master).endpoint}
+        result = await load({"kind": "resync", "count": count, "batch": batch, "target": cluster.target, **ends})
+    what = f"{count:,} messages by {batch} anew"
+    return {
+        f"{what}, until both members have all": (result["took_s"], "s"),
+        f"{what}, full transfers": (result["transfers"], ""),
+        f"{what}, longest send before": (result["before_ms"], "ms"),
+        f"{what}, longest send meanwhile": (result["longest_ms"], "ms"),
+        f"{what}, 99 % of the sends meanwhile": (result["p99_ms"], "ms"),
+        f"{what}, sends meanwhile": (result["sends"], ""),
+        f"{what}, of these on one copy": (result["alone"], ""),
+    }
+
+
 async def idling(pid: int) -> float:
     """Milliseconds of CPU a second."""
     began = cpu_us(pid)
@@ -133,7 +162,7 @@ async def idling(pid: int) -> float:
     return (cpu_us(pid) - began) / 1e3 / IDLE_S
 
 
-PARTS = {"queues": queues, "deep": deep, "waiters": waiters}
+PARTS = {"queues": queues, "deep": deep, "waiters": waiters, "resync": resync}
 
 
 async def measure(options: argparse.Namespace, directory: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:

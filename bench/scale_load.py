@@ -12,18 +12,23 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import grpc
 from loops import run
 from machine import cpu_us
 
 from tandemq import aio, embedded
 from tandemq.client.filtering import Where
 from tandemq.config import ManagerConfig
+from tandemq.v1 import pair_service_pb2 as pair_pb
+from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 AHEAD = 64  # calls under way at once
 AT_ONCE, BATCH, ROUNDS = 100, 1_000, 60
 STREAM = 250  # batches that one producer sends ahead
 HOUR_MS = 3_600_000
+FILLERS = 16
+BEFORE_S, STEADY_S = 5.0, 0.005
 
 
 async def queues(spec: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +144,81 @@ async def waiters(spec: dict[str, Any]) -> dict[str, Any]:
     return {"idle": idle, "served_s": served_s}
 
 
-KINDS = {"queues": queues, "deep": deep, "waiters": waiters}
+class Steady:
+    """One producer that sends a message, waits for its answer, and sends the next one a little later."""
+
+    def __init__(self, client: aio.Client) -> None:
+        self.client = client
+        self.took_ms: list[float] = []
+        self.alone = 0
+        """Answers that named one copy."""
+
+    async def send(self, until: asyncio.Event) -> None:
+        async with self.client.producer("copied") as producer:
+            while not until.is_set():
+                began = time.perf_counter()
+                receipt = await producer.send(b"x" * 100)
+                self.took_ms.append((time.perf_counter() - began) * 1e3)
+                self.alone += receipt.copies == 1
+                await asyncio.sleep(STEADY_S)
+
+    async def send_for(self, seconds: float) -> None:
+        over = asyncio.Event()
+        asyncio.get_running_loop().call_later(seconds, over.set)
+        await self.send(over)
+
+
+async def resync(spec: dict[str, Any]) -> dict[str, Any]:
+    """An operator has the replica take everything anew; until the master says that it is in step again."""
+    async with (
+        aio.connect(spec["target"]) as client,
+        aio.connect(spec["target"]) as other,
+        grpc.aio.insecure_channel(spec["replica"]) as replica,
+        grpc.aio.insecure_channel(spec["master"]) as master,
+    ):
+        await client.create_queue("copied", QueueConfig(max_length=1 << 40))
+        rounds = iter(range(spec["count"] // AT_ONCE))
+
+        async def fill() -> None:
+            async with client.producer("copied", max_batch_messages=spec["batch"]) as producer:
+                for _ in rounds:
+                    await producer.send_many([b"x" * 100] * AT_ONCE)
+
+        await asyncio.gather(*(fill() for _ in range(FILLERS)))
+        assert (await client.get_queue("copied")).length == spec["count"] // AT_ONCE * AT_ONCE
+        before, meanwhile, over = Steady(other), Steady(other), asyncio.Event()
+        await before.send_for(BEFORE_S)
+        known = len(await _told(master))
+        sending = asyncio.create_task(meanwhile.send(over))
+        began = time.perf_counter()
+        answer = await PairServiceStub(replica).Resync(pair_pb.ResyncRequest(full=True, reason="bench"))
+        assert answer.done, answer.text
+        told: list[str] = []
+        while not any("is in step: what is acknowledged has two copies" in text for text in told):
+            assert not sending.done() or sending.result()
+            await asyncio.sleep(0.1)
+            told = (await _told(master))[known:]
+        took_s = time.perf_counter() - began
+        over.set()
+        await sending
+    longest = sorted(meanwhile.took_ms)
+    return {
+        "took_s": took_s,
+        "transfers": sum(text.startswith("sends everything") for text in told),
+        "before_ms": max(before.took_ms),
+        "longest_ms": longest[-1],
+        "p99_ms": longest[len(longest) * 99 // 100],
+        "sends": len(longest),
+        "alone": meanwhile.alone,
+    }
+
+
+async def _told(member: grpc.aio.Channel) -> list[str]:
+    events = (await PairServiceStub(member).ListEvents(pair_pb.ListEventsRequest(limit=10_000))).events
+    return [event.text for event in events]
+
+
+KINDS = {"queues": queues, "deep": deep, "waiters": waiters, "resync": resync}
 
 
 async def main() -> None:

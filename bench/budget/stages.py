@@ -44,7 +44,7 @@ _MASTER: Rules = (
         "has_huge_column", "BatchWaiter.__init__", "(replica/machine/columns.py)", "(replica/machine/content.py)",
     )),
     ("order", ("(replica/orders.py)", "(replica/machine/", "(replica/room.py)", "Domain.submit")),
-    ("replicate", ("Session._write_data", "(replica/sync_source.py)", "is_busy")),
+    ("replicate", ("Session._write_data", "(replica/sending.py)", "(replica/sync_source.py)", "is_busy")),
     ("the peer's acknowledgements", ("Session._read_data",)),
     ("decode and check", ("ProduceStream._submit", "ProduceStream._read", "EnqueueCall")),
 )  # fmt: skip

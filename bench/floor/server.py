@@ -14,8 +14,9 @@ import asyncio
 import os
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from wire import CONSUME, ECHO, NUMBER, OPTIONS, PRODUCE, REPLICATE, pack, unpac
 
 GROUP_BYTES_MAX = 2 << 20
 GROUPS_UNANSWERED_MAX = 2
+GONE = (grpc.aio.BaseError, grpc.aio.UsageError, asyncio.InvalidStateError)  # what a write raises whose reader has gone
 
 
 class Store:
@@ -122,6 +124,22 @@ class Log:
             await call.write(pack(group))
 
 
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None], log: Log, wake: asyncio.Event) -> AsyncIterator[None]:
+    """What a stream writes while it is read; ends with it. A client goes when it has measured enough, which is no
+    failure of the floor.
+    """
+    log.listeners.add(wake)
+    writing = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        log.listeners.discard(wake)
+        writing.cancel()
+        with suppress(asyncio.CancelledError, *GONE):
+            await writing
+
+
 class Handlers(grpc.GenericRpcHandler):
     """The streams; frames are bytes."""
 
@@ -134,12 +152,12 @@ class Handlers(grpc.GenericRpcHandler):
         return grpc.stream_stream_rpc_method_handler(handler[handler_call_details.method])
 
     async def echo(self, _: Any, context: Any) -> None:
-        while isinstance(frame := await context.read(), bytes):
-            await context.write(frame)
+        with suppress(*GONE):
+            while isinstance(frame := await context.read(), bytes):
+                await context.write(frame)
 
     async def produce(self, _: Any, context: Any) -> None:
         log, waiting, wake = self._log, deque[int](), asyncio.Event()
-        log.listeners.add(wake)
 
         async def answer() -> None:
             while True:
@@ -152,18 +170,15 @@ class Handlers(grpc.GenericRpcHandler):
                 if done:
                     await context.write(NUMBER.pack(done))
 
-        answering = asyncio.create_task(answer())
-        while isinstance(frame := await context.read(), bytes):
-            waiting.append(log.append(frame))
-            if self._delivery is not None:
-                self._delivery.append((log.last, frame))
-        answering.cancel()
-        log.listeners.discard(wake)
+        async with beside(answer(), log, wake):
+            while isinstance(frame := await context.read(), bytes):
+                waiting.append(log.append(frame))
+                if self._delivery is not None:
+                    self._delivery.append((log.last, frame))
 
     async def consume(self, _: Any, context: Any) -> None:
         """The first frame is the window; then each one says how many more are settled, committed too."""
         log, wake = self._log, asyncio.Event()
-        log.listeners.add(wake)
         delivery = self._delivery = deque()
         (room,) = NUMBER.unpack(await context.read())
         settles: deque[tuple[int, int]] = deque()
@@ -182,19 +197,18 @@ class Handlers(grpc.GenericRpcHandler):
                     room -= 1
                     await context.write(delivery.popleft()[1])
 
-        sending = asyncio.create_task(send())
-        while isinstance(frame := await context.read(), bytes):
-            (count,) = NUMBER.unpack(frame)
-            room += count
-            settles.append((log.append(frame), count))
-            wake.set()
-        sending.cancel()
-        self._delivery = None
-        log.listeners.discard(wake)
+        try:
+            async with beside(send(), log, wake):
+                while isinstance(frame := await context.read(), bytes):
+                    (count,) = NUMBER.unpack(frame)
+                    room += count
+                    settles.append((log.append(frame), count))
+                    wake.set()
+        finally:
+            self._delivery = None
 
     async def replicate(self, _: Any, context: Any) -> None:
         log, wake, told = self._log, asyncio.Event(), 0
-        log.listeners.add(wake)
 
         async def answer() -> None:
             nonlocal told
@@ -205,11 +219,9 @@ class Handlers(grpc.GenericRpcHandler):
                     told = log.durable
                     await context.write(NUMBER.pack(told))
 
-        answering = asyncio.create_task(answer())
-        while isinstance(frame := await context.read(), bytes):
-            log.extend(unpack(frame))
-        answering.cancel()
-        log.listeners.discard(wake)
+        async with beside(answer(), log, wake):
+            while isinstance(frame := await context.read(), bytes):
+                log.extend(unpack(frame))
 
 
 def watched(work: Any) -> asyncio.Task[None]:
