@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph
+.PHONY: help audit-check venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,10 @@ chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, el
 drills: $(STAMP) chaos-deps ## every drill of the library on a pair of its own, and drills that are stopped, cannot heal or meet strangers (7 minutes)
 	$(BIN)/python -m pytest tests/integration/test_drill.py tests/integration/test_drill_strangers.py tests/integration/test_drill_stopped.py tests/integration/test_drill_unread.py -m long -v
 
+LYING_ARGS ?=
+lying-disk: $(STAMP) ## kill a pair under load, take the last writes of one copy back, start both: build/lying-disk.json; exit 1 when an acknowledged message is gone (5 minutes; LYING_ARGS='--rounds 6 --seed 2': less)
+	$(BIN)/python -m chaos.lying $(LYING_ARGS)
+
 CHAOS_SECONDS ?= 180
 chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a planted bug that must be found, then 14 configurations of CHAOS_SECONDS=180 (an hour)
 	$(BIN)/python -m pytest tests/integration/test_chaos.py -m long -v
@@ -109,7 +113,7 @@ bench: $(STAMP) ## a pair beside the floor of the same stack: build/bench/bench.
 bench-failover: $(STAMP) ## how long a producer waits when its master dies, freezes, is cut off or hands over: build/bench/failover.json (5 minutes)
 	$(BIN)/python bench/failover.py
 
-bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 senders that wait: what they cost (20 minutes)
+bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 senders that wait: what they cost; 3,000,000 messages copied anew: how long a producer waits (25 minutes)
 	$(BIN)/python bench/scale.py
 
 bench-deps: $(STAMP) ## obtain the peers and their load tools: packages as root on Debian, NATS through Go, Artemis and PerfTest through Maven, Python clients
@@ -175,6 +179,10 @@ crash-images: $(STAMP) strace ## cut the power at every write of a real store; o
 soak: $(STAMP) ## random kills and pauses of real members under load (4 minutes)
 	$(BIN)/python -m pytest tests/integration/test_soak.py -m long -v
 
+CROWD_ARGS ?=
+crowd: $(STAMP) ## silent connections, floods and 10,000 idle consumers at a pair: build/crowd.json (CROWD_ARGS='--only silent,floods': less)
+	PYTHONPATH="$(CURDIR)" $(BIN)/python -m chaos.crowd $(CROWD_ARGS)
+
 pair-model: $(STAMP) ## 10,000 random operations at a pair of real processes, with faults, against the list model (SEED=1, STEPS=10000; an hour)
 	SEED=$(or $(SEED),1) STEPS=$(or $(STEPS),10000) $(BIN)/python -m pytest tests/integration/test_pair_model.py -m long -v
 
@@ -189,8 +197,11 @@ sim-steps: $(STAMP) ## every pair of faults at every pair of steps of a promotio
 sim-bugs: $(STAMP) ## plant each known bug and see that the simulator finds it within its budget; name rules no run shows
 	$(BIN)/python -m chaos.sim bugs
 
-interop: $(STAMP) ## two scripts by clients in Go, Java, Node and Rust, each over two kills and a handoff (CLIENTS="go rust": only these)
+interop: $(STAMP) ## three scripts by clients in Go, Java, Node and Rust, over kills of master and replica and a handoff (CLIENTS="go rust": only these)
 	$(BIN)/python -m tests.interop.run $(CLIENTS)
+
+names: $(STAMP) etcd ## names of witness, etcd, members that get another address, in a network of its own with a DNS server: how soon they are found (2 minutes)
+	$(BIN)/python -m pytest tests/integration/test_names.py -m long -v -s
 
 deploy-check: $(STAMP) ## what deploy/ ships, by systemd-analyze, schemas, promtool, HAProxy, and a Prometheus at a live pair (CHECKS=systemd: only this; a minute)
 	$(BIN)/python -m tests.deploy.check $(CHECKS)

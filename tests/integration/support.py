@@ -15,12 +15,13 @@ import grpc
 import grpc.aio
 import pytest
 from google.protobuf.message import Message
-from google.rpc import error_details_pb2, status_pb2
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli.view import MemberView, PairView
-from tandemq.errors import DETAILS_KEY, DOMAIN, TandemqError, from_rpc_error
+from tandemq.errors import DOMAIN, TandemqError, from_rpc_error
 from tandemq.v1 import (
     manager_admin_service_pb2_grpc,
     pair_service_pb2_grpc,
@@ -142,13 +143,11 @@ def refused(reason: str, code: grpc.StatusCode, *words: str) -> Iterator[Caught]
 def check_refusal(call: grpc.aio.AioRpcError, reason: str, code: grpc.StatusCode, *words: str) -> None:
     seen = f"{call.code()}: {call.details()}"
     assert call.code() is code, seen
-    data = dict(call.trailing_metadata() or ()).get(DETAILS_KEY)
-    assert data is not None, f"no google.rpc.Status in the trailers: {seen}"
-    status = status_pb2.Status.FromString(data)
+    status = rpc_status.from_call(call)  # raises when its code or text is another than the call's
+    assert status is not None, f"no google.rpc.Status in the trailers: {seen}"
     info = error_details_pb2.ErrorInfo()
     assert any(detail.Unpack(info) for detail in status.details), seen
     assert (info.domain, info.reason) == (DOMAIN, reason), f"{info}: {seen}"
-    assert status.message == call.details()
     for word in words:
         assert word in status.message, f"{word!r} is not in: {status.message}"
 

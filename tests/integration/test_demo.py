@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -32,6 +33,8 @@ def test_no_row_is_lost_doubled_or_out_of_order_over_two_kills(tmp_path: Path) -
     assert facts["lost"] == facts["duplicates"] == facts["order_breaks"] == 0
     assert (facts["kills"], facts["takeovers"], facts["verdict"]) == (2, 2, "pass")
     assert len(facts["epochs"]) >= 3
+    assert facts["doctor"]["ok"] > 30
+    assert facts["doctor"]["fail"] == 0, facts["doctor"]
     assert ET.parse(tmp_path / "out" / "timeline.svg").getroot().tag.endswith("svg")
     assert not Path(facts["data_dir"]).exists(), "a run that passed leaves nothing behind"
 
@@ -51,5 +54,6 @@ def test_any_text_can_be_the_input(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASS" in done.stdout
+    assert re.match(r"tandemq doctor: \d+ ok, \d+ warn, 0 fail, ", done.stdout.splitlines()[-1]), done.stdout
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["settled"] == 4000
     assert (tmp_path / "data" / "logs" / "a.log").exists()

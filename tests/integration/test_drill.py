@@ -77,7 +77,7 @@ def test_a_drill_that_is_stopped_heals_what_it_hurt(home: Home, number: signal.S
         said, _ = process.communicate(timeout=RUN_S)
         assert process.returncode == 2, said
         assert "everything is healed" in said
-        status = json.loads(home.run("pair", "status", "-o", "json"))
+        status = json.loads(home.run("pair", "status", "-o", "json", code=None))  # 1: not in sync again yet
         assert all(member["reachable"] for member in status["members"])
         assert home.queues() == []
     assert (home.folder / "report" / "journal.jsonl").stat().st_size > 0

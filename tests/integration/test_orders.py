@@ -312,8 +312,13 @@ async def test_maintenance_that_would_end_the_service_needs_a_word_for_it(pair: 
 async def test_the_only_one_that_serves_cannot_leave(pair: Cluster) -> None:
     master, replica = await roles(pair)
     await gone(pair, replica)
+
+    async def goes_alone() -> bool:
+        _, found = await main_of(pair, master)
+        return found.role == "MASTER" and tuple(found.in_sync_set) == (master,)
+
+    await until(goes_alone, f"{master} goes on alone")
     async with raw_to(pair.endpoint(master)) as [member]:
-        await until_role(pair, master, "MASTER")
         answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=CALL_S)
         assert not answer.on
         assert "main is served here and cannot be handed over" in answer.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,6 +41,8 @@ from tests.integration.support import (
 pytestmark = pytest.mark.process
 
 AWAY, STATE = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.FAILED_PRECONDITION
+PROTO = Path(__file__).resolve().parents[2] / "proto/tandemq/v1"
+SERVICE = re.compile(r"(?m)^service (\w+)")
 TAKEOVER_S = 3.0
 LEASE_S = 2
 
@@ -176,7 +179,9 @@ async def test_health_reflection_and_http_say_what_each_member_is(pair: Cluster)
             call = stub.ServerReflectionInfo(timeout=CALL_S)
             await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
             services = {entry.name for entry in (await call.read()).list_services_response.service}
-            assert {"tandemq.v1.QueueService", "tandemq.v1.QueueAdminService", "grpc.health.v1.Health"} <= services
+            contract = {name for path in PROTO.glob("*.proto") for name in SERVICE.findall(path.read_text("utf-8"))}
+            assert services >= {f"tandemq.v1.{name}" for name in contract} | {"grpc.health.v1.Health"}
+            assert len(contract) == 8
             await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="tandemq.v1.PairService"))
             assert (await call.read()).file_descriptor_response.file_descriptor_proto
             call.cancel()

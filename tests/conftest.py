@@ -1,0 +1,7 @@
+"""What holds for every test of the suite."""
+
+from __future__ import annotations
+
+from tests.support.foreground import as_in_the_foreground
+
+as_in_the_foreground()

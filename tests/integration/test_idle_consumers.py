@@ -1,0 +1,112 @@
+"""What many consumers that wait may do to a pair: their limit, their signs of life, and the ways that they share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from chaos.cluster import Cluster
+from chaos.crowd.idle import run_idle
+from replica.signs import FRAMES_A_SECOND
+from tandemq.config import Limits
+from tandemq.v1 import queue_service_pb2 as service
+from tests.integration.support import Raw, new_name, raw_to, refused, until
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+OUTER_S = 100.0
+
+
+async def opened(member: Raw, queue: str, count: int) -> list[Any]:
+    """Streams whose first answer has come, all on one connection."""
+
+    async def open_one() -> Any:
+        call = member.queue.Consume()
+        await call.write(service.ConsumeRequest(open={"queue": queue, "client_id": b"c"}))
+        assert (await call.read()).HasField("opened")
+        return call
+
+    async with asyncio.timeout(OUTER_S):
+        return await asyncio.gather(*(open_one() for _ in range(count)))
+
+
+@asynccontextmanager
+async def pair_with(folder: Path, limits: Limits) -> AsyncIterator[tuple[Cluster, Raw, Raw, str]]:
+    async with Cluster(folder, limits=limits).running() as cluster, raw_to(*cluster.endpoints) as (a, b):
+        queue = new_name()
+        await a.create(queue)
+        yield cluster, a, b, queue
+
+
+@pytest.mark.parametrize("through", ["a", "b"])
+async def test_one_stream_more_than_the_limit_is_refused_by_name(tmp_path: Path, through: str) -> None:
+    """At the master, and at the replica, which carries them there."""
+    async with pair_with(tmp_path, Limits(consume_streams=3)) as (_, a, b, queue):
+        member = a if through == "a" else b
+        calls = await opened(member, queue, 3)
+        with refused("TOO_MANY_WAITERS", grpc.StatusCode.RESOURCE_EXHAUSTED, "consume_streams", "3") as caught:
+            await opened(member, queue, 1)
+        assert caught.error.metadata["limit"] == "3"
+        calls[0].cancel()
+
+        async def is_let_in() -> bool:
+            try:
+                return bool(await opened(member, queue, 1))
+            except grpc.aio.AioRpcError:
+                return False
+
+        await until(is_let_in, "the place of one that left is free")
+
+
+@pytest.mark.parametrize("through", ["a", "b"])
+async def test_streams_that_wait_share_the_signs_of_their_connection(tmp_path: Path, through: str) -> None:
+    """No timer of each: three times as many streams as a member gives signs in a second, and every one has its turn."""
+    async with pair_with(tmp_path, Limits()) as (_, a, b, queue):
+        count = 3 * FRAMES_A_SECOND
+        calls = await opened(a if through == "a" else b, queue, count)
+        loop = asyncio.get_running_loop()
+        began, frames, heard = loop.time(), 0, set()
+
+        async def listen(number: int) -> None:
+            nonlocal frames
+            while True:
+                assert (await calls[number].read()).HasField("progress")
+                frames += 1
+                heard.add(number)
+
+        listeners = [asyncio.create_task(listen(number)) for number in range(count)]
+        async with asyncio.timeout(OUTER_S):
+            while len(heard) < count:
+                await asyncio.wait(listeners, timeout=0.05, return_when=asyncio.FIRST_COMPLETED)
+                assert not any(task.done() for task in listeners)
+        most = FRAMES_A_SECOND * (loop.time() - began + 1.0)
+        if through == "b":  # what the master says over the carried streams goes to whom they belong
+            most *= 2
+        assert frames <= most
+        for task in listeners:
+            task.cancel()
+        await asyncio.gather(*listeners, return_exceptions=True)
+
+
+async def test_more_streams_than_a_connection_takes_are_carried_by_a_replica(tmp_path: Path) -> None:
+    """They took the one connection to the master for themselves: 1,000 of them, and no call got through any more."""
+    async with pair_with(tmp_path, Limits()) as (cluster, _, b, queue), AsyncExitStack() as stack:
+        for _ in range(3):
+            (more,) = await stack.enter_async_context(raw_to(cluster.endpoint("b")))
+            await opened(more, queue, 400)
+        await b.send(queue, b"x")
+
+
+async def test_a_small_crowd_of_idle_consumers(tmp_path: Path) -> None:
+    """The measurement itself; its figures at full size are the business of `make crowd`."""
+    result = await run_idle(60, 4, quiet_s=0.5, folder=tmp_path / "pair")
+    assert (result.idle_consumers, result.sends_failed, result.takeovers_without_fault) == (60, 0, 0)
+    assert result.takeover_ms > 0
+    assert result.reattached_s > 0
