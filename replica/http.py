@@ -1,8 +1,9 @@
 """Serves /livez, /readyz, /role/... and /metrics over HTTP from a thread of its own, so that a scrape never waits for
 the loop nor stalls it.
 
-The server is Hypercorn (docs/decisions/0035-edge.md), imported when somebody first connects. What it leaves open is
-bounded here, at the socket: the number of connections, and how long each may last.
+One request a connection, by HTTP/1.1, parsed by h11 (docs/decisions/0035-edge.md), which is imported when somebody
+first connects. Each connection is one task that owns its socket: it ends with the answer, after a time, or when there
+is one connection too many, and the socket is closed in that moment.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import select
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -24,6 +27,7 @@ from tandemq.edge.descriptors import HTTP_CONNECTIONS_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import h11
     from prometheus_client.registry import Collector
 
 ROLES = {"/role/master": "MASTER", "/role/replica": "REPLICA"}
@@ -34,42 +38,24 @@ LIFE_S = 15.0
 """Of a connection, whatever it does: also of one that sends or reads a byte a second."""
 SILENCE_S = 5.0
 """Without a whole request."""
-LOOK_S = 1.0
+LINGER_S, LINGER_BYTES_MAX = 1.0, 256 << 10
+"""What a client still sends behind its request is read and thrown away: a socket that is closed before it resets the
+connection, and the client may never see the answer.
+"""
+FRESH_S = 0.1
+"""Metrics are made once for all who ask within this time."""
 HEAD_BYTES_MAX = 16 << 10
+READ_BYTES = 16 << 10
 STOP_S = 2.0
+log = logging.getLogger("tandemq.http")
 
 
-class BoundedListener(socket.socket):
-    """Listens, and keeps at most `connections_max` connections: the oldest one is shut when there is one too many."""
+class Answer(NamedTuple):
+    """What is said to one request."""
 
-    connections_max = HTTP_CONNECTIONS_MAX
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._accepted: dict[socket.socket, float] = {}
-        """In the order in which they came; when (time.monotonic)."""
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """As of every socket."""
-        accepted, address = super().accept()
-        self.shut_old(time.monotonic() - LIFE_S)
-        while len(self._accepted) >= self.connections_max:
-            _shut(oldest := next(iter(self._accepted)))
-            del self._accepted[oldest]
-        self._accepted[accepted] = time.monotonic()
-        return accepted, address
-
-    def shut_old(self, before: float) -> None:
-        """Shut what came before then; forget what is closed."""
-        for each, came in list(self._accepted.items()):
-            if each.fileno() < 0 or came < before:
-                _shut(each)
-                del self._accepted[each]
-
-
-def _shut(accepted: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # it is closed, or its client has gone
-        accepted.shutdown(socket.SHUT_RDWR)
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
 
 
 class HttpServer:
@@ -83,7 +69,7 @@ class HttpServer:
         for collector in collectors:
             self._registry.register(collector)
         [(family, kind, proto, _, address), *_] = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
-        self._socket = BoundedListener(family, kind, proto)
+        self._socket = socket.socket(family, kind, proto)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind(address)
@@ -92,6 +78,10 @@ class HttpServer:
             self._socket.close()
             raise
         self._stopping, self._told = socket.socketpair()
+        self._connections: dict[asyncio.Task[None], socket.socket] = {}
+        """One a client, in the order in which they came. Of the thread alone."""
+        self._metrics: dict[str, tuple[float, bytes]] = {}
+        """By content type: when they were made (time.monotonic), and what they are."""
         self._thread = threading.Thread(target=self._serve, name="tandemq-http", daemon=True)
 
     @property
@@ -117,77 +107,119 @@ class HttpServer:
         readable, _, _ = select.select([self._socket, self._stopping], [], [])
         if self._stopping in readable:
             return
-        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:  # asks the socket itself to accept
-            runner.run(self._serve_with_hypercorn())
-
-    async def _serve_with_hypercorn(self) -> None:
-        from hypercorn.asyncio import serve
-        from hypercorn.config import Config, Sockets
-
-        listener = self._socket
-
-        class Ours(Config):
-            def create_sockets(self) -> Sockets:
-                return Sockets([], [listener], [])
-
-        config = Ours()
-        config.errorlog = config.accesslog = None  # scrapes are not news, nor are clients that hang up
-        config.keep_alive_timeout, config.read_timeout = SILENCE_S, int(SILENCE_S)
-        config.graceful_timeout = STOP_S / 2
-        config.h11_max_incomplete_size = HEAD_BYTES_MAX
-        config.include_server_header = False
-        sweeping = asyncio.create_task(self._sweep())
-        try:
-            await serve(self._app, config, shutdown_trigger=self._until_stopped, mode="asgi")
-        finally:
-            sweeping.cancel()
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_S)
-            self._socket.shut_old(time.monotonic() - LIFE_S)
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            runner.run(self._until_stopped())
 
     async def _until_stopped(self) -> None:
         self._stopping.setblocking(False)
+        self._socket.setblocking(False)
+        accepting = asyncio.create_task(self._accept())
         await asyncio.get_running_loop().sock_recv(self._stopping, 1)
-        self._socket.shut_old(time.monotonic())
+        accepting.cancel()
+        await asyncio.gather(accepting, *map(self._end, list(self._connections)), return_exceptions=True)
 
-    async def _app(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            await _live(receive, send)
-        elif scope["type"] == "http":
-            status, headers, body = self._answer(scope)
-            headers.append((b"content-length", str(len(body)).encode()))
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            body = b"" if scope["method"] == "HEAD" else body
-            await send({"type": "http.response.body", "body": body})
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                client, _ = await loop.sock_accept(self._socket)
+            except OSError as error:  # no descriptor is left, or whoever connected has gone
+                log.warning("the HTTP port cannot accept: %s", error)
+                await asyncio.sleep(FRESH_S)
+                continue
+            while len(self._connections) >= HTTP_CONNECTIONS_MAX:
+                await self._end(next(iter(self._connections)))
+            task = asyncio.create_task(self._serve_client(client))
+            self._connections[task] = client
+            task.add_done_callback(self._on_end)
+
+    async def _end(self, connection: asyncio.Task[None]) -> None:
+        """Its socket is closed when this returns."""
+        connection.cancel()
+        await asyncio.wait([connection])
+        self._close(connection)
+
+    def _close(self, connection: asyncio.Task[None]) -> None:
+        """Not in the task: one that is cancelled before its first step never enters it."""
+        client = self._connections.pop(connection, None)
+        if client is not None:
+            client.close()
+
+    def _on_end(self, connection: asyncio.Task[None]) -> None:
+        self._close(connection)
+        if not connection.cancelled() and (error := connection.exception()) is not None:
+            log.error("a request to the HTTP port could not be answered", exc_info=error)
+
+    async def _serve_client(self, client: socket.socket) -> None:
+        """A client that goes, stalls or says nonsense is not news."""
+        with contextlib.suppress(OSError):  # TimeoutError is one
+            async with asyncio.timeout(LIFE_S):
+                await self._answer_client(client)
+
+    async def _answer_client(self, client: socket.socket) -> None:
+        import h11
+
+        loop = asyncio.get_running_loop()
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
+        bodiless = False
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                while (event := connection.next_event()) is h11.NEED_DATA:
+                    connection.receive_data(await loop.sock_recv(client, READ_BYTES))
+        except h11.RemoteProtocolError as error:
+            answer = self._json(error.error_status_hint, {"error": str(error)})
         else:
-            await send({"type": "websocket.close"})
+            if not isinstance(event, h11.Request):
+                return  # it has gone
+            answer = self._answer(event)
+            bodiless = event.method == b"HEAD"
+        await loop.sock_sendall(client, _bytes_of(connection, answer, bodiless=bodiless))
+        client.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(LINGER_S):
+            left = LINGER_BYTES_MAX
+            while left > 0 and (thrown_away := await loop.sock_recv(client, READ_BYTES)):
+                left -= len(thrown_away)
 
-    def _answer(self, scope: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        path = scope["path"]
+    def _answer(self, request: h11.Request) -> Answer:
+        path = request.target.decode("latin-1").partition("?")[0]
+        method = request.method.decode("latin-1")
         if path not in PATHS:
             return self._json(404, {"error": f"try {', '.join(PATHS)}"})
-        if scope["method"] not in METHODS:
+        if method not in METHODS:
             status, headers, body = self._json(405, {"error": f"only {' and '.join(METHODS)}"})
-            return status, [*headers, (b"allow", ", ".join(METHODS).encode())], body
+            return Answer(status, [*headers, ("allow", ", ".join(METHODS))], body)
         if path == "/livez":
             return self._json(200, {"live": True})
         if path == "/metrics":
-            accept = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"accept"), "")
-            encode, content_type = choose_encoder(accept)
-            return 200, [(b"content-type", content_type.encode())], encode(self._registry)
+            return self._metrics_as(next((value for name, value in request.headers if name == b"accept"), b""))
         ready, facts = self._ready()
         fits = ready and (path == "/readyz" or facts["role"] == ROLES[path])
         return self._json(200 if fits else 503, {"ready": ready, **facts})
 
+    def _metrics_as(self, accept: bytes) -> Answer:
+        try:
+            encode, content_type = choose_encoder(accept.decode("latin-1"))
+        except (TypeError, ValueError):  # a version in there is no version: whatever everybody can read
+            encode, content_type = choose_encoder("")
+        made_at, body = self._metrics.get(content_type, (-FRESH_S, b""))
+        if time.monotonic() - made_at >= FRESH_S:
+            body = encode(self._registry)
+            self._metrics[content_type] = time.monotonic(), body
+        return Answer(200, [("content-type", content_type)], body)
+
     @staticmethod
-    def _json(status: int, body: dict[str, Any]) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        return status, [(b"content-type", b"application/json")], json.dumps(body).encode() + b"\n"
+    def _json(status: int, body: dict[str, Any]) -> Answer:
+        return Answer(status, [("content-type", "application/json")], json.dumps(body).encode() + b"\n")
 
 
-async def _live(receive: Any, send: Any) -> None:
-    """Nothing begins or ends with the server."""
-    while (await receive())["type"] != "lifespan.shutdown":
-        await send({"type": "lifespan.startup.complete"})
-    await send({"type": "lifespan.shutdown.complete"})
+def _bytes_of(connection: h11.Connection, answer: Answer, *, bodiless: bool) -> bytes:
+    """The whole response."""
+    import h11
+
+    headers = [*answer.headers, ("content-length", str(len(answer.body))), ("connection", "close")]
+    parts = (
+        h11.Response(status_code=answer.status, headers=headers, reason=HTTPStatus(answer.status).phrase),
+        h11.Data(data=b"" if bodiless else answer.body),
+        h11.EndOfMessage(),
+    )
+    return b"".join(connection.send(part) or b"" for part in parts)
