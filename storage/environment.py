@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import lmdb
-from lmdb.verify import VerifyError, verify
+from lmdb.verify import VerifyError, _Verifier
 
 from storage.errors import CorruptRecord, NewerFormat, StoreFailed, StoreFull
 from storage.identity import check_identity, new_identity
@@ -84,13 +84,27 @@ def check_length(directory: Path) -> None:
     length = file.stat().st_size
     if pages.used_bytes <= length:
         return
-    try:
-        problems: list[str] = verify(str(file))  # type: ignore[no-untyped-call]  # ships no types
-    except VerifyError as error:
-        problems = [str(error)]
-    if problems:
-        what = f"The file has {length} bytes, and its last transaction used {pages.used_bytes}: {problems[0]}"
+    if why := _problem_of_short(file, length):
+        what = f"The file has {length} bytes, and its last transaction used {pages.used_bytes}: {why}"
         raise CorruptRecord(what, str(file))
+
+
+def _problem_of_short(file: Path, length: int) -> str:
+    """What is the matter with a file that ends early; empty: only free pages are missing.
+
+    `lmdb.verify.verify` itself looks at the first page of a long value alone, so the pages that it found in use are
+    asked for: a name of its own that is not public, of a version that is pinned.
+    """
+    with file.open("rb") as opened:
+        verifier = _Verifier(opened, length)  # type: ignore[no-untyped-call]  # ships no types
+        try:
+            problems: list[str] = verifier.verify()  # type: ignore[no-untyped-call]  # as above
+        except VerifyError as error:
+            return str(error)
+        if problems:
+            return problems[0]
+        lost: int = verifier.live.find(1, length // verifier.psize)
+        return f"page {lost} is in use, and beyond the end" if lost >= 0 else ""
 
 
 def _is_of_newer_engine(directory: Path) -> bool:

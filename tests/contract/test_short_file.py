@@ -84,6 +84,14 @@ def test_a_member_says_what_is_the_matter_instead_of_dying_of_a_signal(directory
     assert str(directory / DATA_FILE) in ended.stderr
 
 
+@pytest.mark.parametrize("count", [1, 2, 5, 17])
+def test_the_end_of_the_last_value_is_in_use_too(directory: Path, count: int) -> None:
+    """A long value has pages of its own, of which only the first one says what it is."""
+    os.truncate(directory / DATA_FILE, used(directory) - count * PAGE)
+    with pytest.raises(CorruptRecord, match="its last transaction used"):
+        check_length(directory)
+
+
 @pytest.mark.parametrize("length", [0, 100, PAGE - 1, PAGE, PAGE + 100, 2 * PAGE, 3 * PAGE])
 def test_a_file_of_a_few_bytes_is_refused_too(directory: Path, length: int) -> None:
     os.truncate(directory / DATA_FILE, length)
