@@ -71,21 +71,26 @@ FLOODS: dict[str, Make] = {
 
 
 def flood(address: tuple[str, int], name: str, within_s: float = FLOOD_S) -> Ending:
-    """Sends until the server ends the connection, or the time is over. Blocking."""
+    """On a connection of its own: sends until the server ends it, or the time is over. Blocking."""
+    with RawConnection(address, hello=HELLO) as connection:
+        connection.read(1.0)
+        return flood_on(connection, name, within_s)
+
+
+def flood_on(connection: RawConnection, name: str, within_s: float = FLOOD_S) -> Ending:
+    """The same on a connection that has said HELLO. Blocking."""
     make = FLOODS[name]
     began = time.monotonic()
     frames = 0
-    with RawConnection(address, hello=HELLO) as connection:
-        connection.read(1.0)
-        while time.monotonic() < began + within_s and connection.send(
-            b"".join(make(frames + place) for place in range(FRAMES_AT_ONCE))
-        ):
-            frames += FRAMES_AT_ONCE
-            connection.read()
-        if connection.ended:
-            connection.read()
-        how = f"GOAWAY {connection.goaway}" if connection.goaway is not None else connection.ended
-        return Ending(name, bool(connection.ended), round(time.monotonic() - began, 3), frames, how)
+    while time.monotonic() < began + within_s and connection.send(
+        b"".join(make(frames + place) for place in range(FRAMES_AT_ONCE))
+    ):
+        frames += FRAMES_AT_ONCE
+        connection.read()
+    if connection.ended:
+        connection.read()
+    how = f"GOAWAY {connection.goaway}" if connection.goaway is not None else connection.ended
+    return Ending(name, bool(connection.ended), round(time.monotonic() - began, 3), frames, how)
 
 
 async def run_floods(address: tuple[str, int], within_s: float = FLOOD_S) -> list[Ending]:

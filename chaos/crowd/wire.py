@@ -56,6 +56,23 @@ def call(path: bytes, *others: tuple[bytes, bytes]) -> bytes:
     return b"".join(header(name, value) for name, value in pairs)
 
 
+def _connected(address: tuple[str, int], port: int) -> socket.socket:
+    if port:
+        made = socket.socket()
+        made.settimeout(CONNECT_S)
+    else:
+        made = socket.create_connection(address, timeout=CONNECT_S)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # at both, or the second one cannot have the port
+    if port:
+        try:
+            made.bind(("127.0.0.1", port))
+            made.connect(address)
+        except OSError:
+            made.close()
+            raise
+    return made
+
+
 def _text(text: bytes) -> bytes:
     left = len(text) - 127
     if left < 0:
@@ -71,10 +88,11 @@ class RawConnection:
     """A connection that says what it is given. `hello`: begin as HTTP/2 begins; `polite`: acknowledge what asks for it.
 
     `ended` says how the server ended it; empty: it lives. `goaway` is the error code it said first, if it said one.
+    `port`: ours, at 127.0.0.1, which another of these may have for another address; 0: any.
     """
 
-    def __init__(self, address: tuple[str, int], *, hello: bytes = b"", polite: bool = True) -> None:
-        self.socket = socket.create_connection(address, timeout=CONNECT_S)
+    def __init__(self, address: tuple[str, int], *, hello: bytes = b"", polite: bool = True, port: int = 0) -> None:
+        self.socket = _connected(address, port)
         self.socket.sendall(hello)  # before anything is read: an acknowledgement must not come before the preface
         self.polite = polite
         self.ended = ""

@@ -14,7 +14,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from chaos.crowd.floods import FLOODS, HELLO, flood
+from chaos.crowd.floods import FLOODS, HELLO, flood, flood_on
 from chaos.crowd.wire import PREFACE, Kind, RawConnection, call, frame
 from failover import wire
 from replica import ports
@@ -30,6 +30,7 @@ SERVERS = {"member": ports.SERVER_OPTIONS, "witness": wire.SERVER_OPTIONS}
 
 class Served(NamedTuple):
     port: int
+    other_port: int
     guard: FloodGuard
 
     @property
@@ -41,12 +42,12 @@ class Served(NamedTuple):
 async def serving(of: str, connections_max: int = 100) -> AsyncIterator[Served]:
     server = grpc.aio.server(options=[*SERVERS[of], bounded(connections_max)])
     health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    ports = [server.add_insecure_port("0.0.0.0:0") for _ in range(2)]
     await server.start()
-    guard = FloodGuard([port])
+    guard = FloodGuard(ports)
     guard.start()
     try:
-        yield Served(port, guard)
+        yield Served(*ports, guard)
     finally:
         guard.stop()
         await server.stop(0)
@@ -83,6 +84,24 @@ async def test_a_flood_ends_its_connection_and_nobody_elses(of: str, name: str) 
             honest.read()
             assert not honest.ended
             await check_answers(served.port)
+
+
+@pytest.mark.parametrize("twin", ["at another port", "at another address"])
+@pytest.mark.parametrize("floods", ["the first", "the second"])
+async def test_a_quiet_twin_hides_no_flood(twin: str, floods: str) -> None:
+    """Two connections from one remote port; the guard once knew one of them, whichever has the higher descriptor."""
+    async with serving("member") as served:
+        second = ("127.0.0.1", served.other_port) if twin == "at another port" else ("127.0.0.2", served.port)
+        with RawConnection(served.address, hello=HELLO) as one:
+            await asyncio.to_thread(one.read, BOUND_S)  # the server has taken it
+            with RawConnection(second, hello=HELLO, port=one.socket.getsockname()[1]) as other:
+                await asyncio.to_thread(other.read, BOUND_S)
+                flooding, quiet = (one, other) if floods == "the first" else (other, one)
+                ending = await asyncio.to_thread(flood_on, flooding, "settings", BOUND_S)
+                assert ending.ended, ending
+                quiet.read()
+                assert not quiet.ended
+        assert served.guard.ended == 1
 
 
 async def test_connections_beyond_the_bound_are_closed_at_once() -> None:
@@ -130,7 +149,7 @@ async def test_a_busy_client_is_no_flood() -> None:
     async with serving("witness") as served, grpc.aio.insecure_channel(f"127.0.0.1:{served.port}") as channel:
         stub = health_pb2_grpc.HealthStub(channel)
         for _ in range(40):
-            served.guard.look(0.001)  # everything is suspect
+            await served.guard.look(0.001)  # everything is suspect
             calls = [stub.Check(request, timeout=BOUND_S) for _ in range(10)]
             answers = await asyncio.gather(*calls, return_exceptions=True)
             assert {isinstance(each, grpc.aio.AioRpcError) and each.code() for each in answers} == {
