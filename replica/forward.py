@@ -64,15 +64,19 @@ def member_of(members: Members, context: Context) -> str:
     return members.peer if came_over_a_hop(context) else members.member
 
 
-async def wait_for_master(members: Members, domain_of: Callable[[], Domain], context: Context) -> Domain | None:
+async def wait_for_master(
+    members: Members, domain_of: Callable[[], Domain], context: Context, until_s: float | None = None
+) -> Domain | None:
     """The domain once it serves here, or None once its master is the peer; refuses when the caller's time is over.
+    `until_s`: of the loop, for a caller that has been parked before; None: it is parked from now on.
 
     A master that could not commit now, or has just slept, may have been replaced: it does not even answer a question.
     One that has not committed its first record yet does not know what was acknowledged before it.
     """
     loop = asyncio.get_running_loop()
     hop = came_over_a_hop(context)
-    until = loop.time() + park_s(context, members.park_ms)
+    if until_s is None:
+        until_s = loop.time() + park_s(context, members.park_ms)
     while True:
         domain = domain_of()
         serving = domain.replication.serving
@@ -80,7 +84,7 @@ async def wait_for_master(members: Members, domain_of: Callable[[], Domain], con
             return domain
         if not serving and members.master_endpoint(domain) and not hop:
             return None
-        left = until - loop.time()
+        left = until_s - loop.time()
         if hop and not serving and domain.shared.role is Role.REPLICA:
             left = 0  # the member that sent it on is master by now: it repeats the call, and serves it itself
         if left <= 0.01:

@@ -367,17 +367,24 @@ async def _enter(members: Members, queue: str, context: grpc.aio.ServicerContext
     """Its turn among those that come. Where there is a master that takes as long as it takes; else it is refused as any
     call is that has waited for one.
     """
-    door = members.streams.door
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + park_s(context, members.park_ms)
+    places = members.streams.door.places[members.of_queue(queue).shared.name]
     while True:
         try:
-            async with asyncio.timeout(park_s(context, members.park_ms)):
-                await door.places.acquire()
+            async with asyncio.timeout_at(until_s):
+                await places.acquire()
         except TimeoutError:
             domain = members.of_queue(queue)
             if not members.master_endpoint(domain) or time_left_s(context, members.park_ms) < ANSWER_S:
                 await abort(context, Failed(*domain.no_master()))
+            until_s = loop.time() + park_s(context, members.park_ms)
             continue
-        return Entry(door)
+        if members.master_endpoint(members.of_queue(queue)):
+            until_s = loop.time() + park_s(
+                context, members.park_ms
+            )  # so far it has waited for others, not for a master
+        return Entry(places, until_s)
 
 
 async def _serve(
@@ -388,7 +395,7 @@ async def _serve(
     context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
     entry: Entry,
 ) -> None:
-    domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context)
+    domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context, entry.until_s)
     if domain is None:
         entry.leave()  # what opens it is the master's affair, which may take its time
         await CarriedStream(members, context, open_.queue).run(frame)

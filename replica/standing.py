@@ -5,6 +5,7 @@ is given a sign of life. Decides nothing about messages.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from replica.node import Node
 
 OPENING_MAX = 16
-"""Streams that are being opened at one time. While nobody is master these look for one every few milliseconds, and the
-others wait for them.
+"""Streams of a domain that are being opened at one time. While it has no master these look for one every few
+milliseconds, and the others wait for them; those of other domains do not.
 """
 LET_IN_S = 0.001
 """Between two that are let in once many have come: a herd takes about half of a loop, and the rest goes on."""
@@ -41,7 +42,8 @@ class Door:
     """Lets one in every LET_IN_S, in the order in which they came; AT_ONCE at first."""
 
     def __init__(self) -> None:
-        self.places = asyncio.Semaphore(OPENING_MAX)
+        self.places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(OPENING_MAX))
+        """By domain."""
         self._free_at_s = 0.0
         """When as many are let in as may have been by then."""
 
@@ -55,16 +57,17 @@ class Door:
 
 
 class Entry:
-    """A place among those that are being opened; given back once."""
+    """A place among those that are being opened; given back once. Without a master it is kept until `until_s`."""
 
-    def __init__(self, door: Door) -> None:
-        self._door: Door | None = door
+    def __init__(self, places: asyncio.Semaphore, until_s: float) -> None:
+        self._places: asyncio.Semaphore | None = places
+        self.until_s = until_s
 
     def leave(self) -> None:
         """The stream is open, or will not be."""
-        door, self._door = self._door, None
-        if door is not None:
-            door.places.release()
+        places, self._places = self._places, None
+        if places is not None:
+            places.release()
 
 
 class Streams:

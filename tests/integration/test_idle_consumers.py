@@ -12,10 +12,13 @@ import grpc
 import grpc.aio
 import pytest
 
-from chaos.cluster import Cluster
+from chaos.cluster import WITNESS, Cluster
 from chaos.crowd.idle import run_idle
 from replica.signs import FRAMES_A_SECOND
+from replica.standing import OPENING_MAX
+from tandemq.cli.view import PairView
 from tandemq.config import Limits
+from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tests.integration.support import Raw, new_name, raw_to, refused, until
 
@@ -102,6 +105,36 @@ async def test_more_streams_than_a_connection_takes_are_carried_by_a_replica(tmp
             (more,) = await stack.enter_async_context(raw_to(cluster.endpoint("b")))
             await opened(more, queue, 400)
         await b.send(queue, b"x")
+
+
+async def test_who_waits_for_a_master_keeps_no_other_domain_waiting(tmp_path: Path) -> None:
+    """A herd for main, which has no master, and behind it a consumer of a local queue, which has one. The herd is
+    refused once the park time is over: also those that had a place, which were parked twice.
+    """
+    limits = Limits(park_ms=10_000)
+    async with pair_with(tmp_path, limits) as (cluster, a, b, queue):
+        left, stays, member = ("a", "b", b) if (await cluster.status()).masters() == ["a"] else ("b", "a", a)
+        await member.create(own := new_name(), replication=admin.REPLICATION_NONE)
+        cluster.kill(left)
+        cluster.kill(WITNESS)
+        await cluster.wait_for(lambda view: role_of(view, stays) not in ("", "MASTER", "REPLICA"), "alone", OUTER_S)
+        loop = asyncio.get_running_loop()
+        began_s, herd = loop.time(), [member.queue.Consume() for _ in range(3 * OPENING_MAX)]
+        for call in herd:
+            await call.write(service.ConsumeRequest(open={"queue": queue, "client_id": b"c"}))
+        assert await opened(member, own, 1)
+        assert not any(call.done() for call in herd)
+        async with asyncio.timeout(OUTER_S):
+            for call in herd:
+                with refused("NO_MASTER", grpc.StatusCode.UNAVAILABLE):
+                    await call.read()
+        assert loop.time() - began_s < 1.8 * limits.park_ms / 1000
+
+
+def role_of(view: PairView, name: str) -> str:
+    """In domain main."""
+    [domain] = [member.domain("main") for member in view.members if member.name == name] or [None]
+    return domain.role if domain is not None else ""
 
 
 async def test_a_small_crowd_of_idle_consumers(tmp_path: Path) -> None:

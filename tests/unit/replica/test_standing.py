@@ -30,18 +30,18 @@ async def test_a_herd_is_let_in_at_a_bounded_pace() -> None:
 
 
 async def test_no_more_are_being_opened_than_there_are_places() -> None:
-    door = Door()
+    places = Door().places["main"]
     entries = []
     for _ in range(OPENING_MAX):
-        await door.places.acquire()
-        entries.append(Entry(door))
-    waiting = asyncio.create_task(door.places.acquire())
+        await places.acquire()
+        entries.append(Entry(places, 0.0))
+    waiting = asyncio.create_task(places.acquire())
     await asyncio.sleep(0)
     assert not waiting.done()
     entries[0].leave()
     entries[0].leave()  # a place is given back once
     await waiting
-    assert door.places.locked()
+    assert places.locked()
 
 
 async def test_one_more_than_the_limit_is_refused_by_name() -> None:
@@ -70,6 +70,11 @@ def streams_of(manager: Manager) -> Streams:
     return manager._members.streams
 
 
+def places_of(manager: Manager, queue: str) -> asyncio.Semaphore:
+    assert manager._members is not None
+    return streams_of(manager).door.places[manager._members.of_queue(queue).shared.name]
+
+
 def attached(manager: Manager) -> int:
     """Consumers that the queues know."""
     assert manager._members is not None
@@ -79,19 +84,21 @@ def attached(manager: Manager) -> int:
 async def test_a_stream_comes_in_by_the_door(manager: Manager) -> None:
     """It is counted as soon as it comes, and waits while others are being opened."""
     streams = streams_of(manager)
-    places = [await streams.door.places.acquire() for _ in range(OPENING_MAX)]
     async with embedded.connect(manager) as client:
         await client.create_queue("q")
+        places = places_of(manager, "q")
+        for _ in range(OPENING_MAX):
+            await places.acquire()
         consumer = client.consumer("q")
         taking = asyncio.create_task(anext(consumer))
         await until(lambda: streams.count == 1)
         await client.enqueue("q", [b"x"])
         assert (attached(manager), taking.done()) == (0, False)
-        for _ in places:
-            streams.door.places.release()
+        for _ in range(OPENING_MAX):
+            places.release()
         (await taking).ack()
         assert attached(manager) == 1
-        assert not streams.door.places.locked()  # it gave its place back
+        assert not places.locked()  # it gave its place back
         await consumer.close()
     await until(lambda: streams.count == 0)
 
