@@ -260,14 +260,15 @@ class Consumer:
                 await stream.read_first(
                     min(self._policy.attempt_s, attempts.remaining_s),
                     patience_s=attempts.remaining_s,
-                    heard_s=lambda: self._members.heard_s.get(endpoint, 0.0),
+                    heard_s=lambda: self._members.heard_s(endpoint),
                 )
             )
             if first.WhichOneof("frame") != "opened":
                 self._on_frame(first)
                 raise Moved("", f"{endpoint} did not answer the opening frame")
             header = first.opened.header
-            self._read_at = self._members.heard_s[endpoint] = self._loop.time()
+            self._read_at = self._loop.time()
+            self._members.hear(endpoint, self._read_at)
             self._was_open = True
             self._members.learn(header, self.queue)
             self._domain = attempts.domain = header.domain or self._domain
@@ -326,7 +327,7 @@ class Consumer:
                     return
             except TimeoutError:
                 now_s = self._loop.time()
-                heard_s = max(self._read_at, self._members.heard_s.get(stream.endpoint, 0.0))
+                heard_s = max(self._read_at, self._members.heard_s(stream.endpoint))
                 # Members give their signs over any stream of a connection; now and then this one asks for its own.
                 silent_s = max(now_s - heard_s, now_s - self._read_at - OWN_SIGN_S)
                 if silent_s >= 2 * patience_s:
@@ -345,7 +346,8 @@ class Consumer:
                 if self._closing and not self._quiet.is_set():
                     return  # as it was asked to
                 raise
-            self._read_at = self._members.heard_s[stream.endpoint] = self._loop.time()
+            self._read_at = self._loop.time()
+            self._members.hear(stream.endpoint, self._read_at)
             attempts.progress()
             self._on_frame(queue_service_pb2.ConsumeResponse.FromString(frame))
 

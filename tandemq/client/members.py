@@ -83,8 +83,8 @@ class Members:
         self.masters = Masters()
         self._follow_master = follow_master
         self._channels: dict[str, Kept] = {}
-        self.heard_s: dict[str, float] = {}
-        """When a frame last came over the channel to an endpoint: a sign of life for each stream on it."""
+        self._heard_s: dict[str, float] = {}
+        """When a frame last came over a channel; kept as long as the channel is."""
 
     @property
     def _local(self) -> bool:
@@ -121,13 +121,27 @@ class Members:
         if kept is None:
             if len(self._channels) >= len(self.named) + CHANNELS_LEARNED_MAX:
                 # Dropped, not closed: calls on it go on, and grpc closes it when the last one is done.
-                self._channels.pop(next(name for name in self._channels if name not in self.named))
+                dropped = next(name for name in self._channels if name not in self.named)
+                del self._channels[dropped]
+                self._heard_s.pop(dropped, None)
             kept = self._channels[endpoint] = Kept(endpoint, CHANNEL_OPTIONS, self._open_channel)
         return kept.get()
+
+    def hear(self, endpoint: str, now_s: float) -> None:
+        """A frame has come over the channel to an endpoint: a sign of life for each stream on it. A stream on a channel
+        that was dropped speaks for itself alone.
+        """
+        if endpoint in self._channels:
+            self._heard_s[endpoint] = now_s
+
+    def heard_s(self, endpoint: str) -> float:
+        """When that was last; 0: never."""
+        return self._heard_s.get(endpoint, 0.0)
 
     async def close(self) -> None:
         """Closes every channel; calls under way end in CANCELLED."""
         channels = list(self._channels.values())
         self._channels.clear()
+        self._heard_s.clear()
         for channel in channels:
             await channel.close()

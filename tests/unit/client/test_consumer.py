@@ -296,7 +296,7 @@ async def test_a_sign_to_one_stream_is_one_to_all_of_the_connection(member: Fake
     async with aio.connect(member.endpoint, attempt_timeout=0.05) as client, client.consumer("q") as consumer:
         waiting = asyncio.create_task(anext(consumer))
         await until(lambda: consumer.connected)
-        consumer._members.heard_s[member.endpoint] = asyncio.get_running_loop().time() + FAR_S  # over another stream
+        consumer._members.hear(member.endpoint, asyncio.get_running_loop().time() + FAR_S)  # over another stream
         await passed(member, 0.1)
         assert member.consumed[1] in pings
         assert member.consumed[0] not in pings
@@ -324,7 +324,8 @@ async def test_a_stream_waits_its_turn_where_its_member_speaks_to_others(member:
 
     member.consume = [late, never, delivers]
     async with aio.connect(member.endpoint, attempt_timeout=0.05) as client, client.consumer("q") as consumer:
-        consumer._members.heard_s[member.endpoint] = asyncio.get_running_loop().time() + FAR_S
+        consumer._members.channel(member.endpoint)
+        consumer._members.hear(member.endpoint, asyncio.get_running_loop().time() + FAR_S)
         waiting = asyncio.create_task(anext(consumer))
         await until(lambda: member.consumed)
         await passed(member, 0.1)  # it was left, and opened anew

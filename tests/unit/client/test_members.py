@@ -1,0 +1,20 @@
+"""What a client keeps for each endpoint: bounded, whatever masters replies name."""
+
+from __future__ import annotations
+
+from tandemq.client.members import CHANNELS_LEARNED_MAX, Members
+
+
+async def test_what_was_heard_goes_with_the_channel() -> None:
+    members = Members(("named:1",))
+    endpoints = ["named:1", *(f"learned:{number}" for number in range(CHANNELS_LEARNED_MAX + 1))]
+    for endpoint in endpoints:
+        members.channel(endpoint)
+        members.hear(endpoint, 1.0)
+    gone = endpoints[1]
+    assert members.heard_s(gone) == 0.0
+    assert all(members.heard_s(endpoint) == 1.0 for endpoint in endpoints if endpoint != gone)
+    members.hear(gone, 2.0)  # a stream that goes on over the dropped channel
+    assert members.heard_s(gone) == 0.0
+    await members.close()
+    assert members.heard_s("named:1") == 0.0
