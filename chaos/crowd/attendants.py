@@ -26,13 +26,11 @@ async def attend(consumer: Consumer) -> None:
 
 
 async def report(consumers: list[Consumer]) -> None:
-    """A line for each change of the number."""
-    told = -1
+    """The number, at each look: streams may end and be open again between two, and who waits for them to come back must
+    hear that they did.
+    """
     while True:
-        count = sum(consumer.connected for consumer in consumers)
-        if count != told:
-            told = count
-            say(f"{count}")
+        say(f"{sum(consumer.connected for consumer in consumers)}")
         await asyncio.sleep(LOOK_S)
 
 
