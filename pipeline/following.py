@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ class Following:
     config: Pipeline
     lake: Lake
     endpoint: str
+    tell: Callable[[str], None] = field(repr=False)
     member: str = ""
     moved: Movements = field(default_factory=Movements)
     first: int = 0
@@ -90,7 +92,7 @@ class Following:
             "timeoutSeconds": str(round(source.timeout_s)),
             "partitions": str(self.config.ingest.partitions),
             "maxRowsPerTrigger": str(self.config.ingest.rows_per_batch),
-            "startingPosition": f"{self._place.log_index}:{self._place.epoch}" if self._place.epoch else str(self.at),
+            "startingPosition": self._position(),
         }
         frame = self.spark.readStream.format("tandemq").options(**options).load()
         writer = frame.writeStream.foreachBatch(self._take).queryName(f"ingest {self.member}")
@@ -99,6 +101,13 @@ class Following:
         self.query = (
             writer.trigger(processingTime=seconds) if continuous else writer.trigger(availableNow=True)
         ).start()
+
+    def _position(self) -> str:
+        """The place, with what the member holds it against."""
+        if not self._place.epoch:
+            return str(self.at)
+        history_id = self.lake.history_id()
+        return f"{self._place.log_index}:{self._place.epoch}" + (f":{history_id}" if history_id else "")
 
     def problem(self) -> PipelineError | None:
         """Why the query ended; None while it runs, and when it came to its end."""
@@ -129,7 +138,7 @@ class Following:
         with connect(options) as client:
             self._heads(client)
             place = self.lake.end(self.member)
-            start = JournalPosition(place.log_index, place.epoch) if place else None
+            start = JournalPosition(place.log_index, place.epoch, history_id=self.lake.history_id()) if place else None
             found = settled(client, options, source.domain, start)
             self._place = place or Place(found.log_index, found.epoch)
             self.first = self.first or self.at
@@ -141,6 +150,9 @@ class Following:
         if self.member and member != self.member:
             text = f"{self.endpoint} was member {self.member} and is {member} now"
             raise PipelineError("CONFIG_ERROR", text)
+        history_id = rows[0]["history_id"] or ""
+        if self.lake.hold_to(history_id, member) and self.lake.end(member) is not None:
+            self.tell(f"{self.lake.path}: an older version kept it; it is held to history {history_id} from now on")
         if source_queues and self.lake.end(member) is not None:
             self._check_queues(member, rows)
         self.member, self.head = member, rows[0]["next_log_index"]

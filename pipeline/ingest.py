@@ -62,7 +62,7 @@ def ingest(
             }
         )
         _check_columns(spark, lake)
-        members = [Following(spark, config, lake, endpoint) for endpoint in config.source.endpoints]
+        members = [Following(spark, config, lake, endpoint, tell) for endpoint in config.source.endpoints]
         run = _Run(members, Keeping(config, lake, tell), continuous, tell)
         try:
             run.until_done(stop, config.ingest.wait_s)

@@ -76,7 +76,7 @@ class Keeping:
 
     def _advance(self, client: tandemq.Client, place: Place) -> None:
         try:
-            client.advance_reader(self.name, _position(place), domain=self._source.domain)
+            client.advance_reader(self.name, self._position(place), domain=self._source.domain)
         except NotFound as error:
             if error.reason != "READER_NOT_FOUND":
                 raise
@@ -87,8 +87,11 @@ class Keeping:
             self._go_on(client, place, refused)
 
     def _register(self, client: tandemq.Client, start: Place | None, *, restart: bool = False) -> None:
-        where = _position(start) if start else None
+        where = self._position(start) if start else None
         client.register_reader(self.name, where, restart=restart, domain=self._source.domain)
+
+    def _position(self, place: Place) -> JournalPosition:
+        return JournalPosition(place.log_index, place.epoch, history_id=self._lake.history_id())
 
     def _go_on(self, client: tandemq.Client, place: Place | None, refused: Refused) -> None:
         """It has lost its place. Nothing is lost to a lake that ends behind what was given up, and died before it could
@@ -97,7 +100,3 @@ class Keeping:
         if place is None or place.log_index < int(refused.metadata["lost_until_log_index"]):
             raise PipelineError(refused.reason, f"{self._lake.path}: {refused.message}") from refused
         self._register(client, place, restart=True)
-
-
-def _position(place: Place) -> JournalPosition:
-    return JournalPosition(place.log_index, place.epoch)

@@ -1,7 +1,7 @@
 """The lake on disk: which stretches of a member's journal it holds, and how another one gets in, whole or not at all.
 
     lake/journal/member=a/log-<from>-<to>-<epoch>/*.parquet    records from..to-1; epoch: of the last of them
-    lake/_lake.json                                            what this lake is of
+    lake/_lake.json                                            what this lake is of, and of which history
     lake/_heads/a.json                                         where the member said it stood
     lake/_staging/                                             what is not published, or not any more
     lake/_lock                                                 held by the one job that writes
@@ -31,6 +31,7 @@ from pipeline.schema import JOURNAL, VERSION, names
 DIGITS = 20
 _NAME = re.compile(rf"log-([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})-([0-9]+)")
 MEMBER = "member="
+FACTS = "_lake.json"
 
 
 class Place(NamedTuple):
@@ -169,7 +170,7 @@ class Lake:
         Raises PipelineError with reason LAKE_SCHEMA, which names what differs.
         """
         wanted = {"version": VERSION, "columns": list(names(JOURNAL)), **facts}
-        path = self.path / "_lake.json"
+        path = self.path / FACTS
         if not path.exists():
             if self.members():
                 raise PipelineError(LAKE_SCHEMA, f"{self.journal} has rows, and no {path.name} says what they are of")
@@ -181,9 +182,29 @@ class Lake:
             told = "; ".join(f"{key} is {found.get(key)!r} there, {wanted[key]!r} is wanted" for key in differing)
             raise PipelineError(LAKE_SCHEMA, f"{path}: {told}")
 
+    def history_id(self) -> str:
+        """Which history its rows are of; empty: an older version wrote them, or none was read yet. BAD_LAKE."""
+        path = self.path / FACTS
+        return str(read_json(path).get("history_id", "")) if path.exists() else ""
+
+    def hold_to(self, history_id: str, member: str) -> bool:
+        """Its rows are of this history, as `member` has it, and of no other one. True: it has just taken that over.
+
+        Raises PipelineError with reason PAIR_CHANGED.
+        """
+        before = self.history_id()
+        if before == history_id or not history_id:
+            return False
+        if before:
+            text = f"{self.path} holds history {before}, and {member} has {history_id}"
+            raise PipelineError("PAIR_CHANGED", f"{text}: another pair, or this one begun anew")
+        path = self.path / FACTS
+        write_json(path, {**read_json(path), "history_id": history_id})
+        return True
+
     def name(self) -> str:
         """What no other lake is called. For who has claimed it; a copy of a lake has the same one."""
-        path = self.path / "_lake.json"
+        path = self.path / FACTS
         found = read_json(path)
         if "name" not in found:
             found["name"] = f"lake-{uuid.uuid4().hex[:12]}"

@@ -37,6 +37,7 @@ NEXT_STEPS = {
     "ingest more often, or raise limits.reader_bytes and limits.reader_hours of the members",
     "QUOTA_EXCEEDED": "delete readers that nobody needs (`tandemq queue reader list`), or give ingest.reader",
     "EPOCH_DIVERGED": "an operator gave up the history that the lake holds: keep it, and begin another one",
+    "PAIR_CHANGED": "keep this one, and give another directory in lake.path for the pair that is there now",
     "QUEUE_NOT_FOUND": "take the queue out of source.queues, or create it: `tandemq queue ls`",
     "NO_JAVA": "install Java 17 (openjdk-17-jre-headless), or set JAVA_HOME",
     "NO_SPARK": "pip install 'tandemq[spark]'",

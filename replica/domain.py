@@ -15,6 +15,7 @@ from replica.completing import Completing
 from replica.consumers import Consumers
 from replica.dying import Dying
 from replica.effects import Failed, Moved, Persist
+from replica.epoch_record import epoch_record
 from replica.handoff import Handoff
 from replica.hold_frames import take_hold
 from replica.holding import Holding
@@ -25,7 +26,6 @@ from replica.state import state_key
 from replica.sync_source import SyncSource
 from replica.sync_target import SyncTarget
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
-from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -110,16 +110,7 @@ class Domain:
         assert machine is not None
         self.consumers.damage.forget()
         self.orders.set_time()
-        header = RecordHeader(
-            time_ms=self.orders.time_ms,
-            role=RoleOp(
-                owner=shared.member,
-                in_sync_set=sorted(under_way.members),
-                reason=under_way.reason,
-                forced=under_way.forced,
-                unrecorded=under_way.desired is None and bool(shared.peer),
-            ),
-        )
+        header = epoch_record(shared, under_way, self.orders.time_ms)
         epoch = under_way.epoch
         entry = shared.log.build(header, b"", epoch, volatile_body=False, held=None)
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]

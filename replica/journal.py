@@ -43,6 +43,7 @@ class Place(NamedTuple):
     log_index: int
     epoch: int
     row: int = 0
+    history_id: bytes = b""
 
 
 class Page(NamedTuple):
@@ -97,6 +98,8 @@ def epoch_before(shared: Shared, log_index: int) -> int | None:
 
 def problem_of(shared: Shared, place: Place, *, is_master: bool) -> Failed | None:
     """Why nothing can be read from that place. None: it can, though there may be nothing yet."""
+    if (changed := problem_of_history(shared, place.history_id)) is not None:
+        return changed
     bounds = bounds_of(shared)
     facts = {"first_log_index": str(bounds.first), "next_log_index": str(bounds.end), "member": shared.member}
     if place.log_index < bounds.first:
@@ -113,6 +116,26 @@ def problem_of(shared: Shared, place: Place, *, is_master: bool) -> Failed | Non
         text = f"the journal of domain {shared.name} ends before log index {bounds.end}; {last_read} is not committed"
         return refusal(Reason.REASON_OUT_OF_RANGE, text, facts)
     return None
+
+
+def history_id_of(shared: Shared) -> bytes:
+    """Of the history that is kept here; empty: it is not known."""
+    return shared.machine.history_id if shared.machine is not None else b""
+
+
+def problem_of_history(shared: Shared, history_id: bytes) -> Failed | None:
+    """Whether the reader has read the history that is kept here (J0). A member whose queues' state is being rebuilt, or
+    that follows a master of an older version, does not know.
+    """
+    here = history_id_of(shared)
+    if not history_id or not here or history_id == here:
+        return None
+    text = (
+        f"what was read is of history {history_id.hex()}, domain {shared.name} at {shared.member} has {here.hex()}: "
+        "this is another pair, or one that was begun anew; read it from the beginning, into a new place"
+    )
+    facts = {"history_id": here.hex(), "read_history_id": history_id.hex(), "member": shared.member}
+    return refusal(Reason.REASON_PAIR_CHANGED, text, facts)
 
 
 def _problem_of_epoch(shared: Shared, last_read: int, epoch: int) -> Failed | None:

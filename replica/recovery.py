@@ -18,7 +18,7 @@ from replica.shared import Shared
 from replica.state import Boundary, DomainState, checkpoint_key, decode_checkpoint, decode_state, state_key
 from storage.errors import CorruptRecord, NewerFormat
 from storage.records import ZERO_DIGEST, is_bare, split, verify_stored, verify_stored_head
-from storage.store import place_checked
+from storage.store import META_INSTANCE, place_checked
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ def open_shared(
     shared = Shared(domain, member, peer, incarnation, state, domain_log, limits)
     shared.checkpoint_index = checkpoint_index
     shared.doubts = store.doubts
+    shared.instance = store.get_meta(META_INSTANCE) or b""
     return shared
 
 

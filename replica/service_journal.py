@@ -25,8 +25,10 @@ from replica.journal import (
     bounds_of,
     epoch_before,
     find,
+    history_id_of,
     is_in_step,
     problem_of,
+    problem_of_history,
     read_page,
 )
 from replica.journal_rows import Rows, Wanted
@@ -211,10 +213,11 @@ class JournalHandlers:
                 JournalQueueHead(queue=name, queue_id=number, first_index=first or before, next_index=following)
             )
         first_epoch, last_epoch = epoch_before(shared, bounds.first), epoch_before(shared, bounds.end)
+        history_id = history_id_of(shared)
         return GetJournalHeadResponse(
             header=header_of(self.members, domain),
-            first=JournalPosition(log_index=bounds.first, epoch=first_epoch or 0),
-            next=JournalPosition(log_index=bounds.end, epoch=last_epoch or 0),
+            first=JournalPosition(log_index=bounds.first, epoch=first_epoch or 0, history_id=history_id),
+            next=JournalPosition(log_index=bounds.end, epoch=last_epoch or 0, history_id=history_id),
             queues=heads,
         ).SerializeToString()
 
@@ -260,7 +263,12 @@ class JournalHandlers:
                 return problem  # whoever names no queue gets all of them, or none
         response = ReadJournalPageResponse(
             header=header_of(self.members, domain),
-            next=JournalPosition(log_index=following.log_index, epoch=following.epoch, row=following.row),
+            next=JournalPosition(
+                log_index=following.log_index,
+                epoch=following.epoch,
+                row=following.row,
+                history_id=history_id_of(shared),
+            ),
             at_end=at_end,
         )
         response.columns.MergeFromString(columns)
@@ -288,12 +296,14 @@ class JournalHandlers:
         epoch = asked.epoch
         if not epoch and not asked.row and log_index <= shared.commit_index + 1:
             epoch = epoch_before(shared, log_index) or 0
-        return Place(log_index, epoch, asked.row)
+        return Place(log_index, epoch, asked.row, asked.history_id)
 
     async def _place_of_index(self, domain: Domain, selection: JournalSelection, number: int) -> Place | Failed:
         """The place of a message, once the one before it was seen to be of the epoch that the reader says."""
         shared, store = domain.shared, self.members.node.store
         asked, name = selection.index, selection.queues[0]
+        if (changed := problem_of_history(shared, asked.history_id)) is not None:
+            return changed
         index = asked.index
         begins = self._begins.setdefault(shared.domain, Begins())
 

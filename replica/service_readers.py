@@ -11,7 +11,7 @@ import grpc
 from replica import forward
 from replica.answers import FutureWaiter, abort, header_of, refusal
 from replica.calls import NamesCall
-from replica.journal import Place, bounds_of, epoch_before, problem_of
+from replica.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
 from replica.service_calls import check_request_id, fingerprint, parse
 from tandemq.v1 import journal_service_pb2 as pb
@@ -149,6 +149,7 @@ def _first_place(shared: Shared, parsed: pb.RegisterReaderRequest) -> ReaderPlac
     if parsed.at_end:
         return ReaderPlace(bounds.end, epoch_before(shared, bounds.end) or 0)
     asked = parsed.position
+    _check_history(shared, asked)
     if not asked.log_index:
         return ReaderPlace(first, epoch_before(shared, first) or 0)
     if bounds.first <= asked.log_index < first:
@@ -162,6 +163,7 @@ def _place_of(shared: Shared, reader: Reader, parsed: pb.AdvanceReaderRequest) -
     What lies before this copy, which was filled, was read at the other member: it moves once it has read up to here.
     """
     asked = parsed.position
+    _check_history(shared, asked)
     if not asked.log_index or (asked.log_index, asked.row) <= (reader.place.log_index, reader.place.row):
         return None
     if asked.log_index < bounds_of(shared).first:
@@ -173,10 +175,18 @@ def _checked(shared: Shared, asked: pb.JournalPosition) -> ReaderPlace:
     epoch = asked.epoch
     if not epoch and not asked.row and asked.log_index <= shared.commit_index + 1:
         epoch = epoch_before(shared, asked.log_index) or 0
-    problem = problem_of(shared, Place(asked.log_index, epoch, asked.row), is_master=True)
+    _refuse(problem_of(shared, Place(asked.log_index, epoch, asked.row), is_master=True))
+    return ReaderPlace(asked.log_index, epoch, asked.row)
+
+
+def _check_history(shared: Shared, asked: pb.JournalPosition) -> None:
+    """Of a place behind the reader's own, too, and of one that is there already: it is another reader of that name."""
+    _refuse(problem_of_history(shared, asked.history_id))
+
+
+def _refuse(problem: Failed | None) -> None:
     if problem is not None:
         raise Refused(problem.reason, problem.message, problem.metadata, problem.retry_after_ms)
-    return ReaderPlace(asked.log_index, epoch, asked.row)
 
 
 def _told(shared: Shared, name: str) -> pb.JournalReader:
@@ -188,7 +198,9 @@ def _words(shared: Shared, reader: Reader) -> pb.JournalReader:
     place = reader.place
     told = pb.JournalReader(
         name=reader.name,
-        position=pb.JournalPosition(log_index=place.log_index, epoch=place.epoch, row=place.row),
+        position=pb.JournalPosition(
+            log_index=place.log_index, epoch=place.epoch, row=place.row, history_id=history_id_of(shared)
+        ),
         lost_until_log_index=reader.lost_until,
         lost_because=reader.lost_because,
         lag_records=max(0, bounds_of(shared).end - place.log_index),

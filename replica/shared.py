@@ -85,6 +85,8 @@ class Shared:
         """
         self.doubts: Sequence[Doubt] = ()
         """What the copy could not prove about its last writes when this process opened it."""
+        self.instance = b""
+        """Of the directory, drawn at random when it was made: what is named after it is named once."""
         self.damaged: set[int] = set()
         """Log indexes of records that this master found damaged on its disk: nobody is given what is in them here."""
         self.volatile_floor = log.last_index

@@ -181,6 +181,7 @@ RULES: Mapping[str, Rule] = {
     "EPOCH_DIVERGED": _STATE,
     "READER_NOT_FOUND": _MISSING,
     "READER_LOST": Rule("OUT_OF_RANGE", definite=True, retryable=False),
+    "PAIR_CHANGED": _STATE,
     "BATCH_GONE": _STATE,
     "BATCH_GAP": _STATE,
     "STAGE_NOT_FOUND": _MISSING,

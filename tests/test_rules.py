@@ -169,6 +169,10 @@ def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
     patch.setattr(journalling, "bounds_of", bounds_of)
 
 
+def any_history_reads_on(patch: Patch) -> None:
+    patch.setattr(replica.journal, "problem_of_history", lambda _shared, _history_id: None)
+
+
 def any_epoch_reads_on(patch: Patch) -> None:
     patch.setattr(replica.journal, "_problem_of_epoch", lambda _shared, _last_read, _epoch: None)
 
@@ -234,6 +238,12 @@ RULES = (
     ),
     Rule("j6_a_reader_loses_loudly", "protocol/journal_reader_loses_his_place", losses_are_silent, "does not tell"),
     Rule("j7_a_number_is_one_batch", "protocol/numbered_batch", numbers_are_forgotten, "was .* and is"),
+    Rule(
+        "j8_a_place_is_of_one_history",
+        "protocol/journal_of_another_pair",
+        any_history_reads_on,
+        "of another history",
+    ),
     Rule(
         "r122_ruling1_ack_waits_for_the_peers_fsync", "protocol/peer_has_not_written", ack_without_the_peer, "copies=2"
     ),

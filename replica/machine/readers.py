@@ -219,6 +219,11 @@ class Readers:
 
     _state: State
 
+    @property
+    def history_id(self) -> bytes:
+        """Identity of the domain's history; empty: it has none yet."""
+        return self._state.history_id
+
     def plan_register(self, call: RegisterCall) -> record_pb2.RecordHeader:
         return plan_register(self._state, call)
 

@@ -58,6 +58,7 @@ class _DomainRow(msgspec.Struct, array_like=True):
     batches: list[BatchRow] = msgspec.field(default_factory=list)
     weights: list[WeightRow] = msgspec.field(default_factory=list)
     weights_version: int = 0
+    history_id: bytes = b""
 
 
 class _LeaseRow(msgspec.Struct, array_like=True):
@@ -148,6 +149,7 @@ def sections(state: State, *, anew: bool) -> list[bytes]:
         batch_rows(state),
         weight_rows(state),
         state.weights_version,
+        state.history_id,
     )
     return [
         framed(domain),
@@ -253,6 +255,7 @@ def restore(data: bytes, limits: Limits) -> State:
     state.readers = {reader.name: reader for reader in map(reader_of, head.readers)}
     state.batches = batches_of(head.batches)
     state.weights, state.weights_version = weights_of(head.weights), head.weights_version
+    state.history_id = head.history_id
     state.readers_lost, state.reader_records = head.readers_lost, head.reader_records
     if head.stages is not None:
         state.stages = stages_of(head.stages)

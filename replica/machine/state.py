@@ -45,6 +45,7 @@ class State:
         self.limits = limits
         self.applied_index = 0  # log index of the last record applied
         self.time_ms = 0  # of that record; never falls
+        self.history_id = b""  # identity of the domain's history; empty: no record has given it one yet
         self.next_queue_id = 1  # ids are never used again
         self.queues: dict[int, QueueState] = {}
         self.ids: dict[str, int] = {}  # by name, and by alias

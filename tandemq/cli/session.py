@@ -60,6 +60,7 @@ GENERAL_STEPS = {  # for a command that has no better word
     "READER_NOT_FOUND": "see `tandemq queue reader list`",
     "READER_LOST": "see `tandemq queue reader list`; then begin anew: `tandemq queue reader register NAME --restart`",
     "WEIGHTS_NOT_FOUND": "see `tandemq weights show`",
+    "PAIR_CHANGED": "name the pair that was read, or read this one from the beginning",
     "EPOCH_DIVERGED": "see what happened with `tandemq pair history`, and read from the beginning",
     "CORRUPT_STORE": "keep it as it is, and take everything from the peer or a backup",
 }

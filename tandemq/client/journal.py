@@ -67,6 +67,8 @@ class JournalStart(NamedTuple):
     """Its index."""
     epoch: int = 0
     """That of the message before it; 0: not checked."""
+    history_id: str = ""
+    """As in JournalPosition."""
 
 
 class QueueHead(NamedTuple):
@@ -205,7 +207,8 @@ class Journals(Readers):
         on later from the last page's `next`. A page may be empty though more follow.
         reader: read on behalf of this named one, and without `start` from its place, which renews it.
         Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
-        and EPOCH_DIVERGED when the history that was read was given up; READER_LOST when the named reader has lost its
+        and EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is that of another pair, or
+        of this one before it was begun anew; READER_LOST when the named reader has lost its
         place.
         """
         link, names = self._at(queues)
@@ -221,7 +224,9 @@ class Journals(Readers):
             reader=reader,
         )
         if isinstance(start, JournalStart):
-            selection.index.CopyFrom(pb.JournalIndex(index=start.at, epoch=start.epoch))
+            selection.index.CopyFrom(
+                pb.JournalIndex(index=start.at, epoch=start.epoch, history_id=bytes.fromhex(start.history_id))
+            )
         elif start is None and reader:  # the master knows it best: a replica is up to a heartbeat behind
             home = domain or _domain_of(link, names)
             selection.position.CopyFrom(message_of((await self.advance_reader(reader, domain=home)).position))

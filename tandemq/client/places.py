@@ -14,13 +14,17 @@ class JournalPosition(NamedTuple):
     epoch: int = 0
     """Names the history that was read; 0: not checked."""
     row: int = 0
+    history_id: str = ""
+    """Hexadecimal identity of the domain's history, which a pair that is begun anew has not; empty: not checked."""
 
 
 def position_of(found: pb.JournalPosition) -> JournalPosition:
     """From the contract."""
-    return JournalPosition(found.log_index, found.epoch, found.row)
+    return JournalPosition(found.log_index, found.epoch, found.row, found.history_id.hex())
 
 
 def message_of(place: JournalPosition) -> pb.JournalPosition:
     """For the contract."""
-    return pb.JournalPosition(log_index=place.log_index, epoch=place.epoch, row=place.row)
+    return pb.JournalPosition(
+        log_index=place.log_index, epoch=place.epoch, row=place.row, history_id=bytes.fromhex(place.history_id)
+    )

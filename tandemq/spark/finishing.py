@@ -46,7 +46,12 @@ def finish(spark: SparkSession, checkpoint: str, options: Mapping[str, str], *, 
     if others or not isinstance(place, dict) or not {"log_index", "epoch"} <= place.keys():
         raise _bad(checkpoint, f"{offset!r} is no place of a journal")
     with connect(wanted) as client:
-        advance(client, wanted, domain, JournalPosition(place["log_index"], place["epoch"]))
+        advance(
+            client,
+            wanted,
+            domain,
+            JournalPosition(place["log_index"], place["epoch"], history_id=place.get("history_id", "")),
+        )
 
 
 def _acknowledge(spark: SparkSession, checkpoint: str, options: Mapping[str, str], source: int) -> None:

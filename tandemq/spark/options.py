@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ TIMEOUT_S_MAX = 3_600
 QUEUES_MAX = 1_000
 """As JournalSelection has it."""
 FROM = ("earliest", "latest")
+_PLACE = re.compile(r"([0-9]+)(?::([0-9]+)(?::([0-9a-f]{32}))?)?")
 
 BATCH_ONLY = ("startLogIndex", "endLogIndex", "startIndex", "endIndex")
 STREAM_ONLY = ("startingPosition", "maxRowsPerTrigger", "reader")
@@ -48,6 +50,8 @@ class Options:
     """Of a new streaming query: a word of FROM, or a log index."""
     starting_epoch: int = 0
     """Of the record before that log index; another one there is refused. 0: not given."""
+    starting_history_id: str = ""
+    """Of the journal; another one is refused. Empty: not given."""
     max_rows: int = 0
     """Of a micro-batch, rounded up to the end of a record; 0: all that there is."""
     timeout_s: int = 60
@@ -74,7 +78,7 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
     queues = _words(values.get("queues", ""))
     if len(queues) > QUEUES_MAX:
         raise bad_option("queues", f"{queues[0]},...", f"{len(queues)} queues; at most {QUEUES_MAX} can be named")
-    position, epoch = _position(values.get("startingPosition", "earliest"))
+    position, epoch, history_id = _position(values.get("startingPosition", "earliest"))
     options = Options(
         target=values.get("target"),
         queues=queues,
@@ -88,6 +92,7 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
         partitions=number_of(values, "partitions", PARTITIONS, 1, PARTITIONS_MAX),
         starting_position=position,
         starting_epoch=epoch,
+        starting_history_id=history_id,
         max_rows=number_of(values, "maxRowsPerTrigger", 0, 1, MAX_INDEX),
         timeout_s=number_of(values, "timeoutSeconds", 60, 1, TIMEOUT_S_MAX),
         reader=_name(values),
@@ -153,14 +158,16 @@ def _name(values: Mapping[str, str]) -> str:
     return name
 
 
-def _position(text: str) -> tuple[str, int]:
-    """A word, or a log index with the epoch of the record before it, as the command line writes places."""
+def _position(text: str) -> tuple[str, int, str]:
+    """A word, or a log index with the epoch of the record before it and the history's id, as the command line writes
+    places.
+    """
     if text.lower() in FROM:
-        return text.lower(), 0
-    log_index, colon, epoch = text.partition(":")
-    if not log_index.isdecimal() or (colon and not epoch.isdecimal()):
-        told = f"it is {', '.join(FROM)} or a log index, alone or with the epoch before it: 120:3"
+        return text.lower(), 0, ""
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        told = f"it is {', '.join(FROM)} or a log index, alone or with the epoch before it and the history's id: 120:3"
         raise bad_option("startingPosition", text, told)
     name = "startingPosition"
-    numbers = [number_of({name: part}, name, 0, 1, MAX_INDEX) for part in (log_index, epoch) if part]
-    return str(numbers[0]), numbers[1] if colon else 0
+    numbers = [number_of({name: part}, name, 0, 1, MAX_INDEX) for part in found.group(1, 2) if part]
+    return str(numbers[0]), numbers[1] if found[2] else 0, found[3] or ""

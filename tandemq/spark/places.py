@@ -1,8 +1,8 @@
 """Plans what is read: from where to where, in how many parts. A member checks every place and gives it its epoch.
 
-A place is between two records, named by the log index of the next one and the epoch of the one before. The same epoch
-there means the same history before it (docs/decisions/0021-journal.md), so whoever compares it at both ends has read
-one history.
+A place is between two records, named by the log index of the next one, the epoch of the one before and the id of the
+history. The same epoch there means the same records before it (docs/decisions/0021-journal.md), so whoever compares it
+at both ends has read one history.
 """
 
 from __future__ import annotations
@@ -63,6 +63,41 @@ def head_of(client: tandemq.Client, options: Options) -> JournalHead:
     return client.journal_head(options.queues, domain=options.domain, this_member=options.this_member)
 
 
+def head_of_history(client: tandemq.Client, options: Options, domain: str, history_id: str) -> JournalHead:
+    """The same, of that history of the domain; empty: of any.
+
+    Raises Refused with reason PAIR_CHANGED, also where the other pair has no such queue.
+    """
+    if not history_id:
+        return head_of(client, options)
+    try:
+        head = head_of(client, options)
+    except NotFound:
+        check_history(client.journal_head((), domain=domain, this_member=options.this_member), history_id)
+        raise
+    check_history(head, history_id)
+    return head
+
+
+def check_history(head: JournalHead, history_id: str) -> None:
+    """Raises Refused with reason PAIR_CHANGED. A member that knows none is of an older version."""
+    here = head.next.history_id
+    if here and history_id and here != history_id:
+        text = (
+            f"what was read is of history {history_id}, domain {head.domain} at {head.member} has {here}: this is "
+            "another pair, or one that was begun anew; read it from the beginning, into a new place"
+        )
+        raise Refused("PAIR_CHANGED", text, {"history_id": here, "read_history_id": history_id}, definite=True)
+
+
+def taken_over(head: JournalHead) -> str:
+    """What is said, once, of a place that was kept by an older version."""
+    return (
+        f"a place that an older version kept names no history: it is taken for one of history {head.next.history_id}, "
+        f"that of domain {head.domain} at {head.member}, and held to it from now on"
+    )
+
+
 def queue_ids_of(head: JournalHead) -> dict[str, int]:
     """Which queues the names in the options mean now."""
     return {each.queue: each.queue_id for each in head.queues}
@@ -115,9 +150,10 @@ def spans(
     if count < 1:
         return []
     step = (until - start.log_index) / count
-    cuts = [JournalPosition(start.log_index + round(step * at)) for at in range(1, count)]
+    history_id = start.history_id or head.next.history_id
+    cuts = [JournalPosition(start.log_index + round(step * at), history_id=history_id) for at in range(1, count)]
     inner = [settled(client, options, head.domain, cut) for cut in cuts]
-    firsts, lasts = [start, *inner], [*inner, JournalPosition(until, end.epoch)]
+    firsts, lasts = [start, *inner], [*inner, JournalPosition(until, end.epoch, history_id=history_id)]
     before = [0] * (count - 1) + [options.end_index if end.row else 0]
     queue_ids = tuple(queue_ids_of(head).items())
     return [

@@ -1,13 +1,16 @@
 """Follows the journal for readStream: where a micro-batch ends, and what it is made of. The checkpoint is Spark's.
 
-An offset is a place of the domain's log, {domain: {log_index, epoch}}, always between two records; with `queues` it
-says which ones these names meant. A micro-batch that
+An offset is a place of the domain's log, {domain: {log_index, epoch, history_id}}, always between two records; with
+`queues` it says which ones these names meant. An offset of an older version has no history_id: the next one takes over
+that of the pair that answers. A micro-batch that
 is planned again after a crash has the same end, and its rows are the same or it is refused, so a sink that knows the
 number of a batch gets each row once. Reading takes nothing away: only with a named reader is anything told to the pair.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -17,13 +20,24 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 import tandemq
 from tandemq.client.journal import JournalHead
 from tandemq.client.places import JournalPosition
-from tandemq.errors import InvalidRequest
+from tandemq.errors import InvalidRequest, NotFound
 from tandemq.spark.naming import advance, begin, renew
 from tandemq.spark.options import Options, bad_option
-from tandemq.spark.places import Span, check_queues, connect, head_of, queue_ids_of, settled, spans
+from tandemq.spark.places import (
+    Span,
+    check_queues,
+    connect,
+    head_of,
+    head_of_history,
+    queue_ids_of,
+    settled,
+    spans,
+    taken_over,
+)
 from tandemq.spark.reading import batches
 
-Offset = Mapping[str, Mapping[str, int | dict[str, int]]]
+Offset = Mapping[str, Mapping[str, int | str | dict[str, int]]]
+_LOG = logging.getLogger(__name__)
 
 
 class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # may not be installed
@@ -44,7 +58,13 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
             head = head_of(client, self._options)
             if wanted == "latest":
                 return self._begin(client, head, head.next)
-            start = None if wanted == "earliest" else JournalPosition(int(wanted), self._options.starting_epoch)
+            start = (
+                None
+                if wanted == "earliest"
+                else JournalPosition(
+                    int(wanted), self._options.starting_epoch, history_id=self._options.starting_history_id
+                )
+            )
             if start is not None and start.log_index > head.next.log_index:
                 text = f"the journal of domain {head.domain} at {head.member} ends before {head.next.log_index}"
                 raise bad_option("startingPosition", wanted, text)
@@ -55,11 +75,13 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802 - Spark's name
         """Where the next micro-batch ends: at the commit index, or where it has the rows that it may have.
 
-        `start` again when there is nothing. Raises Refused with reason OUT_OF_RANGE or EPOCH_DIVERGED when nothing can
-        follow it any more.
+        `start` again when there is nothing. Raises Refused with reason OUT_OF_RANGE, EPOCH_DIVERGED or PAIR_CHANGED
+        when nothing can follow it any more.
         """
         with connect(self._options) as client:
             head, place = self._place(client, start)
+            if not place.history_id:
+                _LOG.warning("%s", taken_over(head))
             if self._options.reader:
                 renew(client, self._options, head.domain, place)
             # A trimmed or diverged checkpoint is refused here, before anything is read.
@@ -83,7 +105,7 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Called before the first latestOffset: what is committed later is for the next run."""
-        with connect(self._options) as client:
+        with connect(self._options) as client, contextlib.suppress(NotFound):  # latestOffset knows whose it was
             self._last = head_of(client, self._options).next
 
     def partitions(self, start: Offset, end: Offset) -> list[Span]:
@@ -117,33 +139,42 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
             return _offset(head, start)
         place = begin(client, self._options, head.domain, start)
         if place.row:  # somebody else has advanced it into a record: all of that one once more
-            place = settled(client, self._options, head.domain, JournalPosition(place.log_index))
+            place = settled(
+                client, self._options, head.domain, JournalPosition(place.log_index, history_id=place.history_id)
+            )
         return _offset(head, place)
 
     def _place(self, client: tandemq.Client, offset: Offset) -> tuple[JournalHead, JournalPosition]:
         """The journal now, and where an offset is in it. Raises InvalidRequest with reason BAD_CHECKPOINT when it is
-        not of this query, NotFound with reason QUEUE_NOT_FOUND when a queue is another one than it was.
+        not of this query, Refused with reason PAIR_CHANGED when it is not of this pair, NotFound with reason
+        QUEUE_NOT_FOUND when a queue is another one than it was.
         """
-        head = head_of(client, self._options)
-        domain = head.domain
-        found = offset.get(domain, {})
+        ((named, found),) = offset.items() if len(offset) == 1 else (("", {}),)
         log_index, epoch, queue_ids = found.get("log_index"), found.get("epoch"), found.get("queue_ids", {})
+        history_id = found.get("history_id", "")
+        head = head_of_history(client, self._options, named, str(history_id))
+        domain = head.domain
         if (
             list(offset) != [domain]
             or not isinstance(log_index, int)
             or not isinstance(epoch, int)
             or not isinstance(queue_ids, dict)
+            or not isinstance(history_id, str)
         ):
             text = f"the checkpoint says {dict(offset)!r}, and this query reads domain {domain}: give it one of its own"
             raise InvalidRequest("BAD_CHECKPOINT", text, {"domain": domain}, definite=True)
         check_queues(head, queue_ids)
-        return head, JournalPosition(log_index, epoch)
+        return head, JournalPosition(log_index, epoch, history_id=history_id)
 
 
 def _offset(head: JournalHead, place: JournalPosition) -> Offset:
     assert not place.row
-    meant = {"queue_ids": queue_ids_of(head)} if head.queues else {}
-    return {head.domain: {"log_index": place.log_index, "epoch": place.epoch, **meant}}
+    offset: dict[str, int | str | dict[str, int]] = {"log_index": place.log_index, "epoch": place.epoch}
+    if history_id := place.history_id or head.next.history_id:
+        offset["history_id"] = history_id
+    if head.queues:
+        offset["queue_ids"] = queue_ids_of(head)
+    return {head.domain: offset}
 
 
 def _after_rows(

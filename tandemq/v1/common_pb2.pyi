@@ -117,6 +117,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_READER_LOST: _ClassVar[Reason]
     REASON_BATCH_GONE: _ClassVar[Reason]
     REASON_BATCH_GAP: _ClassVar[Reason]
+    REASON_PAIR_CHANGED: _ClassVar[Reason]
     REASON_STAGE_NOT_FOUND: _ClassVar[Reason]
     REASON_WRITER_TAKEN: _ClassVar[Reason]
     REASON_WEIGHTS_NOT_FOUND: _ClassVar[Reason]
@@ -216,6 +217,7 @@ REASON_READER_NOT_FOUND: Reason
 REASON_READER_LOST: Reason
 REASON_BATCH_GONE: Reason
 REASON_BATCH_GAP: Reason
+REASON_PAIR_CHANGED: Reason
 REASON_STAGE_NOT_FOUND: Reason
 REASON_WRITER_TAKEN: Reason
 REASON_WEIGHTS_NOT_FOUND: Reason

@@ -81,22 +81,26 @@ JOURNAL_PAYLOAD_VOLATILE: JournalPayload
 JOURNAL_PAYLOAD_LEFT_OUT: JournalPayload
 
 class JournalPosition(_message.Message):
-    __slots__ = ("log_index", "epoch", "row")
+    __slots__ = ("log_index", "epoch", "row", "history_id")
     LOG_INDEX_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROW_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_ID_FIELD_NUMBER: _ClassVar[int]
     log_index: int
     epoch: int
     row: int
-    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., row: _Optional[int] = ...) -> None: ...
+    history_id: bytes
+    def __init__(self, log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., row: _Optional[int] = ..., history_id: _Optional[bytes] = ...) -> None: ...
 
 class JournalIndex(_message.Message):
-    __slots__ = ("index", "epoch")
+    __slots__ = ("index", "epoch", "history_id")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_ID_FIELD_NUMBER: _ClassVar[int]
     index: int
     epoch: int
-    def __init__(self, index: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    history_id: bytes
+    def __init__(self, index: _Optional[int] = ..., epoch: _Optional[int] = ..., history_id: _Optional[bytes] = ...) -> None: ...
 
 class JournalSelection(_message.Message):
     __slots__ = ("domain", "queues", "position", "index", "until_log_index", "kinds", "without_payloads", "with_attributes", "this_member", "reader")

@@ -251,6 +251,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     "OUT_OF_RANGE": row_of_place(1 << 40, 0, "is not committed"),
     "EPOCH_DIVERGED": row_of_place(2, 1_000, "epoch 1000", "given up"),
     "READER_NOT_FOUND": Elsewhere("of named readers alone", "tests/integration/test_named_readers.py"),
+    "PAIR_CHANGED": Elsewhere("needs a pair that is begun anew", "tests/integration/test_history_id.py"),
     **dict.fromkeys(("BATCH_GONE", "BATCH_GAP"), Elsewhere("of batches", "tests/integration/test_batches.py")),
     "READER_LOST": Elsewhere("needs a journal that overflows", "tests/integration/test_named_readers.py"),
     **dict.fromkeys(("WEIGHTS_NOT_FOUND", "BAD_WEIGHTS"), Elsewhere("of weights", "tests/integration/test_weights.py")),

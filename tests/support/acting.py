@@ -129,6 +129,17 @@ class Acting:
         self.down(name).store = MemoryStore(member=name, instance=b"new".ljust(16))
         return self.said()
 
+    @command("begin the pair anew")
+    def begin_anew_from_nothing(self) -> list[str]:
+        """Both are down: all disks are lost, that of the witness too, and an operator has stated that all is gone."""
+        for name in self.pair.members:
+            self.down(name).store = MemoryStore(member=name, instance=f"anew {name}".encode().ljust(16))
+        self.pair.registers._registers.clear()
+        self.pair.checks.forget()
+        self.pair.seen.clear()
+        self.accepted.update(self.clients)
+        return self.said()
+
     @command("the disk of MEMBER loses its last COUNT writes")
     def lose_last_writes(self, name: str, count: str) -> list[str]:
         """While it is down: its disk had said that they were written, and they were not. Nothing else shows it."""

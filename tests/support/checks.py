@@ -81,6 +81,13 @@ class Checks:
         if self.highest is None or done.log_index > self.highest.log_index:
             self.highest = acked
 
+    def forget(self) -> None:
+        """The pair is begun anew: another history, in which every name may name something else."""
+        self.digests.clear()
+        self.owners.clear()
+        self.serving.clear()
+        self.highest = None
+
     # -- asked by tests --------------------------------------------------------------------------------------------
 
     def holds_everything(self, member: Member) -> None:

@@ -7,7 +7,7 @@ He keeps his position, as a checkpoint does, and goes on from it at either membe
 from __future__ import annotations
 
 from replica.effects import Failed
-from replica.journal import Place, Trimmed, bounds_of, is_in_step, problem_of, read_page
+from replica.journal import Place, Trimmed, bounds_of, history_id_of, is_in_step, problem_of, read_page
 from replica.journal_rows import Rows, Wanted
 from replica.state import Boundary
 from storage.records import read_prefix
@@ -59,6 +59,8 @@ class Journalling(Calling):
         self.place = Place(1, 0)
         self.read: dict[int, int] = {}
         """Epoch of each record that was read."""
+        self.histories: dict[int, bytes] = {}
+        """Id of the history that each of them was read of."""
         self.refused = ""
 
     @command("read the journal at MEMBER")
@@ -77,6 +79,7 @@ class Journalling(Calling):
         if self.read and not self.refused:
             return []  # nobody has told him
         self.read.clear()
+        self.histories.clear()
         self.place = Place(bounds_of(self.member(name).shared).first, 0)
         return []
 
@@ -92,7 +95,8 @@ class Journalling(Calling):
             jumps = not all(has_no_row(member, log_index) for log_index in passed_over)
             require(not jumps, f"the reader jumps from {at} to {row.log_index} and is not told")
             self.read[row.log_index] = row.epoch
-        self.place = following
+            self.histories[row.log_index] = history_id_of(member.shared)
+        self.place = following._replace(history_id=history_id_of(member.shared))
         told = ", ".join(
             f"{row.log_index} {row.payload.decode().split('/')[0] if row.payload else row.kind.name.lower()}"
             for row in rows
@@ -104,6 +108,9 @@ class Journalling(Calling):
         master = self.pair.master
         require(master is not None, "nobody serves")
         assert master is not None
+        here_id = history_id_of(master.shared)
+        for log_index, history_id in self.histories.items():
+            require(history_id == here_id, f"the reader has record {log_index} of another history")
         history: list[Boundary] = master.shared.log.history
         for log_index, epoch in self.read.items():
             stored = master.store.read(NUMBER, log_index)

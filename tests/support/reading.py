@@ -34,7 +34,7 @@ class Reading(Journalling):
     @command("the reader registers at MEMBER")
     def register(self, name: str) -> list[str]:
         """He gets a name there, with the place where he is; prints what the pair keeps for him."""
-        place = ReaderPlace(*self.place)
+        place = ReaderPlace(*self.place[:3])
         return self._order(
             self.member(name),
             lambda machine, now_ms: machine.plan_register(
@@ -45,7 +45,7 @@ class Reading(Journalling):
     @command("the reader begins anew at MEMBER")
     def begin_anew(self, name: str) -> list[str]:
         """As above, knowingly: whatever he had not read is given up."""
-        place, self.lost = ReaderPlace(*self.place), False
+        place, self.lost = ReaderPlace(*self.place[:3]), False
         return self._order(
             self.member(name),
             lambda machine, now_ms: machine.plan_register(
@@ -56,7 +56,7 @@ class Reading(Journalling):
     @command("the reader tells MEMBER how far he is")
     def advance(self, name: str) -> list[str]:
         """He has read everything before the place where he is, and says so."""
-        place = ReaderPlace(*self.place)
+        place = ReaderPlace(*self.place[:3])
         return self._order(
             self.member(name),
             lambda machine, now_ms: machine.plan_advance(AdvanceCall(now_ms, READER, place, b"", 0)),

@@ -376,18 +376,20 @@ class SaveOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., bodies: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class RoleOp(_message.Message):
-    __slots__ = ("owner", "in_sync_set", "reason", "forced", "unrecorded")
+    __slots__ = ("owner", "in_sync_set", "reason", "forced", "unrecorded", "history_id")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     IN_SYNC_SET_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     FORCED_FIELD_NUMBER: _ClassVar[int]
     UNRECORDED_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_ID_FIELD_NUMBER: _ClassVar[int]
     owner: str
     in_sync_set: _containers.RepeatedScalarFieldContainer[str]
     reason: str
     forced: bool
     unrecorded: bool
-    def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., forced: bool = ..., unrecorded: bool = ...) -> None: ...
+    history_id: bytes
+    def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., forced: bool = ..., unrecorded: bool = ..., history_id: _Optional[bytes] = ...) -> None: ...
 
 class ReaderOp(_message.Message):
     __slots__ = ("action", "name", "log_index", "epoch", "row", "ttl_ms", "because")
