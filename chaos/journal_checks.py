@@ -7,11 +7,35 @@ and what each side says of it.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
+from chaos.journal_lives import (
+    TRIMMED,
+    UNSTORED,
+    Lives,
+    all_of_it_entered,
+    ids_name_their_records,
+    lives_are_right,
+    lives_of,
+    members_are_there,
+    reaches_of,
+    settled_under_their_leases,
+    time_never_falls,
+    unexplained_counts,
+)
+from chaos.journal_proof import about, hex_of, of_place, telling
+from chaos.journal_told import (
+    epochs_are_those_of_ids,
+    first_deliveries_are_in_order,
+    order_is_real,
+    received_no_more_after_an_acknowledgement,
+    what_is_there_was_sent,
+    what_was_answered_is_there,
+)
+from chaos.journal_unjudged import Seen, told_of
 from chaos.journals import (
     CONSUMED,
     COPIES_DIFFER,
@@ -19,30 +43,24 @@ from chaos.journals import (
     ENDED,
     EPOCH_NOT_FENCED,
     GAP,
-    GHOST,
     INDEX_TWICE,
-    LOST,
     MEMBERS_MAX,
-    REAL_TIME_ORDER,
     REJECTED,
-    SETTLE_LOST,
     SETTLED_TWICE,
     TAIL_CUT,
-    UNSENT,
     Audited,
     Head,
     Place,
     Row,
     Told,
     Violation,
-    log_index_of,
     ordinal_of,
 )
 
 
 def copies_equal(found: Audited) -> Iterator[Violation]:
     """Between the first record that both keep and the first that one of them does not know, both have the same rows."""
-    if len(found.spans) < MEMBERS_MAX:
+    if len(found.spans) < MEMBERS_MAX or found.absent:
         return
     first = max(span.first for span in found.spans.values())
     end = min(span.next for span in found.spans.values())
@@ -51,22 +69,33 @@ def copies_equal(found: Audited) -> Iterator[Violation]:
         if first <= row.log_index < end:
             key = (row.log_index, row.kind, row.queue_id, row.index, row.lease_id)
             sides.setdefault(key, defaultdict(list))[row.member].append(row)
+    saved, changed = _once_volatile(found)
     for (log_index, _, queue_id, index, _), says in sides.items():
         one, other = (says.get(member, []) for member in found.spans)
-        if not _same(one, other):
-            row = (one or other)[0]
-            journals = "; ".join(f"{member}: {_telling(says.get(member, []))}" for member in found.spans)
-            yield Violation(
-                COPIES_DIFFER, None, queue_id, index, row.count, log_index, row.queue, _hex(row.id), journals
-            )
+        volatile = Place(queue_id, index) in saved or changed.get(queue_id, 0) > log_index
+        if not _same(one, other, volatile=volatile):
+            row, count = (one or other)[0], max(each.count for each in (*one, *other))
+            journals = "; ".join(f"{member}: {telling(says.get(member, []))}" for member in found.spans)
+            yield Violation(COPIES_DIFFER, None, queue_id, index, count, log_index, row.queue, hex_of(row.id), journals)
 
 
-def _same(one: Sequence[Row], other: Sequence[Row]) -> bool:
-    """A body that one member cannot show is not a difference (docs/SPARK.md)."""
+def _same(one: Sequence[Row], other: Sequence[Row], *, volatile: bool) -> bool:
+    """A body that one member cannot show is a difference, unless the message was volatile when the page was made."""
     contents = [Counter(replace(row, member="", queue=None, payload=None) for row in side) for side in (one, other)]
-    bodies = [sorted(row.payload or b"" for row in side) for side in (one, other)]
-    shown = all(row.payload is not None for row in (*one, *other))
-    return contents[0] == contents[1] and (not shown or bodies[0] == bodies[1])
+    bodies = [sorted(row.payload for row in side if row.payload is not None) for side in (one, other)]
+    hidden = any(row.payload is None for row in (*one, *other))
+    return contents[0] == contents[1] and (bodies[0] == bodies[1] or (hidden and volatile))
+
+
+def _once_volatile(found: Audited) -> tuple[set[Place], dict[int, int]]:
+    """Messages that became persistent; and by queue the last record that may have begun to make them so."""
+    saved, changed = set(), dict[int, int]()
+    for row in found.rows:
+        if row.kind == "SAVED":
+            saved |= {Place(row.queue_id, index) for index in range(row.index, row.index + row.count)}
+        elif row.kind == "CONFIGURED":
+            changed[row.queue_id] = max(changed.get(row.queue_id, 0), row.log_index)
+    return saved, changed
 
 
 def indexes_are_dense(found: Audited) -> Iterator[Violation]:
@@ -81,7 +110,7 @@ def indexes_are_dense(found: Audited) -> Iterator[Violation]:
         for index in sorted(indexes):
             if index > before + 1:
                 journals = f"{member}: {before or 'nothing'} and then {index}"
-                yield _about(found, GAP, queue_id, before + 1, member, index - before - 1, journals)
+                yield about(found, GAP, queue_id, before + 1, member, index - before - 1, journals)
             before = index
 
 
@@ -93,40 +122,61 @@ def tails_are_there(found: Audited) -> Iterator[Violation]:
             key = (row.member, row.queue_id)
             last[key] = max(last.get(key, 0), row.index)
     for head in found.heads:
-        if head.queue_id is None or head.next_index is None:
+        if head.queue_id is None or head.next_index is None or head.member in found.absent:
             continue
         end = last.get((head.member, head.queue_id), (head.first_index or 1) - 1)
         if end + 1 < head.next_index:
             journals = f"{head.member}: ends with {end}, and its head said that {head.next_index} is next"
             count = head.next_index - end - 1
-            yield _about(found, TAIL_CUT, head.queue_id, end + 1, head.member, count, journals)
+            yield about(found, TAIL_CUT, head.queue_id, end + 1, head.member, count, journals)
+
+
+def records_are_there(found: Audited, ends: Mapping[str, int]) -> Iterator[Violation]:
+    """Per member: what was read reaches to where the member said that it stood. `ends`: where reading ended.
+
+    Without `ends` it is not known: some records give no row, and the last ones often do not.
+    """
+    for member, end in ends.items():
+        told = max((head.next_log_index for head in found.heads if head.member == member), default=0)
+        if end < told and member not in found.absent:
+            yield cut_short(member, end, told)
+
+
+def cut_short(member: str, end: int, told: int) -> Violation:
+    """As both audits say it."""
+    says = f"{member}: read up to record {end - 1}, and its head said that {told} is next"
+    return Violation(TAIL_CUT, member, count=told - end, log_index=end, journals=says)
 
 
 def epochs_are_fenced(found: Audited) -> Iterator[Violation]:
     """Per member: a newer epoch begins after the last record of every older one."""
-    reach: dict[tuple[str, int], tuple[int, int]] = {}
-    for row in found.rows:
-        first, last = reach.get((row.member, row.epoch), (row.log_index, row.log_index))
-        reach[row.member, row.epoch] = (min(first, row.log_index), max(last, row.log_index))
-    return unfenced(reach)
+    for each in unfenced(reaches_of(found.rows)):
+        told = [row for row in found.rows if (row.member, row.log_index) == (each.member, each.log_index)]
+        queue_id = max((row.queue_id for row in told), default=0) or None
+        yield replace(each, queue_id=queue_id, queue=found.name_of.get(queue_id or 0))
 
 
 def unfenced(reach: Mapping[tuple[str, int], tuple[int, int]]) -> Iterator[Violation]:
-    """Of the first and the last log index of each member's epochs: those that begin before an older one has ended."""
+    """Of the first and the last log index of each member's epochs: records of an older one behind a newer one's first.
+
+    The last of them is named, once for all newer epochs.
+    """
     ends: dict[str, tuple[int, int]] = {}
+    found: dict[tuple[str, int], Violation] = {}
     for (member, epoch), (first, last) in sorted(reach.items()):
         end, older = ends.get(member, (-1, 0))
         if end >= first:
             journals = f"{member}: epoch {epoch} begins at record {first}, and {end} is of epoch {older}"
-            yield Violation(EPOCH_NOT_FENCED, member, log_index=first, journals=journals)
+            found[member, end] = Violation(EPOCH_NOT_FENCED, member, log_index=end, journals=journals)
         ends[member] = max((end, older), (last, epoch))
+    return iter(found.values())
 
 
 def an_index_is_one_row(found: Audited) -> Iterator[Violation]:
     """Per journal: the same row twice is one too many."""
     for place, rows in found.entered.items():
         if any(count > 1 for side, count in Counter(map(found.side, rows)).items() if side is not None):
-            yield _of_place(found, INDEX_TWICE, place, rows)
+            yield of_place(found, INDEX_TWICE, place, rows)
 
 
 def stored_once(found: Audited) -> Iterator[Violation]:
@@ -140,7 +190,7 @@ def stored_once(found: Audited) -> Iterator[Violation]:
                 copies[side, row.queue_id, row.producer, row.sequence, ordinal].add(place.index)
     more = {Place(key[1], index) for key, indexes in copies.items() for index in sorted(indexes)[1:]}
     for place in more:
-        yield _of_place(found, DUPLICATE, place, found.entered[place])
+        yield of_place(found, DUPLICATE, place, found.entered[place])
 
 
 def settled_once(found: Audited) -> Iterator[Violation]:
@@ -151,103 +201,88 @@ def settled_once(found: Audited) -> Iterator[Violation]:
             ended = sum(kind in ENDED for kind in kinds)
             rejected = kinds.count(REJECTED)
             if ended > 1 or rejected > 1 or (rejected and CONSUMED.intersection(kinds)):
-                yield _of_place(found, SETTLED_TWICE, place, rows)
+                yield of_place(found, SETTLED_TWICE, place, rows)
                 break
 
 
-def what_was_answered_is_there(found: Audited) -> Iterator[Violation]:
-    """What was stored and acknowledged for a client is in a journal, unless it is of a time that was trimmed."""
-    kept_from = min((span.first for span in found.spans.values()), default=1)
-    whole = {queue_id for _, queue_id in _whole(found)}
-    first: dict[int | None, int] = {}
-    for place in found.entered:
-        first[place.queue_id] = min(first.get(place.queue_id, place.index), place.index)
-    stored = {(row.id, row.index) for rows in found.entered.values() for row in rows}
-    for told in found.told:
-        if told.outcome != "ok" or told.index is None:
-            continue
-        place = found.place(told)
-        rows = found.entered.get(place, [])
-        if told.op == "send":
-            log_index = log_index_of(told.id)
-            if log_index is not None:
-                kept = log_index >= kept_from
-            else:
-                kept = (
-                    kept_from <= 1 or place.queue_id in whole or told.index >= first.get(place.queue_id, told.index + 1)
-                )
-            if kept and not ((told.id, told.index) in stored if told.id else rows):
-                yield replace(_of_place(found, LOST, place, rows), id=_hex(told.id), queue=told.queue)
-        elif told.op == "ack" and rows:
-            after = {row.kind for row in found.ended.get(place, [])}
-            if REJECTED not in after and not after & CONSUMED:
-                yield _of_place(found, SETTLE_LOST, place, rows)
-
-
-def what_is_there_was_sent(found: Audited) -> Iterator[Violation]:
-    """In queues that a watched client sent to: each message was sent, and not answered with a certain refusal."""
-    sends = [told for told in found.told if told.op == "send"]
-    places = {found.place(told) for told in sends if told.outcome == "ok" and told.index is not None}
-    outcomes: dict[tuple[str, bytes | None, int], set[str]] = defaultdict(set)
-    for told in sends:  # a name that no journal knows may be another one of the same queue
-        name = told.queue if told.queue in found.names else ""
-        outcomes[name, told.producer, told.sequence or 0].add(told.outcome)
-    watched = {told.queue for told in sends}
-    for place, rows in found.entered.items():
-        name = found.name_of.get(place.queue_id or 0, "")
-        mine = [row for row in rows if row.producer is not None]
-        if name not in watched or place in places:
-            continue
-        keys = {(known_as, row.producer, row.sequence) for row in mine for known_as in (name, "")}
-        known = set().union(*(outcomes.get(key, ()) for key in keys))
-        if known == {"fail"}:
-            yield _of_place(found, GHOST, place, rows)
-        elif not known and any(row.log_index not in found.moved for row in mine):
-            yield _of_place(found, UNSENT, place, rows)
-
-
-def order_is_real(found: Audited) -> Iterator[Violation]:
-    """Per queue: what is sent after another was acknowledged has the higher index. One host's clock timed both."""
-    queues: dict[int | str, list[Told]] = defaultdict(list)
-    for told in found.told:
-        if told.op == "send" and told.outcome == "ok" and told.index is not None:
-            queues[found.place(told).queue_id or told.queue].append(told)
-    for sends in queues.values():
-        sends.sort(key=lambda told: -(told.index or 0))
-        earliest: tuple[float, int] = (math.inf, 0)  # of higher indexes: when the first was acknowledged, and which
-        at = 0
-        for told in sends:
-            while (sends[at].index or 0) > (told.index or 0):
-                answered_ns = sends[at].complete_ns
-                earliest = min(earliest, (math.inf if answered_ns is None else answered_ns, sends[at].index or 0))
-                at += 1
-            if earliest[0] < told.invoke_ns:
-                place = found.place(told)
-                says = f"sent at {told.invoke_ns} ns, and index {earliest[1]} had been acknowledged at {earliest[0]} ns"
-                rows = found.entered.get(place, [])
-                yield replace(_of_place(found, REAL_TIME_ORDER, place, rows), clients=says, queue=told.queue)
-
-
 CHECKS: tuple[Callable[[Audited], Iterator[Violation]], ...] = (
+    members_are_there,
     indexes_are_dense,
     tails_are_there,
     epochs_are_fenced,
+    time_never_falls,
+    ids_name_their_records,
     an_index_is_one_row,
     stored_once,
     settled_once,
+    all_of_it_entered,
     what_was_answered_is_there,
     what_is_there_was_sent,
     order_is_real,
+    epochs_are_those_of_ids,
+    received_no_more_after_an_acknowledgement,
+    first_deliveries_are_in_order,
 )
 
 
-def violations(rows: Sequence[Row], told: Sequence[Told] = (), heads: Sequence[Head] = ()) -> list[Violation]:
+def violations(
+    rows: Sequence[Row], told: Sequence[Told] = (), heads: Sequence[Head] = (), ends: Mapping[str, int] | None = None
+) -> list[Violation]:
     """Every broken promise, each once. Raises ValueError where the rows are of more than two members."""
+    return judged(rows, told, heads, ends).violations
+
+
+class Judged(NamedTuple):
+    """What came of it."""
+
+    violations: list[Violation]
+    unjudged: list[str]
+    """What was not judged, and why; and what was seen that is no violation."""
+
+
+def judged(
+    rows: Sequence[Row], told: Sequence[Told] = (), heads: Sequence[Head] = (), ends: Mapping[str, int] | None = None
+) -> Judged:
+    """The same, with what was not judged.
+
+    ends: by member, the first record that was not read.
+    """
     found = Audited(rows, told, heads)
     differing = list(copies_equal(found))
     found.differ = bool(differing)
+    lives = lives_of(found)
     others = [each for check in CHECKS for each in check(found)]
-    return list({_key(each): each for each in (*differing, *others)}.values())
+    others += [*lives_are_right(found, lives), *settled_under_their_leases(found, lives)]
+    others += records_are_there(found, ends or {})
+    once = {_key(each): _proven(found, each) for each in (*differing, *others)}
+    return Judged(list(once.values()), told_of(_seen(found, lives, ends)))
+
+
+def _proven(found: Audited, each: Violation) -> Violation:
+    """With what each side says of the message."""
+    if each.journals or each.clients or each.index is None:
+        return each
+    place = Place(each.queue_id, each.index)
+    proof = of_place(found, each.kind, place, found.entered.get(place, []))
+    return replace(each, journals=proof.journals, clients=proof.clients)
+
+
+def _seen(found: Audited, lives: Lives, ends: Mapping[str, int] | None) -> Seen:
+    unexplained = unexplained_counts(found, lives)
+    records = Counter(member for member, _, _ in {(row.member, row.epoch, row.log_index) for row in found.rows})
+    received = [told for told in found.told if told.op == "recv" and told.outcome == "ok"]
+    return Seen(
+        spans=found.spans,
+        records=records,
+        told=dict(Counter(told.op for told in found.told)),
+        unordered=sum(told.priority is None for told in received),
+        unstored=unexplained.get(UNSTORED, 0),
+        trimmed=unexplained.get(TRIMMED, 0),
+        whole_domain=found.whole_domain,
+        absent=found.absent,
+        heads=bool(found.heads),
+        ends=ends is not None,
+    )
 
 
 def _key(each: Violation) -> tuple[object, ...]:
@@ -259,35 +294,3 @@ def _whole(found: Audited) -> set[tuple[str, int]]:
     created = {(row.member, row.queue_id) for row in found.rows if row.kind == "QUEUE_CREATED"}
     all_of = {member for member, span in found.spans.items() if span.first <= 1}
     return created | {(row.member, row.queue_id) for row in found.rows if row.member in all_of}
-
-
-def _about(found: Audited, kind: str, queue_id: int, index: int, member: str, count: int, journals: str) -> Violation:
-    name = found.name_of.get(queue_id)
-    return Violation(kind, member, queue_id, index, count, queue=name, journals=journals)
-
-
-def _of_place(found: Audited, kind: str, place: Place, rows: Sequence[Row]) -> Violation:
-    row = rows[0] if rows else None
-    all_rows = [*rows, *(each for each in found.ended.get(place, []) if each not in rows)]
-    journals = "; ".join(
-        f"{member}: {_telling([each for each in all_rows if each.member == member])}" for member in found.spans
-    )
-    mine = [told for told in found.told if told.index == place.index and found.place(told) == place]
-    clients = ", ".join(f"{told.op} {told.outcome}" for told in mine) or "nothing"
-    name = found.name_of.get(place.queue_id or 0)
-    return Violation(
-        kind, None, place.queue_id, place.index, 1, None, name, _hex(row.id if row else None), journals, clients
-    )
-
-
-def _telling(rows: Sequence[Row]) -> str:
-    """For people."""
-    told = (
-        f"{row.kind} {row.index} at {row.log_index}/{row.epoch}{f' id {row.id.hex()}' if row.id else ''}"
-        for row in sorted(rows, key=lambda row: row.log_index)
-    )
-    return ", ".join(told) or "nothing"
-
-
-def _hex(data: bytes | None) -> str | None:
-    return data.hex() if data else None

@@ -22,6 +22,19 @@ GAP = "GAP"
 EPOCH_NOT_FENCED = "EPOCH_NOT_FENCED"
 REAL_TIME_ORDER = "REAL_TIME_ORDER"
 TAIL_CUT = "TAIL_CUT"
+MEMBER_ABSENT = "MEMBER_ABSENT"
+TIME_BACKWARDS = "TIME_BACKWARDS"
+ID_OF_OTHER = "ID_OF_OTHER"
+NEVER_ENTERED = "NEVER_ENTERED"
+BEFORE_ENTERED = "BEFORE_ENTERED"
+LEASED_TWICE = "LEASED_TWICE"
+LEASED_AFTER_END = "LEASED_AFTER_END"
+SETTLED_UNLEASED = "SETTLED_UNLEASED"
+ACK_LOST = "ACK_LOST"
+RECEIVED_LOST = "RECEIVED_LOST"
+RECEIVED_AFTER_ACK = "RECEIVED_AFTER_ACK"
+DELIVERY_ORDER = "DELIVERY_ORDER"
+EPOCH_TOLD = "EPOCH_TOLD"
 
 MEANING = {
     LOST: "a client was told that the message is stored, and it is in no journal",
@@ -36,6 +49,19 @@ MEANING = {
     EPOCH_NOT_FENCED: "a record of an older epoch stands after the first of a newer one",
     REAL_TIME_ORDER: "a message has a lower index than one that was acknowledged before it was sent",
     TAIL_CUT: "the journal ends before the place where the member said that it ended",
+    MEMBER_ABSENT: "a member said which records it has, and none of them is there",
+    TIME_BACKWARDS: "a record has an earlier time than the one before it",
+    ID_OF_OTHER: "the id of a message names another record than the one that stores it",
+    NEVER_ENTERED: "messages were leased or left the queue, and no record stored them",
+    BEFORE_ENTERED: "a message was leased, or left the queue, before the record that stored it",
+    LEASED_TWICE: "a message was leased while another lease held it",
+    LEASED_AFTER_END: "a message was leased after it had left the queue",
+    SETTLED_UNLEASED: "messages were settled under a lease that never held them",
+    ACK_LOST: "a client was told that the message is acknowledged, and no journal ever stored it",
+    RECEIVED_LOST: "a client received the message, and no journal ever stored it",
+    RECEIVED_AFTER_ACK: "a message came again after its acknowledgement was confirmed, and no lease explains it",
+    DELIVERY_ORDER: "a client first received the message after one with a higher index of the same priority",
+    EPOCH_TOLD: "a client was told another epoch than the one that the id of its message has",
 }
 KINDS = tuple(MEANING)
 
@@ -44,6 +70,14 @@ KINDS = tuple(MEANING)
 CONSUMED = frozenset({"TAKEN", "ACKED", "REPLIED"})
 ENDED = CONSUMED | {"EXPIRED", "LOST", "MOVED", "DEAD_LETTERED", "DROPPED", "REMOVED", "REPLY_TIMED_OUT"}
 REJECTED = "REJECTED"
+LEASES = frozenset({"LEASED", "TAKEN"})
+RELEASED = "RELEASED"
+SETTLES = frozenset({"ACKED", REJECTED, RELEASED, "EXTENDED", "REPLIED"})
+"""Rows that name the lease they speak for."""
+TOUCHES = LEASES | SETTLES | ENDED
+"""Rows about messages that are in a queue."""
+LEASE_BITS = 40
+"""A lease is named by the record that gave it: its epoch, and below these bits its log index."""
 MOVED_HERE = frozenset({"MOVED", "DEAD_LETTERED"})
 """A record with such a row put its messages where they are by itself: nobody sent them there."""
 MEMBERS_MAX = 2
@@ -84,6 +118,8 @@ class Told:
     producer: bytes | None = None
     sequence: int | None = None
     client: str = ""
+    priority: int | None = None
+    """Of a recv, where the order of the queue depends on priority and index alone; None: it is not judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +189,14 @@ class Audited:
     """The two journals do, where both have rows."""
     chosen: str = ""
     """The member with the most rows."""
+    absent: frozenset[str] = frozenset()
+    """Members that have no row where they said that they have records, and the other one has rows."""
+    whole_domain: bool = False
+    """The journals have rows that name no queue: they were read without a choice of queues."""
+    lowest: dict[int | None, int] = field(default_factory=dict)
+    """By queue: from which index on its messages are kept; 0 where its creation is."""
+    touched: dict[Place, list[Row]] = field(default_factory=lambda: defaultdict(list))
+    """Leases, settlements and ends of each message."""
 
     def __post_init__(self) -> None:
         self.spans = spans_of(self.rows, self.heads)
@@ -165,6 +209,9 @@ class Audited:
             elif row.kind in ENDED or row.kind == REJECTED:
                 for index in range(row.index, row.index + row.count):
                     self.ended[Place(row.queue_id, index)].append(row)
+            if row.kind in TOUCHES:
+                for index in range(row.index, row.index + row.count):
+                    self.touched[Place(row.queue_id, index)].append(row)
             if row.kind in MOVED_HERE:
                 self.moved.add(row.log_index)
             if row.queue is not None:
@@ -178,6 +225,27 @@ class Audited:
             self.name_of[queue_id] = max(name, self.name_of.get(queue_id, ""))
         for queues in self.names.values():
             queues.sort()
+        self.whole_domain = any(not row.queue_id for row in self.rows)
+        self.absent = absent_of(self.spans, self.rows)
+        self._keep_lowest()
+
+    def _keep_lowest(self) -> None:
+        whole = {member for member, span in self.spans.items() if span.first <= 1}
+        for place, rows in self.entered.items():
+            low = 0 if any(row.member in whole for row in rows) else place.index
+            self.lowest[place.queue_id] = min(self.lowest.get(place.queue_id, low), low)
+        for row in self.rows:
+            if row.kind == "QUEUE_CREATED" and row.queue_id in self.lowest:
+                self.lowest[row.queue_id] = 0
+
+    @property
+    def kept_from(self) -> int:
+        """The first record of all."""
+        return min((span.first for span in self.spans.values()), default=1)
+
+    def is_kept(self, place: Place) -> bool:
+        """The record that stored the message of this index is one of those that are judged."""
+        return self.kept_from <= 1 or place.index >= self.lowest.get(place.queue_id, place.index + 1)
 
     def place(self, told: Told) -> Place:
         """Where the client was told that its message is. A name that was used again means the queue of that time."""
@@ -210,6 +278,26 @@ def spans_of(rows: Iterable[Row], heads: Iterable[Head]) -> dict[str, Span]:
     if len(found) > MEMBERS_MAX:
         raise ValueError(f"a pair has two members, and the journals are of {', '.join(sorted(found))}: audit one pair")
     return dict(sorted(found.items()))
+
+
+def absent_of(spans: dict[str, Span], rows: Iterable[Row]) -> frozenset[str]:
+    """Members of whose records there is no row, although the other one has rows among them."""
+    found = {member: [row.log_index for row in rows if row.member == member] for member in spans}
+    return frozenset(
+        member
+        for member, mine in found.items()
+        if not mine and any(spans[member].first <= at < spans[member].next for other in found.values() for at in other)
+    )
+
+
+def lease_place(lease_id: int) -> tuple[int, int]:
+    """Epoch and log index of the record that gave it."""
+    return lease_id >> LEASE_BITS, lease_id & ((1 << LEASE_BITS) - 1)
+
+
+def epoch_of(message_id: bytes) -> int:
+    """The epoch in an id, which has 32 bits of it."""
+    return int.from_bytes(message_id[4:8], "big")
 
 
 def log_index_of(message_id: bytes | None) -> int | None:

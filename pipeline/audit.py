@@ -6,19 +6,22 @@ there is no sort of a whole queue and no Python in a task. `chaos.journal_checks
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from chaos.journal_checks import unfenced
+from chaos.journal_checks import cut_short, unfenced
+from chaos.journal_lives import TRIMMED, UNSTORED, absent
+from chaos.journal_unjudged import Seen, told_of
 from chaos.journals import KINDS, MEMBERS_MAX, Span, Violation
-from pipeline import audit_copies, audit_messages, audit_order
-from pipeline.audit_rows import VIOLATIONS, ended, entered, placed, queue_names, violations_of, with_names
-from pipeline.schema import HEADS, HISTORY, OK, SEND, Table, ddl
+from pipeline import audit_copies, audit_lives, audit_messages, audit_order, audit_records, audit_told
+from pipeline.audit_rows import VIOLATIONS, entered, placed, queue_names, touched, violations_of, with_names
+from pipeline.schema import HEADS, HISTORY, OK, RECV, SEND, Table, ddl
 
 PLACE = ["queue_id", "index"]
 MESSAGE_KINDS = (
@@ -30,6 +33,14 @@ MESSAGE_KINDS = (
     "SETTLED_TWICE",
     "SETTLE_LOST",
     "REAL_TIME_ORDER",
+    "ACK_LOST",
+    "RECEIVED_LOST",
+    "RECEIVED_AFTER_ACK",
+    "DELIVERY_ORDER",
+    "NEVER_ENTERED",
+    "BEFORE_ENTERED",
+    "LEASED_TWICE",
+    "LEASED_AFTER_END",
 )
 """Of one message: both sides' words are gathered for it."""
 
@@ -48,6 +59,8 @@ class Audit:
     """Records that are there or should be, by member."""
     told: int
     """Rows of the client history; 0: none was given, and lost, ghost, unsent and order in time were not judged."""
+    unjudged: list[str]
+    """What was not judged, and why; and what was seen that is no violation."""
     kept: list[DataFrame]
 
     @property
@@ -61,22 +74,34 @@ class Audit:
             frame.unpersist()
 
 
-def audit(journal: DataFrame, history: DataFrame | None = None, heads: DataFrame | None = None) -> Audit:
+def audit(
+    journal: DataFrame,
+    history: DataFrame | None = None,
+    heads: DataFrame | None = None,
+    ends: Mapping[str, int] | None = None,
+) -> Audit:
     """Judge one domain of one pair.
 
     journal: pipeline.schema.LAKE, history: HISTORY, heads: HEADS. Without a history only the journals are held against
-    each other; without heads a tail that is cut off both is not seen. What was trimmed is not judged.
+    each other; without heads a tail that is cut off both is not seen. What was trimmed is not judged. ends: by member,
+    the first record that was not read; without it a tail is seen by its messages alone.
     Raises ValueError where the journal is of more than two members. The caller closes what it is given.
     """
     found = _Found(journal.sparkSession)
     with ExitStack() as failed:
         failed.callback(found.forget)
-        done = _audit(found, journal, history, heads)
+        done = _audit(found, journal, history, heads, ends)
         failed.pop_all()
     return done
 
 
-def _audit(found: _Found, journal: DataFrame, history: DataFrame | None, heads: DataFrame | None) -> Audit:
+def _audit(
+    found: _Found,
+    journal: DataFrame,
+    history: DataFrame | None,
+    heads: DataFrame | None,
+    ends: Mapping[str, int] | None,
+) -> Audit:
     told, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
     digests = found.keep(audit_copies.digests(journal))
     reach = audit_copies.reaches(digests)
@@ -84,8 +109,13 @@ def _audit(found: _Found, journal: DataFrame, history: DataFrame | None, heads: 
     if len(spans) > MEMBERS_MAX:
         raise ValueError(f"a pair has two members, and the journals are of {', '.join(spans)}: audit one pair")
     rows = {member: sum(each.rows for (name, _), each in reach.items() if name == member) for member in spans}
-    found.add_told(unfenced({key: (each.first, each.last) for key, each in reach.items()}))
-    differ = _compare(found, journal, digests, spans)
+    missing = _absent(journal, spans, rows)
+    found.add_told(absent(member, spans[member]) for member in sorted(missing))
+    reaches = {key: (each.first, each.last) for key, each in reach.items()}
+    found.add_told(_in_queues(journal, list(unfenced(reaches))))
+    found.add(audit_records.time_never_falls(journal))
+    found.add(audit_records.ids_name_their_records(journal))
+    differ = not missing and _compare(found, journal, digests, spans)
     judged = _judged(journal, spans, rows, differ=differ)
     queues = found.keep(queue_names(judged, where))
     buckets = found.keep(audit_order.index_buckets(journal))
@@ -93,14 +123,86 @@ def _audit(found: _Found, journal: DataFrame, history: DataFrame | None, heads: 
     created = journal.where(F.col("kind") == "QUEUE_CREATED").select("member", "queue_id").distinct()
     found.add(audit_order.indexes_are_dense(journal, buckets, created, whole))
     if heads is not None:
-        found.add(audit_order.tails_are_there(buckets, where))
-    _add_messages(found, judged, told, queues, _first_indexes(buckets, created, whole), spans)
+        there = where.where(~F.col("member").isin(*missing))
+        found.add(audit_order.tails_are_there(buckets, there))
+        found.add_told(_cut_short(there, ends or {}))
+    kept = audit_messages.Kept(
+        min((span.first for span in spans.values()), default=1),
+        _first_indexes(buckets, created, whole),
+        journal.where(F.coalesce("queue_id", F.lit(0)) == 0).limit(1).count() > 0,
+    )
+    history_of = _History(told, placed(told, queues))
+    unexplained = _add_messages(found, judged, history_of, queues, kept, _Spans(spans, reaches, differ))
     if history is not None:
-        sends = placed(told.where((F.col("op") == SEND) & (F.col("outcome") == OK)), queues)
-        found.add(audit_order.order_is_real(sends.where(F.col("index").isNotNull())))
+        _add_told(found, judged, history_of)
     violations, counts = found.proven(journal, told, queues)
-    size = 0 if history is None else history.count()
-    return Audit(violations, {kind: counts[kind] for kind in KINDS if kind in counts}, rows, spans, size, found.kept)
+    seen = Seen(
+        spans=spans,
+        records={member: sum(each.records for (name, _), each in reach.items() if name == member) for member in spans},
+        told={row["op"]: row["count"] for row in told.groupBy("op").count().collect()},
+        unordered=told.where(_is_ok(RECV) & F.col("priority").isNull()).count(),
+        unstored=unexplained.get(UNSTORED, 0),
+        trimmed=unexplained.get(TRIMMED, 0),
+        whole_domain=kept.whole_domain,
+        absent=missing,
+        heads=heads is not None and where.limit(1).count() > 0,
+        ends=ends is not None,
+    )
+    by_kind = {kind: counts[kind] for kind in KINDS if kind in counts}
+    return Audit(violations, by_kind, rows, spans, sum(seen.told.values()), told_of(seen), found.kept)
+
+
+class _History(NamedTuple):
+    """What clients were told."""
+
+    told: DataFrame
+    placed: DataFrame
+    """With the queue of each name, as `audit_rows.placed` gives it."""
+
+    @property
+    def answered(self) -> DataFrame:
+        """Ok, with an index."""
+        return self.placed.where((F.col("outcome") == OK) & F.col("index").isNotNull())
+
+
+class _Spans(NamedTuple):
+    """Which records there are."""
+
+    spans: Mapping[str, Span]
+    reaches: Mapping[tuple[str, int], tuple[int, int]]
+    differ: bool
+    """The two members' journals do, where both have rows."""
+
+
+def _is_ok(op: str) -> Column:
+    return (F.col("op") == op) & (F.col("outcome") == OK)
+
+
+def _absent(journal: DataFrame, spans: Mapping[str, Span], rows: Mapping[str, int]) -> list[str]:
+    """Members of whose records there is no row, although the other one has rows among them."""
+    at = F.col("log_index")
+    return [
+        member
+        for member, span in spans.items()
+        if not rows[member] and journal.where((at >= span.first) & (at < span.next)).limit(1).count()
+    ]
+
+
+def _in_queues(journal: DataFrame, told: list[Violation]) -> list[Violation]:
+    """The same, with the queue that their records are of, where it is one."""
+    found = []
+    for each in told:
+        rows = journal.where((F.col("member") == each.member) & (F.col("log_index") == each.log_index))
+        queue_id = rows.agg(F.max("queue_id")).collect()[0][0]
+        found.append(replace(each, queue_id=queue_id or None))
+    return found
+
+
+def _cut_short(heads: DataFrame, ends: Mapping[str, int]) -> list[Violation]:
+    if not ends:
+        return []
+    told = {row[0]: row[1] for row in heads.groupBy("member").agg(F.max("next_log_index")).collect()}
+    return [cut_short(member, end, told[member]) for member, end in ends.items() if end < told.get(member, 0)]
 
 
 class _Found:
@@ -192,29 +294,55 @@ def _first_indexes(buckets: DataFrame, created: DataFrame, whole: list[str]) -> 
 def _add_messages(
     found: _Found,
     judged: DataFrame,
-    history: DataFrame,
+    history: _History,
     queues: DataFrame,
-    first_indexes: DataFrame,
-    spans: dict[str, Span],
-) -> None:
-    """Violations of single messages."""
-    everything = placed(history, queues)
-    told = everything.where((F.col("outcome") == OK) & F.col("index").isNotNull())
-    watched = queues.join(history.where(F.col("op") == SEND).select("queue").distinct(), "queue", "left_semi")
-    by_id = watched.groupBy("queue_id").agg(F.max("queue").alias("name"))
-    suspects = found.keep(audit_messages.suspects(judged, told, by_id))
-    flags = ("twice", "settled_twice", "settle_lost", "maybe_lost", "unanswered")
-    counts = suspects.agg(*(F.count_if(flag).alias(flag) for flag in flags)).collect()[0]
-    if any(counts[flag] for flag in flags[:3]):
+    kept: audit_messages.Kept,
+    where: _Spans,
+) -> dict[str, int]:
+    """Violations of single messages. Says what was seen of leases that no row gives."""
+    sent_to = history.told.where(F.col("op") == SEND).select("queue").distinct()
+    watched = queues.join(sent_to, "queue", "left_semi").groupBy("queue_id").agg(F.max("queue").alias("name"))
+    told = history.answered
+    suspects = found.keep(audit_messages.suspects(judged, told, watched, sides=2 if where.differ else 1))
+    counts = suspects.agg(*(F.count_if(flag).alias(flag) for flag in audit_messages.FLAGS)).collect()[0]
+    if any(counts[flag] for flag in audit_messages.CERTAIN.values()):
         found.add(audit_messages.certain(suspects))
     if counts["maybe_lost"]:
-        begin = min((span.first for span in spans.values()), default=1)
-        found.add(audit_messages.lost(suspects, judged, told, first_log_index=begin, queues=first_indexes))
+        found.add(audit_messages.lost(suspects, judged, told, kept))
     if counts["unanswered"]:
-        found.add(audit_messages.unasked(suspects, judged, everything))
+        found.add(audit_messages.unasked(suspects, judged, history.placed))
+    if counts["never_entered"]:
+        found.add(audit_lives.never_entered(suspects, kept))
+    if counts["came_again"]:
+        found.add(audit_told.received_again(suspects, judged, told))
     senders = found.keep(audit_messages.doubled_senders(judged))
     if senders.count():
         found.add(audit_messages.stored_once(judged, senders))
+    return _add_lives(found, suspects, judged, kept, where) if counts["look_closer"] else {}
+
+
+def _add_lives(
+    found: _Found, suspects: DataFrame, judged: DataFrame, kept: audit_messages.Kept, where: _Spans
+) -> dict[str, int]:
+    """Violations of messages that were leased again, or settled under a lease that no row gives."""
+    rows = found.keep(audit_lives.looked_at(suspects, judged))
+    if kept.whole_domain:
+        found.add(audit_lives.leased_twice(rows, judged))
+    unexplained = found.keep(audit_lives.unexplained(rows, where.spans, where.reaches, differ=where.differ))
+    counts = audit_lives.counted(unexplained)
+    if counts:
+        found.add(audit_lives.unleased(unexplained))
+    return counts
+
+
+def _add_told(found: _Found, judged: DataFrame, history: _History) -> None:
+    """Violations of what clients were told, of all of them together."""
+    told = history.answered
+    found.add(audit_order.order_is_real(told.where(F.col("op") == SEND)))
+    found.add(audit_told.epochs_are_those_of_ids(history.placed))
+    ordered = told.where(_is_ok(RECV) & F.col("priority").isNotNull())
+    if ordered.limit(1).count():
+        found.add(audit_told.first_deliveries_are_in_order(judged, ordered))
 
 
 def _told(found: DataFrame, journal: DataFrame, history: DataFrame, queues: DataFrame) -> DataFrame:
@@ -223,7 +351,7 @@ def _told(found: DataFrame, journal: DataFrame, history: DataFrame, queues: Data
     where = F.concat_ws("/", F.col("log_index").cast("string"), F.col("epoch").cast("string"))
     text = F.concat_ws(" ", "kind", F.lit("at"), where, F.concat(F.lit("id "), F.lower(F.hex("id"))))
     columns = [*PLACE, "member", "kind", "log_index", "epoch", "id"]
-    rows = entered(journal).select(*columns).unionByName(ended(journal).select(*columns))
+    rows = entered(journal).select(*columns).unionByName(touched(journal).select(*columns))
     by_member = (
         rows.join(F.broadcast(about), PLACE, "left_semi")
         .groupBy(*PLACE, "member")

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from chaos.journals import COPIES_DIFFER, Span
-from pipeline.audit_rows import BUCKET_BITS, bucket, violations_of
+from pipeline.audit_rows import BUCKET_BITS, bucket, each_of, violations_of
 
 # All but the name of the queue, which is gone with it, and the body, which not every member can show.
 CONTENT = (
@@ -27,6 +27,7 @@ def digests(journal: DataFrame) -> DataFrame:
         F.min("log_index").alias("first_log"),
         F.max("log_index").alias("last_log"),
         F.count(F.lit(1)).alias("rows"),
+        F.bitmap_count(F.bitmap_construct_agg(F.col("log_index").bitwiseAND((1 << BUCKET_BITS) - 1))).alias("records"),
         F.sum(content.bitwiseAND(HALF)).alias("content_sum"),
         F.bit_xor(content).alias("content_xor"),
         F.count("payload").alias("bodies"),
@@ -49,10 +50,17 @@ def differing_buckets(found: DataFrame, members: tuple[str, str], first: int, en
     return by_member.where(F.col("side0") != F.col("side1")).select("bucket")
 
 
+def once_volatile(journal: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Messages that became persistent; and by queue the last record that may have begun to make them so."""
+    saved = each_of(journal, {"SAVED"}).select("queue_id", "index").distinct().withColumn("saved", F.lit(True))
+    changed = journal.where(F.col("kind") == "CONFIGURED").groupBy("queue_id")
+    return saved, changed.agg(F.max("log_index").alias("changed"))
+
+
 def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str], first: int, end: int) -> DataFrame:
     """Violations: rows of these buckets that one member does not have, or has with another content.
 
-    A body that one member cannot show is not a difference (docs/SPARK.md).
+    A body that one member cannot show is one, unless the message was volatile when the page was made.
     """
     at = F.col("log_index")
     inside = journal.where((at >= first) & (at < end))
@@ -82,13 +90,17 @@ def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str
         F.max("count").alias("count"),
         F.bool_and(F.col("payload").isNotNull()).alias("shown"),
     )
-    differ = (F.col("content0") != F.col("content1")) | (F.col("shown") & (F.col("bodies0") != F.col("bodies1")))
+    saved, changed = once_volatile(journal)
+    unlike = (F.col("content0") != F.col("content1")) | (F.col("bodies0") != F.col("bodies1"))
+    candidates = by_key.where(unlike).join(saved, ["queue_id", "index"], "left").join(changed, "queue_id", "left")
+    volatile = F.coalesce("saved", F.col("changed") > F.col("log_index"), F.lit(False))
+    differ = (F.col("content0") != F.col("content1")) | F.col("shown") | ~volatile
     says = [
         F.concat(F.lit(f"{member}: "), F.when(F.col(f"says{at}") == "", "nothing").otherwise(F.col(f"says{at}")))
         for at, member in enumerate(members)
     ]
     found = (
-        by_key.where(differ)
+        candidates.where(differ)
         .withColumn("id", F.coalesce("id0", "id1"))
         .withColumn("journals", F.concat_ws("; ", *says))
         .drop("kind")
@@ -97,16 +109,21 @@ def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str
 
 
 class Reach(NamedTuple):
-    """From the first to the last record of an epoch at a member, and how many rows they have."""
+    """From the first to the last record of an epoch at a member, how many rows they have, and how many have one."""
 
     first: int
     last: int
     rows: int
+    records: int
 
 
 def reaches(found: DataFrame) -> dict[tuple[str, int], Reach]:
     """By member and epoch, out of the digests."""
-    rows = found.groupBy("member", "epoch").agg(F.min("first_log"), F.max("last_log"), F.sum("rows")).collect()
+    rows = (
+        found.groupBy("member", "epoch")
+        .agg(F.min("first_log"), F.max("last_log"), F.sum("rows"), F.sum("records"))
+        .collect()
+    )
     return {(row[0], row[1]): Reach(*row[2:]) for row in rows}
 
 

@@ -5,109 +5,167 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import reduce
+from typing import NamedTuple
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from chaos.journals import (
+    ACK_LOST,
+    BEFORE_ENTERED,
     CONSUMED,
     DUPLICATE,
     ENDED,
     GHOST,
     INDEX_TWICE,
+    LEASED_AFTER_END,
+    LEASES,
     LOST,
     MOVED_HERE,
+    RECEIVED_LOST,
     REJECTED,
     SETTLE_LOST,
     SETTLED_TWICE,
+    SETTLES,
     UNSENT,
 )
-from pipeline.audit_rows import BUCKET_BITS, ended, entered, ordinal_of, violations_of
-from pipeline.schema import ACK, FAIL, SEND
+from pipeline.audit_rows import BUCKET_BITS, entered, lease_log, ordinal_of, touched, violations_of
+from pipeline.schema import ACK, FAIL, RECV, SEND
 
 PLACE = ["queue_id", "index"]
 # Counters of one message share a BIGINT, so that a message is a narrow row in the shuffle: 65,536 rows of one kind
 # about one message would carry into the next counter, which is a violation as well.
 ENTERED, LEFT, REFUSED, TAKEN = 0, 16, 32, 48
-ACKS = 32
+RECVS, ACKS = 21, 42
 
 
-def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame) -> DataFrame:
+_LOWEST = ("entered_log", "touched_log", "ended_log", "lease_low", "settle_low")
+_HIGHEST = ("lease_high", "settle_high")
+_TOLD = ("stored", "told")
+FLAGS = (
+    *("twice", "settled_twice", "maybe_lost", "settle_lost", "unanswered"),
+    *("never_entered", "early", "after_end", "look_closer", "came_again"),
+)
+CERTAIN = {
+    INDEX_TWICE: "twice",
+    SETTLED_TWICE: "settled_twice",
+    SETTLE_LOST: "settle_lost",
+    BEFORE_ENTERED: "early",
+    LEASED_AFTER_END: "after_end",
+}
+"""Kinds for which a flag is enough."""
+
+
+def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: int) -> DataFrame:
     """Places that something is, or may be, wrong with: queue_id, index, name, and a flag for each kind of it.
 
-    judged: the journal with `side`. told: what was answered ok with an index, placed. watched: queue_id, name.
+    judged: the journal with `side`, of which there are so many. told: what was answered ok with an index, placed.
+    watched: queue_id, name.
     """
+    of_side = range(sides)
     counted = (
-        _events(judged, told)
+        _events(judged, told, sides)
         .groupBy(*PLACE)
         .agg(
-            *(F.sum(name).alias(name) for name in ("side0", "side1", "answers")),
-            *(f(name).alias(f"{name}_{f.__name__}") for name in ("stored", "sent") for f in (F.min, F.max)),
+            *(F.sum(f"events{side}").alias(f"events{side}") for side in of_side),
+            F.sum("answers").alias("answers"),
+            *(F.min(f"{name}{side}").alias(f"{name}{side}") for name in _LOWEST for side in of_side),
+            *(F.max(f"{name}{side}").alias(f"{name}{side}") for name in _HIGHEST for side in of_side),
+            *(f(name).alias(f"{name}_{f.__name__}") for name in _TOLD for f in (F.min, F.max)),
+            F.min("acked_ns").alias("acked_ns"),
+            F.max("received_ns").alias("received_ns"),
         )
     )
-    counts = counted.select(
-        *PLACE,
-        "answers",
-        *("stored_min", "stored_max", "sent_min", "sent_max"),
-        *(_field(f"side{side}", at, 16).alias(f"{name}{side}") for side in (0, 1) for name, at in _FIELDS.items()),
+    fields = (
+        _field(f"events{side}", at, 16).alias(f"{name}{side}") for side in of_side for name, at in _FIELDS.items()
     )
-    is_there = F.col("entered0") + F.col("entered1") > 0
-    sends, acks = _field("answers", 0, 32), F.shiftright("answers", ACKS)
-    is_named = F.col("sent_min").isNull() | (
-        (F.col("sent_min") == F.col("sent_max"))
-        & ((F.col("sent_min") == F.col("stored_min")) | (F.col("sent_min") == F.col("stored_max")))
+    counts = counted.select("*", *fields)
+
+    def either(of_one: Callable[[int], Column]) -> Column:
+        return reduce(Column.__or__, (F.coalesce(of_one(side), F.lit(False)) for side in of_side))
+
+    is_there = either(lambda side: F.col(f"entered{side}") > 0)
+    sends, acks = _field("answers", 0, 21), F.shiftright("answers", ACKS)
+    is_named = F.col("told_min").isNull() | (
+        (F.col("told_min") == F.col("told_max"))
+        & ((F.col("told_min") == F.col("stored_min")) | (F.col("told_min") == F.col("stored_max")))
     )
-    settled = sum((F.col(name) for name in ("taken0", "taken1", "refused0", "refused1")), F.lit(0))
+    settled = either(lambda side: (F.col(f"taken{side}") > 0) | (F.col(f"refused{side}") > 0))
     flags = counts.select(
         *PLACE,
-        ((F.col("entered0") > 1) | (F.col("entered1") > 1)).alias("twice"),
-        (_settled_twice(0) | _settled_twice(1)).alias("settled_twice"),
-        ((sends > 0) & ~(is_there & is_named)).alias("maybe_lost"),
-        ((acks > 0) & is_there & (settled == 0)).alias("settle_lost"),
+        either(lambda side: F.col(f"entered{side}") > 1).alias("twice"),
+        either(_settled_twice).alias("settled_twice"),
+        ((F.col("answers") > 0) & ~(is_there & F.coalesce(is_named, F.lit(False)))).alias("maybe_lost"),
+        ((acks > 0) & is_there & ~settled).alias("settle_lost"),
         (is_there & (sends == 0)).alias("unanswered"),
+        (either(lambda side: F.col(f"touched_log{side}").isNotNull()) & ~is_there).alias("never_entered"),
+        either(lambda side: F.col(f"touched_log{side}") < F.col(f"entered_log{side}")).alias("early"),
+        either(lambda side: lease_log(f"lease_high{side}") > F.col(f"ended_log{side}")).alias("after_end"),
+        either(_look_closer).alias("look_closer"),
+        F.coalesce(F.col("received_ns") > F.col("acked_ns"), F.lit(False)).alias("came_again"),
     )
-    marked = flags.where(" or ".join(_FLAGS)).join(F.broadcast(watched), "queue_id", "left")
+    marked = flags.where(" or ".join(FLAGS)).join(F.broadcast(watched), "queue_id", "left")
     unasked = F.col("unanswered") & F.col("name").isNotNull()
-    return marked.withColumn("unanswered", unasked).where(" or ".join(_FLAGS))
+    return marked.withColumn("unanswered", unasked).where(" or ".join(FLAGS))
+
+
+def _look_closer(side: int) -> Column:
+    """It was leased more than once, or settled under another lease than its one."""
+    low, high = F.col(f"lease_low{side}"), F.col(f"lease_high{side}")
+    settle_low, settle_high = F.col(f"settle_low{side}"), F.col(f"settle_high{side}")
+    strange = low.isNull() | (settle_low != low) | (settle_high != low)
+    return F.coalesce(low != high, F.lit(False)) | (settle_low.isNotNull() & strange)
 
 
 _FIELDS = {"entered": ENTERED, "left": LEFT, "refused": REFUSED, "taken": TAKEN}
-_FLAGS = ("twice", "settled_twice", "maybe_lost", "settle_lost", "unanswered")
 
 
-def _events(judged: DataFrame, told: DataFrame) -> DataFrame:
-    """What each row adds to the counters of its message, and the hash of the id that it names."""
-
-    def by_side(weight: Column) -> list[Column]:
-        return [F.when(F.col("side") == side, weight).otherwise(0).alias(f"side{side}") for side in (0, 1)]
-
-    none = F.lit(None).cast("bigint")
-    kind = F.col("kind")
+def _events(judged: DataFrame, told: DataFrame, sides: int) -> DataFrame:
+    """What each row adds to what is known of its message, and the hash of the id that it names."""
+    kind, log, lease = F.col("kind"), F.col("log_index"), F.col("lease_id")
     weight = (
         F.when(kind.isin(*ENDED), F.lit(1 << LEFT)).otherwise(F.lit(0))
         + F.when(kind == REJECTED, F.lit(1 << REFUSED)).otherwise(F.lit(0))
         + F.when(kind.isin(*CONSUMED), F.lit(1 << TAKEN)).otherwise(F.lit(0))
     )
-    zero = F.lit(0).cast("bigint")
-    came = entered(judged).select(
-        *PLACE,
-        *by_side(F.lit(1).cast("bigint")),
-        zero.alias("answers"),
-        F.xxhash64("id").alias("stored"),
-        none.alias("sent"),
+    leased = F.when(kind.isin(*LEASES), lease)
+    settled = F.when(kind.isin(*SETTLES) & (lease != 0), lease)
+    ends = F.when(kind.isin(*ENDED, REJECTED), log)
+    came = _row({"events": F.lit(1 << ENTERED), "entered_log": log}, sides, stored=F.xxhash64("id"))
+    went = {"touched_log": log, "ended_log": ends, "lease_low": leased, "settle_low": settled}
+    went |= {"events": weight, "lease_high": leased, "settle_high": settled}
+    op = F.col("op")
+    answer = F.when(op == SEND, F.lit(1)).when(op == RECV, F.lit(1 << RECVS)).otherwise(F.lit(1 << ACKS))
+    answers = _row(
+        {},
+        sides,
+        answers=answer,
+        told=F.when(F.col("id").isNotNull(), F.xxhash64("id")),
+        acked_ns=F.when(op == ACK, F.col("complete_ns")),
+        received_ns=F.when(op == RECV, F.col("invoke_ns")),
     )
-    went = ended(judged).select(
-        *PLACE, *by_side(weight), zero.alias("answers"), none.alias("stored"), none.alias("sent")
+    return (
+        entered(judged)
+        .select(*came)
+        .unionByName(touched(judged).select(*_row(went, sides)))
+        .unionByName(told.where(op.isin(SEND, RECV, ACK)).select(*answers))
     )
-    is_send = F.col("op") == SEND
-    answers = told.where(F.col("op").isin(SEND, ACK)).select(
-        *PLACE,
-        zero.alias("side0"),
-        zero.alias("side1"),
-        F.when(is_send, F.lit(1)).otherwise(F.lit(1 << ACKS)).alias("answers"),
-        none.alias("stored"),
-        F.when(is_send & F.col("id").isNotNull(), F.xxhash64("id")).alias("sent"),
-    )
-    return came.unionByName(went).unionByName(answers)
+
+
+def _row(of_side: dict[str, Column], sides: int, **of_both: Column) -> list[Column]:
+    """All columns of `_events`: those of a side are that of the row's own."""
+    zero, none = F.lit(0).cast("bigint"), F.lit(None).cast("bigint")
+    row: list[Column] = [F.col(f"`{name}`") for name in PLACE]
+    for name in ("events", *_LOWEST, *_HIGHEST):
+        empty = zero if name == "events" else none
+        value = of_side.get(name, empty).cast("bigint")
+        for side in range(sides):
+            mine = value if sides == 1 or name not in of_side else F.when(F.col("side") == side, value).otherwise(empty)
+            row.append(mine.alias(f"{name}{side}"))
+    both = {"answers": zero, **dict.fromkeys((*_TOLD, "acked_ns", "received_ns"), none), **of_both}
+    return row + [value.cast("bigint").alias(name) for name, value in both.items()]
 
 
 def _field(column: str, at: int, bits: int) -> Column:
@@ -121,26 +179,37 @@ def _settled_twice(side: int) -> Column:
 
 def certain(found: DataFrame) -> DataFrame:
     """Violations for which the counters are the proof."""
-    kinds = {INDEX_TWICE: "twice", SETTLED_TWICE: "settled_twice", SETTLE_LOST: "settle_lost"}
-    kind = F.explode(F.array(*(F.when(F.col(flag), F.lit(name)) for name, flag in kinds.items())))
+    kind = F.explode(F.array(*(F.when(F.col(flag), F.lit(name)) for name, flag in CERTAIN.items())))
     rows = found.select(*PLACE, F.lit(1).alias("count"), kind.alias("kind"))
     return violations_of(rows.where(F.col("kind").isNotNull()))
 
 
-def lost(
-    found: DataFrame, journal: DataFrame, told: DataFrame, *, first_log_index: int, queues: DataFrame
-) -> DataFrame:
-    """Violations: sends that were answered ok, of a time that is kept, and are in no journal under their id and index.
+_GONE = {SEND: LOST, RECV: RECEIVED_LOST, ACK: ACK_LOST}
 
-    queues: queue_id, first_index: the lowest that is kept, for who was told no id.
-    """
+
+class Kept(NamedTuple):
+    """Which messages' records are judged."""
+
+    first_log_index: int
+    queues: DataFrame
+    """queue_id, first_index: the lowest that is kept, for who was told no id."""
+    whole_domain: bool
+    """Not of chosen queues: what is of a queue that the journals do not know is missing."""
+
+
+def is_kept(found: DataFrame, kept: Kept) -> DataFrame:
+    """Those places whose message entered in a record that is judged."""
+    first = F.when(F.lit(kept.first_log_index <= 1), F.lit(0).cast("bigint")).otherwise(F.col("first_index"))
+    return found.join(kept.queues, "queue_id", "left").where(F.col("index") >= first).drop("first_index")
+
+
+def lost(found: DataFrame, journal: DataFrame, told: DataFrame, kept: Kept) -> DataFrame:
+    """Violations: what was answered ok, of a time that is kept, and is in no journal under its id and index."""
     places = found.where("maybe_lost").select(F.col("queue_id").alias("at_queue"), F.col("index").alias("at_index"))
     same = F.col("queue_id").eqNullSafe(F.col("at_queue")) & (F.col("index") == F.col("at_index"))
-    asked = (
-        told.where(F.col("op") == SEND)
-        .join(places, same, "left_semi")
-        .select("queue", "queue_id", "index", "id", "id_log")
-    )
+    asked = told.join(places, same, "left_semi").select("op", "queue", "queue_id", "index", "id", "id_log")
+    if not kept.whole_domain:
+        asked = asked.where(F.col("queue_id").isNotNull())
     stored = entered(journal).select(F.col("id").alias("stored_id"), F.col("index").alias("stored_at"), "queue_id")
     by_id = asked.where(F.col("id").isNotNull())
     there = (
@@ -149,22 +218,18 @@ def lost(
         .select("id", "index")
         .distinct()
     )
-    nameless = asked.where(F.col("id").isNull())
+    known = (F.col("op") == SEND) | F.col("queue_id").isNotNull()
+    nameless = asked.where(F.col("id").isNull() & known)
     filled = stored.select("queue_id", F.col("stored_at").alias("index")).join(
         nameless.select(*PLACE), PLACE, "left_semi"
     )
-    gone = by_id.join(there, ["id", "index"], "left_anti").where(F.col("id_log") >= first_log_index)
-    first = F.when(F.lit(first_log_index <= 1), F.lit(0).cast("bigint")).otherwise(F.col("first_index"))
-    also_gone = (
-        nameless.join(filled.distinct(), PLACE, "left_anti")
-        .join(queues.select("queue_id", "first_index"), "queue_id", "left")
-        .where(F.col("index") >= first)
-        .select(*by_id.columns)
+    gone = by_id.join(there, ["id", "index"], "left_anti").where(F.col("id_log") >= kept.first_log_index)
+    also_gone = is_kept(nameless.join(filled.distinct(), PLACE, "left_anti"), kept)
+    kind = F.element_at(F.create_map(*(F.lit(word) for pair in _GONE.items() for word in pair)), F.col("op"))
+    both = gone.unionByName(also_gone.select(*gone.columns)).select(
+        kind.alias("kind"), "queue", *PLACE, F.lower(F.hex("id")).alias("id"), F.lit(1).alias("count")
     )
-    both = gone.unionByName(also_gone).select(
-        "queue", *PLACE, F.lower(F.hex("id")).alias("id"), F.lit(1).alias("count")
-    )
-    return violations_of(both.distinct(), LOST)
+    return violations_of(both.distinct())
 
 
 def unasked(found: DataFrame, journal: DataFrame, history: DataFrame) -> DataFrame:

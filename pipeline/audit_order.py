@@ -96,34 +96,11 @@ def tails_are_there(buckets: DataFrame, heads: DataFrame) -> DataFrame:
 def order_is_real(sends: DataFrame) -> DataFrame:
     """Violations: sends that have a lower index than one that was acknowledged before they were asked for.
 
-    `sends` are those that were answered with an index, placed. A queue is sorted bucket by bucket, so that one queue
-    with everything in it is not one task; what later buckets say is one number for each.
+    `sends` are those that were answered with an index, placed.
     """
     line = F.coalesce(F.col("queue_id").cast("string"), F.concat(F.lit("name "), "queue"))
-    rows = sends.select(
-        "queue",
-        "queue_id",
-        "index",
-        "id",
-        "invoke_ns",
-        "complete_ns",
-        line.alias("line"),
-        bucket("index").alias("bucket"),
-    )
-    later = Window.partitionBy("line").orderBy(F.col("bucket").desc()).rowsBetween(Window.unboundedPreceding, -1)
-    ends = (
-        rows.groupBy("line", "bucket")
-        .agg(F.min("complete_ns").alias("first_answer"))
-        .select("line", "bucket", F.min("first_answer").over(later).alias("answered_later"))
-    )
-    higher = Window.partitionBy("line", "bucket").orderBy(F.col("index").desc())
-    above = F.min("complete_ns").over(higher.rangeBetween(Window.unboundedPreceding, -1))
-    found = (
-        rows.withColumn("answered_here", above)
-        .join(F.broadcast(ends), ["line", "bucket"])
-        .withColumn("answered", F.least("answered_here", "answered_later"))
-        .where(F.col("answered") < F.col("invoke_ns"))
-    )
+    columns = ("queue", "queue_id", "index", "id", "invoke_ns", "complete_ns")
+    found = inverted(sends.select(*(F.col(f"`{name}`") for name in columns), line.alias("line")))
     says = F.format_string(
         "sent at %d ns, and a message with a higher index had been acknowledged at %d ns", "invoke_ns", "answered"
     )
@@ -137,4 +114,27 @@ def order_is_real(sends: DataFrame) -> DataFrame:
             says.alias("clients"),
         ),
         REAL_TIME_ORDER,
+    )
+
+
+def inverted(rows: DataFrame) -> DataFrame:
+    """Rows that were asked for after one of the same line with a higher index was complete: `answered` says when.
+
+    rows: line, index, invoke_ns, complete_ns. A line is sorted bucket by bucket, so that one with everything in it is
+    not one task; what later buckets say is one number for each.
+    """
+    rows = rows.withColumn("bucket", bucket("index"))
+    later = Window.partitionBy("line").orderBy(F.col("bucket").desc()).rowsBetween(Window.unboundedPreceding, -1)
+    ends = (
+        rows.groupBy("line", "bucket")
+        .agg(F.min("complete_ns").alias("first_answer"))
+        .select("line", "bucket", F.min("first_answer").over(later).alias("answered_later"))
+    )
+    higher = Window.partitionBy("line", "bucket").orderBy(F.col("index").desc())
+    above = F.min("complete_ns").over(higher.rangeBetween(Window.unboundedPreceding, -1))
+    return (
+        rows.withColumn("answered_here", above)
+        .join(F.broadcast(ends), ["line", "bucket"])
+        .withColumn("answered", F.least("answered_here", "answered_later"))
+        .where(F.col("answered") < F.col("invoke_ns"))
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from chaos.journals import ENDED, REJECTED
+from chaos.journals import ENDED, LEASE_BITS, REJECTED, TOUCHES
 from pipeline.schema import Column as Named
 from pipeline.schema import Table
 
@@ -51,9 +53,30 @@ def entered(journal: DataFrame) -> DataFrame:
 
 def ended(journal: DataFrame) -> DataFrame:
     """A row for each message that left its queue or was rejected: a row of the journal is about a range of them."""
-    rows = journal.where(F.col("kind").isin(*sorted(ENDED), REJECTED) & (F.col("count") > 0))
+    return each_of(journal, ENDED | {REJECTED})
+
+
+def touched(journal: DataFrame) -> DataFrame:
+    """The same, of leases and of all that refers to one."""
+    return each_of(journal, TOUCHES)
+
+
+def each_of(journal: DataFrame, kinds: Collection[str]) -> DataFrame:
+    """A row for each message of these rows."""
+    rows = journal.where(F.col("kind").isin(*sorted(kinds)) & (F.col("count") > 0))
     last = F.col("index") + F.col("count") - 1
     return rows.withColumn("index", F.explode(F.sequence(F.col("index"), last)))
+
+
+def lease_log(lease_id: str) -> Column:
+    """The log index of the record that gave a lease."""
+    return F.col(lease_id).bitwiseAND((1 << LEASE_BITS) - 1)
+
+
+def id_of_record(epoch: str, log_index: str) -> Column:
+    """What the id of each message of a record has: 32 bits of the epoch, 48 of the log index."""
+    low = F.lpad(F.hex(F.col(epoch).bitwiseAND(0xFFFF_FFFF)), 8, "0")
+    return F.unhex(F.concat(low, F.lpad(F.hex(log_index), 12, "0")))
 
 
 def log_index_of(message_id: str) -> Column:

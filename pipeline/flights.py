@@ -22,6 +22,8 @@ QUEUE = "flights"
 STREAM_S, WINDOW_ROWS = 15.0, 60
 UNANSWERED_MAX, SETTLES_MAX, CREDIT = 8, 4, 500
 LEASE_S, DEADLINE_S = 5, 180.0
+PRIORITY = 4
+"""Of every record: the default."""
 
 
 class Played(NamedTuple):
@@ -141,7 +143,8 @@ class Flights:
             async for batch in consumer.batches():
                 indexes = [delivery.index for delivery in batch]
                 ids = [delivery.id for delivery in batch]
-                self.recording.add("consumer", RECV, OK, asked_ns, QUEUE, indexes=indexes, ids=ids)
+                levels = [PRIORITY] * len(indexes)
+                self.recording.add("consumer", RECV, OK, asked_ns, QUEUE, indexes=indexes, ids=ids, priorities=levels)
                 await room.acquire()
                 settling.create_task(self._settle(batch, indexes, ids, room))
                 asked_ns = self.recording.now_ns()

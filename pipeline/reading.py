@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.lake import Lake
 from pipeline.problems import BAD_LAKE, HISTORY_SCHEMA, PipelineError
-from pipeline.schema import HEADS, HISTORY, LAKE, ddl, names
+from pipeline.schema import HEADS, HISTORY, HISTORY_LATER, LAKE, ddl, names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +38,9 @@ def history_of(spark: SparkSession, path: str) -> DataFrame:
     wrong = [
         f"{name} is {there.get(name, 'missing')}, not {kind}"
         for name, kind in wanted.items()
-        if there.get(name) != kind
+        if there.get(name, kind if name in HISTORY_LATER else "missing") != kind
     ]
     if wrong:
         raise PipelineError(HISTORY_SCHEMA, f"{path}: {'; '.join(wrong)}")
-    return found.select(*(f"`{name}`" for name in names(HISTORY)))
+    kept = [f"`{name}`" if name in there else f"CAST(NULL AS {wanted[name]}) AS {name}" for name in names(HISTORY)]
+    return found.selectExpr(*kept)

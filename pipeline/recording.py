@@ -44,10 +44,12 @@ class Recording:
         epochs: Sequence[int | None] = (),
         producer: bytes | None = None,
         first_sequence: int | None = None,
+        priorities: Sequence[int | None] = (),
     ) -> None:
         """Messages that were asked for together and ended together, now. What is not known is left out, or None.
 
-        Of a send, first_sequence is that of the first message: it is how one without an answer is found.
+        Of a send, first_sequence is that of the first message: it is how one without an answer is found. Of a recv,
+        priorities are those of messages whose order depends on nothing else (schema.HISTORY).
         """
         assert op in OPS
         assert outcome in OUTCOMES
@@ -66,6 +68,7 @@ class Recording:
             ("epoch", list(epochs) or nothing),
             ("producer", [producer] * count),
             ("sequence", sequences),
+            ("priority", list(priorities) or nothing),
         ):
             assert len(values) == count, name
             self._columns[name] += values

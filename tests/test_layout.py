@@ -62,7 +62,7 @@ PURE = (
         "chaos.through",
         "chaos.kept_verdict",
         "chaos.journals",
-        "chaos.journal_checks",
+        "chaos.journal_*",
     ),
     *("replica.handoff", "replica.handoff_bars", "replica.attempt", "replica.ceding", "failover.handoff"),
     "pipeline.schema",

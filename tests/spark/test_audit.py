@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chaos.journal_checks import violations
+from chaos.journal_checks import judged
 from chaos.journals import Violation
-from tests.support.pair_histories import OF_BOTH, PLANTED, Run, any_run, frames, joined, planted, spoil, usual
+from tests.support.pair_histories import ALONE, OF_BOTH, PLANTED, Run, any_run, frames, joined, planted, spoil, usual
 
 pytest.importorskip("pyspark", reason="SPARK NOT TESTED: no pyspark (`make spark`)")
 
@@ -21,17 +21,20 @@ Verdict = set[tuple[Any, ...]]
 
 
 def in_memory(run: Run) -> Verdict:
-    return {told_of(each) for each in violations(run.rows, run.told, run.heads)}
+    found = judged(run.rows, run.told, run.heads, run.ends)
+    assert all(each.journals or each.clients for each in found.violations), "each proves itself"
+    return {told_of(each) for each in found.violations}
 
 
 def on_spark(spark: Any, run: Run) -> Verdict:
     from pipeline.audit import audit
 
-    found = audit(*frames(spark, run))
+    found = audit(*frames(spark, run), run.ends)
     try:
         rows = [Violation(**row.asDict()) for row in found.violations.collect()]
     finally:
         found.close()
+    assert found.unjudged == judged(run.rows, run.told, run.heads, run.ends).unjudged
     assert all(each.journals or each.clients for each in rows), "each proves itself"
     assert sum(found.counts.values()) == len(rows)
     return {told_of(each) for each in rows}
@@ -51,7 +54,7 @@ def test_a_right_run_is_clean(spark: Any) -> None:
 @pytest.mark.parametrize(
     "plants",
     [
-        pytest.param(set(PLANTED), id="journals that differ"),
+        pytest.param(set(PLANTED) - ALONE, id="journals that differ"),
         pytest.param(OF_BOTH, id="equal journals", marks=pytest.mark.long),
     ],
 )
@@ -62,6 +65,15 @@ def test_spark_names_what_was_planted(spark: Any, plants: set[Callable[[Run], No
     found = in_memory(run)
     assert {each[0] for each in found} >= set().union(*(PLANTED[plant] for plant in chosen))
     assert ("COPIES_DIFFER" in {each[0] for each in found}) == (plants is not OF_BOTH)
+    assert on_spark(spark, run) == found
+
+
+@pytest.mark.parametrize("plant", ALONE)
+def test_what_is_wrong_with_a_whole_journal_is_a_row_a_member(spark: Any, plant: Callable[[Run], None]) -> None:
+    run = planted(0, plant)
+    found = in_memory(run)
+    assert {each[0] for each in found} == PLANTED[plant]
+    assert len(found) <= 2, "not thousands"
     assert on_spark(spark, run) == found
 
 

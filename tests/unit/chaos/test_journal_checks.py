@@ -13,7 +13,7 @@ from tests.support.pair_histories import PLANTED, Run, planted, usual
 
 
 def kinds(run: Run) -> set[str]:
-    return {each.kind for each in violations(run.rows, run.told, run.heads)}
+    return {each.kind for each in violations(run.rows, run.told, run.heads, run.ends)}
 
 
 def test_a_right_run_is_clean() -> None:
@@ -24,7 +24,7 @@ def test_a_right_run_is_clean() -> None:
 @pytest.mark.parametrize("plant", PLANTED)
 def test_each_planted_fault_is_named_and_proven(plant: Callable[[Run], None]) -> None:
     run = planted(0, plant)
-    found = violations(run.rows, run.told, run.heads)
+    found = violations(run.rows, run.told, run.heads, run.ends)
     assert {each.kind for each in found} == PLANTED[plant]
     assert all(each.journals or each.clients for each in found)
 
@@ -64,10 +64,24 @@ def test_a_tail_that_nobody_told_of_yet_is_not_missed() -> None:
     assert kinds(run) == set()
 
 
-def test_a_body_that_one_member_cannot_show_is_no_difference() -> None:
+def test_a_body_that_no_member_shows_is_no_difference() -> None:
+    """A lake without payloads, or a volatile queue."""
     run = usual()
-    run.rows = [replace(row, payload=None) if row.member == "b" else row for row in run.rows]
+    run.rows = [replace(row, payload=None) for row in run.rows]
     assert kinds(run) == set()
+
+
+@pytest.mark.parametrize("kind", ["SAVED", "CONFIGURED"])
+def test_a_body_that_was_volatile_when_one_member_was_read_is_no_difference(kind: str) -> None:
+    run = usual()
+    run.record(run.about(kind, 1, 5, 1))
+    at = next(at for at, row in enumerate(run.rows) if (row.kind, row.index, row.member) == ("ENQUEUED", 5, "b"))
+    run.rows[at] = replace(run.rows[at], payload=None)
+    run.heads = [replace(head, next_log_index=run.log_index + 1) for head in run.heads]
+    run.ends = dict.fromkeys(run.ends, run.log_index + 1)
+    assert kinds(run) == set()
+    run.rows[at] = replace(run.rows[at], payload=b"else", id=b"x" * 16)
+    assert "COPIES_DIFFER" in kinds(run)
 
 
 def test_a_name_that_was_used_again_means_the_queue_of_its_time() -> None:

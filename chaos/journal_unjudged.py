@@ -1,0 +1,78 @@
+"""Decides what an audit must say that it did not judge, and why, out of what it saw; both audits say it with this."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from chaos.journals import MEMBERS_MAX, Span
+
+
+class Seen(NamedTuple):
+    """What there was to judge."""
+
+    spans: Mapping[str, Span]
+    records: Mapping[str, int]
+    """By member, those that have a row."""
+    told: Mapping[str, int]
+    """Rows of the client history, by operation."""
+    unordered: int
+    """Messages that were received with a priority that is not told."""
+    unstored: int
+    """Settlements under leases whose record went with their master."""
+    trimmed: int
+    """Settlements under leases of before the journal."""
+    whole_domain: bool
+    absent: Collection[str]
+    heads: bool
+    ends: bool
+
+
+def told_of(seen: Seen) -> list[str]:
+    """A sentence each."""
+    return [*_of_journals(seen), *_of_clients(seen)]
+
+
+def _of_journals(seen: Seen) -> list[str]:
+    found = []
+    if len(seen.spans) < MEMBERS_MAX:
+        found.append("The copies were not compared: there is the journal of one member only.")
+    found += [f"The copies were not compared: nothing of member {member} is there." for member in sorted(seen.absent)]
+    for member, span in seen.spans.items():
+        if span.first > 1:
+            found.append(f"Nothing is said of records before {span.first:,} of member {member}: they were trimmed.")
+        rowless = span.next - span.first - seen.records.get(member, 0)
+        if rowless and member not in seen.absent:
+            text = "the journal does not tell those that give none from those that are missing at both members"
+            found.append(f"{rowless:,} records of member {member} have no row: {text}.")
+    if not seen.heads:
+        found.append("Tails were not judged: no member has said where it stands.")
+    elif not seen.ends:
+        found.append(
+            "The tail of settlements was not judged: it is not known up to which record the journals were read."
+        )
+    if not seen.whole_domain:
+        found.append(
+            "Messages leased to two at once were not judged: rows of leases that end are of no queue, and left out."
+        )
+    if seen.unstored:
+        text = "they left before it was durable, and their master was lost. That is no fault"
+        found.append(f"{seen.unstored:,} settlements are of deliveries whose lease is in no journal: {text}.")
+    if seen.trimmed:
+        found.append(f"{seen.trimmed:,} settlements were not judged: their leases are of before the journal.")
+    return found
+
+
+def _of_clients(seen: Seen) -> list[str]:
+    if not seen.told:
+        return ["Lost messages and what clients received were not judged: there is no client history."]
+    found = []
+    names = {"send": "sent, so nothing of lost or unsent messages was", "recv": "received, so no delivery was"}
+    names["ack"] = "acknowledged, so no lost acknowledgement was"
+    for op, text in names.items():
+        if not seen.told.get(op):
+            found.append(f"The client history has no message that was {text} judged.")
+    if seen.unordered:
+        text = "the history tells no priority of them, or their order depends on more than it"
+        found.append(f"The order of {seen.unordered:,} deliveries was not judged: {text}.")
+    return found

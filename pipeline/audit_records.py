@@ -1,0 +1,80 @@
+"""Looks at records of each member by themselves: their time, and the ids of what they store. DataFrame in and out."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from chaos.journals import ID_OF_OTHER, TIME_BACKWARDS
+from pipeline.audit_rows import bucket, entered, id_of_record, violations_of
+
+
+def ids_name_their_records(journal: DataFrame) -> DataFrame:
+    """Violations: messages whose id names another record than the one that stores them."""
+    wrong = entered(journal).where(F.substring("id", 5, 10) != id_of_record("epoch", "log_index"))
+    name = F.lower(F.hex("id"))
+    says = F.format_string("%s: id %s at %d/%d", "member", name, "log_index", "epoch")
+    rows = wrong.select(
+        "member",
+        "queue_id",
+        "index",
+        "log_index",
+        F.lit(1).alias("count"),
+        name.alias("id"),
+        says.alias("journals"),
+    )
+    return violations_of(rows, ID_OF_OTHER)
+
+
+def time_never_falls(journal: DataFrame) -> DataFrame:
+    """Violations: records that are older than the one before them, of those that have rows.
+
+    Buckets first: records of one time are one row there, so that a bucket is sorted by far fewer than its records. Only
+    buckets in which, or before which, time falls are looked at record by record.
+    """
+    time = F.unix_micros("time")
+    at = F.col("log_index")
+    instants = journal.groupBy("member", bucket("log_index").alias("bucket"), time.alias("time")).agg(
+        F.min(at).alias("low"), F.max(at).alias("high")
+    )
+    inside = Window.partitionBy("member", "bucket").orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
+    buckets = (
+        instants.withColumn("before", F.max("high").over(inside))
+        .groupBy("member", "bucket")
+        .agg(
+            F.bool_or(F.col("before") >= F.col("low")).alias("falls"),
+            F.min("time").alias("first"),
+            F.max("time").alias("last"),
+        )
+    )
+    in_order = Window.partitionBy("member").orderBy("bucket")
+    since = F.coalesce(F.lag("last").over(in_order) > F.col("first"), F.lit(False))
+    looked = buckets.select(
+        "member",
+        "bucket",
+        (F.coalesce("falls", F.lit(False)) | since).alias("judged"),
+        F.lag("bucket").over(in_order).alias("previous"),
+    ).where("judged")
+    # The bucket before holds the record that the first one is held against.
+    beside = looked.where(F.col("previous").isNotNull()).select("member", F.col("previous").alias("bucket"))
+    both = looked.select("member", "bucket", "judged").unionByName(beside.withColumn("judged", F.lit(False)))
+    wanted = both.groupBy("member", "bucket").agg(F.bool_or("judged").alias("judged"))
+    records = (
+        journal.select("member", "log_index", bucket("log_index").alias("bucket"), time.alias("time"))
+        .join(F.broadcast(wanted), ["member", "bucket"])
+        .groupBy("member", "log_index", "judged")
+        .agg(F.min("time").alias("low"), F.max("time").alias("high"))
+    )
+    before = Window.partitionBy("member").orderBy("log_index")
+    fallen = records.select(
+        "member",
+        "log_index",
+        "judged",
+        "low",
+        F.lag("high").over(before).alias("high"),
+        F.lag("log_index").over(before).alias("before"),
+    ).where("judged and low < high")
+    says = F.format_string(
+        "%s: record %d is %d us older than record %d", "member", "log_index", F.col("high") - F.col("low"), "before"
+    )
+    return violations_of(fallen.select("member", "log_index", says.alias("journals")), TIME_BACKWARDS)

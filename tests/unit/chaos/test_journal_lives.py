@@ -1,0 +1,207 @@
+"""The audit in memory, of lives and deliveries: what looks wrong and is right raises nothing, and is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from chaos.journal_checks import Judged, judged
+from chaos.journals import Told, Violation
+from tests.support.pair_histories import (
+    PLANTED,
+    Run,
+    epoch_back,
+    lease_gone,
+    leased_twice,
+    never_entered,
+    other_range_at_b,
+    planted,
+    usual,
+)
+
+
+def audited(run: Run) -> Judged:
+    return judged(run.rows, run.told, run.heads, run.ends)
+
+
+def kinds(run: Run) -> set[str]:
+    return {each.kind for each in audited(run).violations}
+
+
+def only(run: Run, kind: str) -> Violation:
+    (found,) = [each for each in audited(run).violations if each.kind == kind]
+    return found
+
+
+def begun(count: int = 4) -> Run:
+    run = Run()
+    run.take_over()
+    run.create(1)
+    run.send(1, count)
+    return run
+
+
+def received(run: Run, index: int, **changes: object) -> Told:
+    told = next(told for told in run.told if (told.op, told.index) == ("recv", index))
+    return replace(told, **changes)  # type: ignore[arg-type]
+
+
+# -- leases ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_delivery_that_left_before_its_lease_was_durable_is_counted() -> None:
+    """Its settlement names a record that the next master's first one stands in place of."""
+    run = begun()
+    lease = run.lease(1, 1, 3, stored=False)
+    run.take_over()
+    run.settle(1, 1, 3, lease)
+    found = audited(run.end())
+    assert found.violations == []
+    assert any(
+        line.startswith("3 settlements are of deliveries whose lease is in no journal") for line in found.unjudged
+    )
+
+
+def test_a_lease_of_before_the_journal_is_counted() -> None:
+    run = begun()
+    lease = run.lease(1, 1, 2)
+    run.settle(1, 1, 2, lease)
+    first = run.log_index
+    run.rows = [row for row in run.rows if row.log_index >= first]
+    found = judged(run.rows)
+    assert found.violations == []
+    assert "2 settlements were not judged: their leases are of before the journal." in found.unjudged
+
+
+def test_the_record_of_a_lease_that_is_gone_is_one_row_with_its_messages() -> None:
+    found = only(planted(0, lease_gone), "SETTLED_UNLEASED")
+    assert (found.index, found.count) == (1, 8)
+
+
+def test_a_range_that_never_entered_is_one_row() -> None:
+    found = only(planted(0, never_entered), "NEVER_ENTERED")
+    assert (found.queue, found.index, found.count) == ("q1", 50, 3)
+
+
+def test_a_row_of_a_range_that_differs_has_its_count() -> None:
+    assert only(planted(0, other_range_at_b), "COPIES_DIFFER").count == 9
+
+
+def test_an_epoch_that_is_not_fenced_names_the_queue() -> None:
+    run = planted(0, epoch_back)
+    place = next(row.log_index for row in run.rows if row.kind == "EXPIRED")
+    found = [each for each in audited(run).violations if each.kind == "EPOCH_NOT_FENCED"]
+    assert [(each.member, each.queue, each.log_index) for each in found] == [("a", "q2", place), ("b", "q2", place)]
+
+
+@pytest.mark.parametrize("how", ["RELEASED", "LEASE_ENDED"])
+def test_a_message_that_came_back_may_be_leased_again(how: str) -> None:
+    run = begun()
+    lease = run.lease(1, 1, 4)
+    run.record(run.about(how, 1, 1, 4, lease) if how == "RELEASED" else {"kind": how, "lease_id": lease})
+    run.ack(1, 1, 4)
+    assert kinds(run.end()) == set()
+
+
+def test_journals_of_chosen_queues_do_not_tell_of_leases_that_end() -> None:
+    run = planted(0, leased_twice)
+    run.rows = [row for row in run.rows if row.queue_id]
+    found = audited(run)
+    assert found.violations == []
+    assert any(line.startswith("Messages leased to two at once were not judged") for line in found.unjudged)
+
+
+# -- deliveries --------------------------------------------------------------------------------------------------------
+
+
+def test_one_more_lease_explains_one_more_delivery() -> None:
+    """It lay with a client from before the acknowledgement that another one sent."""
+    run = begun()
+    first = run.lease(1, 1, 1)
+    run.record({"kind": "LEASE_ENDED", "lease_id": first})
+    run.ack(1, 1, 1)
+    run.told[-3], run.told[-1] = (
+        replace(run.told[-3], invoke_ns=run.now_ns + 50, complete_ns=run.now_ns + 60),
+        run.told[-1],
+    )
+    assert kinds(run.end()) == set()
+
+
+def test_a_takeover_explains_one_more_delivery() -> None:
+    run = begun()
+    run.lease(1, 1, 1, stored=False)
+    late = received(run, 1, invoke_ns=10**6, complete_ns=10**6 + 1)
+    run.told.pop()
+    run.take_over()
+    run.ack(1, 1, 1)
+    run.told.append(late)
+    assert kinds(run.end()) == set()
+    run.told.append(late)
+    assert kinds(run) == {"RECEIVED_AFTER_ACK"}
+
+
+@pytest.mark.parametrize("why", ["priority", "none", "delay", "again", "epoch", "client"])
+def test_an_order_that_something_else_explains_is_not_judged(why: str) -> None:
+    run = begun()
+    high = run.lease(1, 2, 1)
+    if why == "epoch":
+        run.take_over()
+    if why == "again":
+        low = run.lease(1, 1, 1)
+        run.record({"kind": "LEASE_ENDED", "lease_id": low})
+        run.told.pop()
+    if why == "delay":
+        run.record(run.about("MATURED", 1, 1, 1))
+    low = run.lease(1, 1, 1)
+    if why in ("priority", "none", "client"):
+        changes = {"priority": {"priority": 3}, "none": {"priority": None}, "client": {"client": "other"}}[why]
+        run.told[-1] = replace(run.told[-1], **changes)  # type: ignore[arg-type]
+    run.settle(1, 2, 1, high)
+    run.settle(1, 1, 1, low)
+    found = audited(run.end())
+    assert found.violations == []
+    assert (why == "none") == any(
+        line.startswith("The order of 1 deliveries was not judged") for line in found.unjudged
+    )
+
+
+def test_the_higher_index_first_is_out_of_order() -> None:
+    run = begun()
+    run.lease(1, 2, 1)
+    run.lease(1, 1, 1)
+    assert only(run.end(), "DELIVERY_ORDER").index == 1
+
+
+# -- what is not judged ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_everything_tells_only_what_it_saw() -> None:
+    assert [line.split(":")[0] for line in audited(usual()).unjudged] == [
+        "2 settlements are of deliveries whose lease is in no journal"
+    ]
+
+
+def test_what_is_not_given_is_not_judged_and_said() -> None:
+    run = usual()
+    told = judged([row for row in run.rows if row.member == "a"]).unjudged
+    for begin in ("The copies were not compared", "Tails were not judged", "Lost messages and what clients received"):
+        assert any(line.startswith(begin) for line in told), begin
+    told = judged(run.rows, run.told, run.heads).unjudged
+    assert any(line.startswith("The tail of settlements was not judged") for line in told)
+
+
+def test_records_without_rows_are_counted() -> None:
+    run = usual()
+    run.log_index += 3  # readers moved
+    run.take_over()
+    run.heads.clear()
+    told = audited(run.end()).unjudged
+    assert any(line.startswith("3 records of member a have no row") for line in told)
+
+
+def test_every_fault_is_named_with_what_proves_it() -> None:
+    for plant in PLANTED:
+        for each in audited(planted(0, plant)).violations:
+            assert each.journals or each.clients, plant
+    assert len(PLANTED) >= 40
