@@ -4,7 +4,9 @@ to a copy of it is named.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic_ns
@@ -12,10 +14,13 @@ from time import monotonic_ns
 import pytest
 
 from chaos.cluster import Cluster
-from chaos.journal_checks import violations
+from chaos.journal_checks import judged, violations
 from chaos.journals import Head, Row, Told
 from tandemq import aio
+from tandemq.client.delivery import DeliveryBatch, ReceivedMessage
 from tandemq.client.receipts import Receipts
+from tandemq.errors import LeaseLost
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.integration.support import roles, until
 
 pytestmark = pytest.mark.process
@@ -58,11 +63,38 @@ class Watched:
                 )
             )
 
-    async def ack(self, queue: str, count: int) -> None:
+    async def take(self, queue: str, count: int) -> DeliveryBatch:
+        """By one consumer; no message has a priority."""
         asked = monotonic_ns()
         got = await self._client.dequeue(queue, count)
+        self._of("recv", queue, got, asked)
+        return got
+
+    async def ack(self, queue: str, count: int) -> None:
+        got = await self.take(queue, count)
+        asked = monotonic_ns()
         await got.ack()
-        self.told += [Told("ack", "ok", asked, monotonic_ns(), queue, message.index, message.id) for message in got]
+        self._of("ack", queue, got, asked)
+
+    async def consume(self, name: str, queue: str) -> None:
+        """Over a stream, whose deliveries leave before their leases are durable; each is acknowledged late."""
+        async with self._client.consumer(queue, credit_messages=6, on_lost=lambda _lost: None) as consumer:
+            asked = monotonic_ns()
+            async for batch in consumer.batches():
+                self._of("recv", queue, batch, asked, name)
+                await asyncio.sleep(0.02)
+                asked = monotonic_ns()
+                with contextlib.suppress(LeaseLost):
+                    await batch.ack_async()
+                    self._of("ack", queue, batch, asked, name)
+                asked = monotonic_ns()
+
+    def _of(self, op: str, queue: str, got: Iterable[ReceivedMessage], asked: int, client: str = "one") -> None:
+        level = 4 if op == "recv" else None
+        self.told += [
+            Told(op, "ok", asked, monotonic_ns(), queue, each.index, each.id, client=client, priority=level)
+            for each in got
+        ]
 
 
 async def journal_of(endpoint: str, name: str, queues: Sequence[str], end: int) -> tuple[list[Row], list[Head]]:
@@ -109,6 +141,21 @@ async def journal_of(endpoint: str, name: str, queues: Sequence[str], end: int) 
     return rows, heads
 
 
+async def journals_of(cluster: Cluster, queues: Sequence[str]) -> tuple[list[Row], list[Head]]:
+    """Of both members."""
+    master, _ = await roles(cluster)
+    async with aio.connect(cluster.endpoint(master), follow_master=False) as member:
+        # Of the master: the replica hears of a commit with what comes next, and may not know of the last ones.
+        end = (await member.journal_head(this_member=True)).next.log_index
+    rows: list[Row] = []
+    heads: list[Head] = []
+    for name in ("a", "b"):
+        found = await journal_of(cluster.endpoint(name), name, queues, end)
+        rows += found[0]
+        heads += found[1]
+    return rows, heads
+
+
 @pytest.mark.timeout(180)
 async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
     queues = ["orders", "orders.dead", "bills"]
@@ -121,8 +168,8 @@ async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
             producer = client.producer("orders")
             await watched.send(producer, "orders", 1, 40)
             await watched.ack("orders", 10)
-            await (await client.dequeue("orders", 5)).reject("not ours")
-            await (await client.dequeue("orders", 3)).release()
+            await (await watched.take("orders", 5)).reject("not ours")
+            await (await watched.take("orders", 3)).release()
             await watched.enqueue("bills", [b"one", b"two", b"three"])
 
             async def dead() -> bool:
@@ -142,16 +189,7 @@ async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
             await watched.ack("orders", 30)
             await watched.enqueue("bills", [b"four"])
             await producer.close()
-        master, _ = await roles(cluster)
-        async with aio.connect(cluster.endpoint(master), follow_master=False) as member:
-            # Of the master: the replica hears of a commit with what comes next, and may not know of the last ones.
-            end = (await member.journal_head(this_member=True)).next.log_index
-        rows: list[Row] = []
-        heads: list[Head] = []
-        for name in ("a", "b"):
-            found = await journal_of(cluster.endpoint(name), name, queues, end)
-            rows += found[0]
-            heads += found[1]
+        rows, heads = await journals_of(cluster, queues)
     assert {row.member for row in rows} == {"a", "b"}
     assert {"ACKED", "RELEASED", "REJECTED", "DEAD_LETTERED", "MOVED", "EPOCH_BEGAN"} <= {row.kind for row in rows}
     assert len({row.epoch for row in rows}) > 1
@@ -169,3 +207,47 @@ async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
         replace(each, outcome="fail", id=None, index=None) if each.id == place.id else each for each in watched.told
     ]
     assert {(each.kind, each.index) for each in violations(rows, refused, heads)} == {("GHOST", 50)}
+
+
+@pytest.mark.timeout(180)
+async def test_deliveries_over_streams_and_kills_are_clean(tmp_path: Path) -> None:
+    """Two consumers that are slow, leases that end, two masters killed: what comes again is explained by leases."""
+    async with Cluster(tmp_path).running() as cluster:
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target) as client, asyncio.TaskGroup() as tasks:
+            watched, config = Watched(client), QueueConfig()
+            config.lease_duration.FromSeconds(1)
+            await client.create_queue("streamed", config)
+            producer = client.producer("streamed")
+            consuming = [tasks.create_task(watched.consume(name, "streamed")) for name in ("one", "two")]
+            for first in (1, 201):
+                more = some_more(watched)
+                await watched.send(producer, "streamed", first, 100)
+                await until(more, "more is received")
+                master, _ = await roles(cluster)
+                cluster.kill(master)
+                await watched.send(producer, "streamed", first + 100, 100)
+                await cluster.restart(master)
+                await cluster.wait_ready()
+
+            async def empty() -> bool:
+                return (await client.get_queue("streamed")).length == 0
+
+            await until(empty, "everything is acknowledged")
+            for each in consuming:
+                each.cancel()
+            await producer.close()
+        rows, heads = await journals_of(cluster, ["streamed"])
+    found = judged(rows, watched.told, heads)
+    assert found.violations == [], found.unjudged
+    received = [told for told in watched.told if told.op == "recv"]
+    assert len({told.index for told in received}) == 400
+
+
+def some_more(watched: Watched) -> Callable[[], Awaitable[bool]]:
+    before = len(watched.told)
+
+    async def more() -> bool:
+        return len(watched.told) > before + 60
+
+    return more
