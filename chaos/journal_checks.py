@@ -236,6 +236,10 @@ class Judged(NamedTuple):
     """What came of it."""
 
     violations: list[Violation]
+    rows: dict[str, int]
+    """Of the journal, by member."""
+    told: int
+    """Rows of the client history."""
     unjudged: list[str]
     """What was not judged, and why; and what was seen that is no violation."""
 
@@ -255,7 +259,9 @@ def judged(
     others += [*lives_are_right(found, lives), *settled_under_their_leases(found, lives)]
     others += records_are_there(found, ends or {})
     once = {_key(each): _proven(found, each) for each in (*differing, *others)}
-    return Judged(list(once.values()), told_of(_seen(found, lives, ends)))
+    sizes = Counter(row.member for row in rows)
+    counts = {member: sizes[member] for member in found.spans}
+    return Judged(list(once.values()), counts, len(told), told_of(_seen(found, lives, ends)))
 
 
 def _proven(found: Audited, each: Violation) -> Violation:

@@ -20,8 +20,8 @@ from chaos.journal_lives import TRIMMED, UNSTORED, absent
 from chaos.journal_unjudged import Seen, told_of
 from chaos.journals import KINDS, MEMBERS_MAX, Span, Violation
 from pipeline import audit_copies, audit_lives, audit_messages, audit_order, audit_records, audit_told
-from pipeline.audit_rows import VIOLATIONS, entered, placed, queue_names, touched, violations_of, with_names
-from pipeline.schema import HEADS, HISTORY, OK, RECV, SEND, Table, ddl
+from pipeline.audit_rows import entered, placed, queue_names, touched, violations_of, with_names
+from pipeline.schema import HEADS, HISTORY, OK, RECV, SEND, VIOLATIONS, Table, ddl
 
 PLACE = ["queue_id", "index"]
 MESSAGE_KINDS = (
@@ -50,7 +50,7 @@ class Audit:
     """What was judged, and what came of it."""
 
     violations: DataFrame
-    """pipeline.audit_rows.VIOLATIONS, kept in Spark until `close`."""
+    """pipeline.schema.VIOLATIONS, kept in Spark until `close`."""
     counts: dict[str, int]
     """By kind, those that were found."""
     rows: dict[str, int]

@@ -8,26 +8,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from chaos.journals import ENDED, LEASE_BITS, REJECTED, TOUCHES
-from pipeline.schema import Column as Named
-from pipeline.schema import Table
+from pipeline.schema import VIOLATIONS
 
-VIOLATIONS: Table = (
-    Named("kind", "STRING"),
-    Named("member", "STRING"),
-    Named("queue", "STRING"),
-    Named("queue_id", "BIGINT"),
-    Named("index", "BIGINT"),
-    Named("count", "BIGINT"),
-    Named("log_index", "BIGINT"),
-    Named("id", "STRING"),
-    Named("journals", "STRING"),
-    Named("clients", "STRING"),
-)
-"""One broken promise a row, and what proves it.
-
-kind: of `chaos.journals.MEANING`. member: null when it is about both. index: of the message, or of the first of
-`count`. id: hexadecimal. journals, clients: what each side says, for people.
-"""
 BUCKET_BITS = 12
 """A bucket has 4,096 indexes: a digest for so many rows, and so few rows to look at where two digests differ."""
 NO_LOG_INDEX = (1 << 63) - 1

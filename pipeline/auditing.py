@@ -1,46 +1,122 @@
-"""Job audit: the lake and the client history to `pipeline.audit`, and what that finds into a report."""
+"""Job audit: the lake and the client history to one of the two audits, and what that finds into a report."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from chaos.journals import MEANING
-from pipeline.audit import audit
-from pipeline.lake import Lake
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaos.journals import MEANING, Violation
+from pipeline.audit_small import audit_small, ends_of, rows_there
+from pipeline.config import Pipeline
+from pipeline.lake import Lake, unwritable
 from pipeline.outcome import CLEAN, VIOLATIONS, Outcome, Table
-from pipeline.reading import heads_of, history_of, journal_of
 from pipeline.running import Context, Job
+from pipeline.schema import VIOLATIONS as VIOLATION_COLUMNS
 
 SHOWN_MAX = 200
 """Violations in a report; all of them are in the Parquet beside it."""
+_ARROW = {"STRING": pa.string(), "BIGINT": pa.int64()}
+
+
+class Found(NamedTuple):
+    """What either audit came to."""
+
+    counts: Mapping[str, int]
+    rows: Mapping[str, int]
+    """Of the journal, by member."""
+    told: int
+    unjudged: Sequence[str]
+    shown: Sequence[Mapping[str, Any]]
+    """The first violations."""
+    how: str
 
 
 def auditing(history: str = "") -> Job:
     """Both journals, against each other and against what clients were told; rows that prove what is wrong."""
 
     def job(context: Context) -> Outcome:
-        config, spark = context.config, context.spark
-        lake = Lake(Path(config.lake.path))
+        config = context.config
         told = history or config.audit.history
-        found = audit(journal_of(spark, lake), history_of(spark, told) if told else None, heads_of(spark, lake))
-        try:
-            kinds = [
-                {"kind": kind, "count": found.counts.get(kind, 0), "meaning": meaning}
-                for kind, meaning in MEANING.items()
-            ]
-            first = found.violations.orderBy("kind", "queue", "index").limit(SHOWN_MAX)
-            shown = [row.asDict() for row in first.collect()]
-            if not found.clean:
-                place = Path(config.report.path) / "audit" / "violations"
-                found.violations.write.mode("overwrite").parquet(str(place))
-        finally:
-            found.close()
-        against = (
-            f"{found.told:,} rows of clients" if told else "no client history, so nothing is said of lost messages"
-        )
-        rows = ", ".join(f"{count:,} rows of member {member}" for member, count in found.rows.items())
-        lead = f"{rows}, against each other and against {against}."
-        tables = [Table("checks", kinds), Table("violations", shown)]
-        return Outcome("audit", CLEAN if found.clean else VIOLATIONS, lead, tables)
+        found = _in_memory(config, told) or _on_spark(context, told)
+        return _outcome(found, bool(told))
 
     return job
+
+
+def auditing_small(history: str = "") -> Callable[[Pipeline], Outcome | None]:
+    """The same without Spark; None where there is too much for it."""
+
+    def job(config: Pipeline) -> Outcome | None:
+        told = history or config.audit.history
+        found = _in_memory(config, told)
+        return None if found is None else _outcome(found, bool(told))
+
+    return job
+
+
+def _in_memory(config: Pipeline, history: str) -> Found | None:
+    lake = Lake(Path(config.lake.path))
+    there = rows_there(lake, history)
+    if there > config.audit.memory_rows:
+        return None
+    found = audit_small(lake, history)
+    in_order = sorted(found.violations, key=lambda each: (each.kind, each.queue or "", each.index or 0))
+    if in_order:
+        _write(_place(config), in_order)
+    counts = {kind: sum(each.kind == kind for each in in_order) for kind in MEANING}
+    shown = [asdict(each) for each in in_order[:SHOWN_MAX]]
+    how = f"in memory, because there are {there:,} rows (audit.memory_rows: {config.audit.memory_rows:,})"
+    return Found(counts, found.rows, found.told, found.unjudged, shown, how)
+
+
+def _on_spark(context: Context, history: str) -> Found:
+    from pipeline.audit import audit
+    from pipeline.reading import heads_of, history_of, journal_of
+
+    config, spark = context.config, context.spark
+    lake = Lake(Path(config.lake.path))
+    told = history_of(spark, history) if history else None
+    found = audit(journal_of(spark, lake), told, heads_of(spark, lake), ends_of(lake))
+    try:
+        first = found.violations.orderBy("kind", "queue", "index").limit(SHOWN_MAX)
+        shown = [row.asDict() for row in first.collect()]
+        if not found.clean:
+            found.violations.write.mode("overwrite").parquet(str(_place(config)))
+    finally:
+        found.close()
+    return Found(found.counts, found.rows, found.told, found.unjudged, shown, "on Spark")
+
+
+def _place(config: Pipeline) -> Path:
+    return Path(config.report.path) / "audit" / "violations"
+
+
+def _write(place: Path, found: Sequence[Violation]) -> None:
+    """As the audit on Spark writes them, in the place of those of an earlier run."""
+    schema = pa.schema([(column.name, _ARROW[column.kind]) for column in VIOLATION_COLUMNS])
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        for old in place.iterdir():
+            old.unlink()
+        pq.write_table(pa.Table.from_pylist([asdict(each) for each in found], schema), place / "part-00000.parquet")
+    except OSError as error:
+        raise unwritable(place, error) from error
+
+
+def _outcome(found: Found, has_history: bool) -> Outcome:
+    kinds = [
+        {"kind": kind, "count": found.counts.get(kind, 0), "meaning": meaning} for kind, meaning in MEANING.items()
+    ]
+    against = (
+        f"{found.told:,} rows of clients" if has_history else "no client history, so nothing is said of lost messages"
+    )
+    rows = ", ".join(f"{count:,} rows of member {member}" for member, count in found.rows.items())
+    lead = " ".join([f"{rows}, against each other and against {against}, {found.how}.", *found.unjudged])
+    verdict = VIOLATIONS if any(found.counts.values()) else CLEAN
+    tables = [Table("checks", kinds), Table("violations", list(found.shown))]
+    return Outcome("audit", verdict, lead, tables, facts={"not_judged": list(found.unjudged), "checked": found.how})

@@ -59,6 +59,7 @@ reader = "own"         # who keeps the journal for this lake: a name of its own,
 
 [audit]
 history = ""           # Parquet that clients kept; none: the journals alone
+memory_rows = 100000   # up to so many rows are judged in memory, without Spark; 0: never
 
 [stats]
 window_s = 10
@@ -125,11 +126,17 @@ class Ingest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Name at the pair under which it keeps what is not in the lake yet (pipeline.keeping); empty: it keeps nothing."""
 
 
+ROWS_IN_MEMORY_MAX = 2_000_000
+"""About a kilobyte each, and 20 microseconds."""
+
+
 class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the audit compares the journals with."""
 
     history: str = ""
     """Parquet that clients kept (pipeline/schema.py: HISTORY); empty: the journals alone."""
+    memory_rows: int = 100_000
+    """Up to so many rows are judged in memory, without Spark; 0: never."""
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -207,6 +214,7 @@ def check(found: Pipeline, source: str) -> None:
         ("ingest.partitions", found.ingest.partitions, 1, PARTITIONS_MAX),
         ("stats.window_s", found.stats.window_s, 1, 86_400),
         ("ingest.compact_mib", found.ingest.compact_mib, 0, 1 << 20),
+        ("audit.memory_rows", found.audit.memory_rows, 0, ROWS_IN_MEMORY_MAX),
     ):
         if not low <= number <= high:
             refuse(where, number, f"a whole number from {low} to {high}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,13 @@ def journal_of(spark: SparkSession, lake: Lake) -> DataFrame:
     """Every stretch that counts, in schema.LAKE. Raises PipelineError with reason BAD_LAKE when there is none."""
     paths = lake.paths()
     if not paths:
-        raise PipelineError(BAD_LAKE, f"there is nothing in {lake.journal}: run `tandemq pipeline ingest` first")
+        raise nothing_in(lake)
     return spark.read.schema(ddl(LAKE)).option("basePath", str(lake.journal)).parquet(*paths)
+
+
+def nothing_in(lake: Lake) -> PipelineError:
+    """No run has put anything there."""
+    return PipelineError(BAD_LAKE, f"there is nothing in {lake.journal}: run `tandemq pipeline ingest` first")
 
 
 def heads_of(spark: SparkSession, lake: Lake) -> DataFrame:
@@ -28,19 +34,22 @@ def heads_of(spark: SparkSession, lake: Lake) -> DataFrame:
 
 def history_of(spark: SparkSession, path: str) -> DataFrame:
     """What clients kept, in schema.HISTORY. Raises PipelineError with reason HISTORY_SCHEMA."""
-    from pyspark.sql.types import StructType
-
     if not Path(path).exists():
         raise PipelineError(HISTORY_SCHEMA, f"there is no client history at {path}")
     found = spark.read.parquet(path)
-    wanted = {field.name: field.dataType.simpleString() for field in StructType.fromDDL(ddl(HISTORY)).fields}
     there = {field.name: field.dataType.simpleString() for field in found.schema.fields}
+    if (problem := history_problem(path, there)) is not None:
+        raise problem
+    nulls = {column.name: f"CAST(NULL AS {column.kind}) AS {column.name}" for column in HISTORY}
+    return found.selectExpr(*(f"`{name}`" if name in there else nulls[name] for name in names(HISTORY)))
+
+
+def history_problem(path: str, there: Mapping[str, str]) -> PipelineError | None:
+    """Why a client history cannot be read, whose columns have these types; None: it can."""
     wrong = [
-        f"{name} is {there.get(name, 'missing')}, not {kind}"
-        for name, kind in wanted.items()
-        if there.get(name, kind if name in HISTORY_LATER else "missing") != kind
+        f"{column.name} is {there.get(column.name, 'missing')}, not {column.kind.lower()}"
+        for column in HISTORY
+        if there.get(column.name) != column.kind.lower()
+        and not (column.name in HISTORY_LATER and column.name not in there)
     ]
-    if wrong:
-        raise PipelineError(HISTORY_SCHEMA, f"{path}: {'; '.join(wrong)}")
-    kept = [f"`{name}`" if name in there else f"CAST(NULL AS {wanted[name]}) AS {name}" for name in names(HISTORY)]
-    return found.selectExpr(*kept)
+    return PipelineError(HISTORY_SCHEMA, f"{path}: {'; '.join(wrong)}") if wrong else None

@@ -53,10 +53,12 @@ def run(
     master: str = "",
     verbose: bool = False,
     tell: Callable[[str], None],
+    small: Callable[[Pipeline], Outcome | None] | None = None,
 ) -> Ended:
     """Raises PipelineError. What the job has published by then stays; no report is written.
 
-    make: called when Spark runs, because what a job imports needs it.
+    make: called when Spark runs, because what a job imports needs it. small: asked first, before Spark is started; what
+    it answers is what the job came to.
     """
     config = configs.load(file)
     if master:
@@ -65,8 +67,10 @@ def run(
     check_machine()
     with stopped_by_signals() as stop, problems_told():
         began = time.monotonic()
-        with opened(config.spark, name, verbose=verbose) as spark:
-            outcome = make()(Context(spark, config, stop, tell))
+        outcome = small(config) if small is not None else None
+        if outcome is None:
+            with opened(config.spark, name, verbose=verbose) as spark:
+                outcome = make()(Context(spark, config, stop, tell))
         page = report.write(Path(config.report.path) / name, outcome)
         return Ended(outcome, page, time.monotonic() - began)
 

@@ -85,6 +85,24 @@ One row of a member that names no queue (null) tells of its journal alone. next_
 is not there yet. epoch: of the record before next_log_index.
 """
 
+VIOLATIONS: Table = (
+    Column("kind", "STRING"),
+    Column("member", "STRING"),
+    Column("queue", "STRING"),
+    Column("queue_id", "BIGINT"),
+    Column("index", "BIGINT"),
+    Column("count", "BIGINT"),
+    Column("log_index", "BIGINT"),
+    Column("id", "STRING"),
+    Column("journals", "STRING"),
+    Column("clients", "STRING"),
+)
+"""One broken promise a row, and what proves it.
+
+kind: of `chaos.journals.MEANING`. member: null when it is about both. index: of the message, or of the first of
+`count`. id: hexadecimal. journals, clients: what each side says, for people.
+"""
+
 SEND, RECV, ACK = "send", "recv", "ack"
 OK, FAIL, UNKNOWN = "ok", "fail", "unknown"
 OPS, OUTCOMES = (SEND, RECV, ACK), (OK, FAIL, UNKNOWN)

@@ -14,6 +14,8 @@ from tandemq.cli.output import console, print_file, print_line, print_rows, say,
 from tandemq.cli.params import DURATION, output_option
 
 if TYPE_CHECKING:
+    from pipeline.config import Pipeline
+    from pipeline.outcome import Outcome
     from pipeline.running import Ended, Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -82,7 +84,8 @@ def audit(ctx: click.Context, file: str, master: str, output: str, history: str,
     """Hold both journals of the lake against each other and against what clients were told.
 
     Ends with 5 when something is wrong: the report, and Parquet beside it, have a row for each violation that proves
-    it. Without a client history nothing is said of messages that are in neither journal.
+    it. Without a client history nothing is said of messages that are in neither journal. Up to audit.memory_rows rows
+    (100,000) are judged without Spark, with the same verdict. What was not judged, and why, is said first.
 
     Example: tandemq pipeline audit --config pipeline.toml --history history.parquet
     """
@@ -92,7 +95,12 @@ def audit(ctx: click.Context, file: str, master: str, output: str, history: str,
 
         return auditing(history)
 
-    _finish(ctx, _run("audit", make, file, master, verbose=verbose), output)
+    def small(config: Pipeline) -> Outcome | None:
+        from pipeline.auditing import auditing_small
+
+        return auditing_small(history)(config)
+
+    _finish(ctx, _run("audit", make, file, master, verbose=verbose, small=small), output)
 
 
 @pipeline.command()
@@ -225,11 +233,19 @@ def script() -> None:
     say(spec.origin)
 
 
-def _run(name: str, make: Callable[[], Job], file: str, master: str, *, verbose: bool) -> Ended:
+def _run(
+    name: str,
+    make: Callable[[], Job],
+    file: str,
+    master: str,
+    *,
+    verbose: bool,
+    small: Callable[[Pipeline], Outcome | None] | None = None,
+) -> Ended:
     def run(tell: Callable[[str], None]) -> Ended:
         from pipeline import running
 
-        return running.run(name, make, Path(file), master=master, verbose=verbose, tell=tell)
+        return running.run(name, make, Path(file), master=master, verbose=verbose, tell=tell, small=small)
 
     return _told(name, run)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from chaos.journal_checks import Judged, judged
-from chaos.journals import Told, Violation
+from chaos.journals import MEANING, Told, Violation
 from tests.support.pair_histories import (
     PLANTED,
     Run,
@@ -198,6 +200,13 @@ def test_records_without_rows_are_counted() -> None:
     run.heads.clear()
     told = audited(run.end()).unjudged
     assert any(line.startswith("3 records of member a have no row") for line in told)
+
+
+def test_the_table_of_kinds_in_the_docs_is_the_one_in_the_code() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "SPARK.md").read_text(encoding="utf-8")
+    section = text.split("\n## Audit\n")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (.*) \|$", section, re.MULTILINE))
+    assert rows == MEANING
 
 
 def test_every_fault_is_named_with_what_proves_it() -> None:

@@ -1,0 +1,135 @@
+"""The audit of a lake without Spark: what it reads is what was written, and what it cannot read it names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="SPARK NOT TESTED: no pyarrow (`make spark`)")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from chaos.journal_checks import judged
+from chaos.journals import Row
+from pipeline.audit_small import audit_small, ends_of, rows_there
+from pipeline.auditing import auditing_small
+from pipeline.config import Audit, LakeAt, Pipeline, Report, Source
+from pipeline.lake import Lake, Place
+from pipeline.problems import PipelineError
+from pipeline.recording import SCHEMA as TOLD
+from pipeline.schema import HEADS, HISTORY, names
+from tandemq.spark.columns import SCHEMA
+from tests.support.pair_histories import MEMBERS, Run, lost, usual
+
+
+def in_lake(run: Run, path: Path) -> Lake:
+    """In two stretches a member."""
+    lake = Lake(path)
+    path.mkdir()
+    with lake.locked():
+        for member in MEMBERS:
+            middle, end = run.log_index // 2, run.log_index + 1
+            for start, stop in ((1, middle), (middle, end)):
+                rows = [row for row in run.rows if row.member == member and start <= row.log_index < stop]
+                staged = lake.staging("made")
+                staged.mkdir()
+                pq.write_table(pa.Table.from_pylist([columns(row) for row in rows], SCHEMA), staged / "part.parquet")
+                lake.publish(member, start, Place(stop, rows[-1].epoch), staged)
+            heads = [asdict(head) for head in run.heads if head.member == member]
+            lake.save_heads(member, [{name: head.get(name) for name in names(HEADS)} for head in heads])
+    return lake
+
+
+def columns(row: Row) -> dict[str, Any]:
+    return {**asdict(row), "time": datetime.fromtimestamp(row.time_us / 1_000_000, UTC)}
+
+
+def history_of(run: Run, path: Path, without: str = "") -> str:
+    table = pa.Table.from_pylist([asdict(told) for told in run.told], TOLD)
+    pq.write_table(table.drop_columns([without]) if without else table, path)
+    return str(path)
+
+
+def configured(lake: Lake, history: str, **audit: Any) -> Pipeline:
+    return Pipeline(
+        source=Source(target="a:1,b:1"),
+        lake=LakeAt(path=str(lake.path)),
+        audit=Audit(history=history, **audit),
+        report=Report(path=str(lake.path.parent / "reports")),
+    )
+
+
+def test_a_lake_is_judged_as_its_rows_are(tmp_path: Path) -> None:
+    run = usual()
+    lost(run)
+    lake, history = in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "told.parquet")
+    found, wanted = audit_small(lake, history), judged(run.rows, run.told, run.heads, run.ends)
+    assert set(found.violations) == set(wanted.violations)
+    assert (found.rows, found.told, found.unjudged) == (wanted.rows, wanted.told, wanted.unjudged)
+    assert ends_of(lake) == run.ends
+    assert rows_there(lake, history) == len(run.rows) + len(run.told)
+
+
+def test_a_last_stretch_that_is_gone_is_a_tail_that_was_cut(tmp_path: Path) -> None:
+    lake = in_lake(usual(), tmp_path / "lake")
+    for member in MEMBERS:
+        gone = lake.stretches(member)[-1].path
+        for file in gone.iterdir():
+            file.unlink()
+        gone.rmdir()
+    found = [each for each in audit_small(lake, "").violations if each.kind == "TAIL_CUT" and each.queue is None]
+    assert {(each.member, each.log_index) for each in found} == {(m, usual().log_index // 2) for m in MEMBERS}
+
+
+def test_a_history_of_before_priorities_is_read_and_its_order_not_judged(tmp_path: Path) -> None:
+    run = usual()
+    lake = in_lake(run, tmp_path / "lake")
+    found = audit_small(lake, history_of(run, tmp_path / "told.parquet", without="priority"))
+    assert found.violations == []
+    assert any(line.startswith("The order of") for line in found.unjudged)
+
+
+@pytest.mark.parametrize("name", [name for name in names(HISTORY) if name != "priority"])
+def test_a_history_that_lacks_a_column_is_refused(tmp_path: Path, name: str) -> None:
+    run = usual()
+    lake = in_lake(run, tmp_path / "lake")
+    with pytest.raises(PipelineError, match=f"HISTORY_SCHEMA: .*{name} is missing"):
+        audit_small(lake, history_of(run, tmp_path / "told.parquet", without=name))
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    lake = in_lake(usual(), tmp_path / "lake")
+    with pytest.raises(PipelineError, match="HISTORY_SCHEMA: there is no client history at"):
+        audit_small(lake, str(tmp_path / "nothing"))
+    (lake.stretches("a")[0].path / "part.parquet").write_bytes(b"damaged")
+    with pytest.raises(PipelineError, match=r"BAD_LAKE: .*log-"):
+        audit_small(lake, "")
+    with pytest.raises(PipelineError, match="BAD_LAKE: there is nothing in"):
+        audit_small(Lake(tmp_path / "empty"), "")
+
+
+def test_the_job_takes_little_in_memory_and_says_so(tmp_path: Path) -> None:
+    run = usual()
+    lake, history = in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "told.parquet")
+    rows = len(run.rows) + len(run.told)
+    outcome = auditing_small()(configured(lake, history, memory_rows=rows))
+    assert outcome is not None
+    assert (outcome.verdict, outcome.facts["checked"][:9]) == ("clean", "in memory")
+    assert "2 settlements are of deliveries whose lease is in no journal" in outcome.lead
+    assert auditing_small()(configured(lake, history, memory_rows=rows - 1)) is None
+
+
+def test_violations_are_written_beside_the_report(tmp_path: Path) -> None:
+    run = usual()
+    lost(run)
+    config = configured(in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "told.parquet"))
+    outcome = auditing_small()(config)
+    assert outcome is not None
+    assert outcome.verdict == "violations"
+    written = pq.read_table(tmp_path / "reports" / "audit" / "violations").to_pylist()
+    assert {row["kind"] for row in written} == {"LOST", "GAP", "NEVER_ENTERED", "RECEIVED_LOST", "ACK_LOST"}
