@@ -18,8 +18,7 @@ def of_place(found: Audited, kind: str, place: Place, rows: Sequence[Row]) -> Vi
     journals = "; ".join(
         f"{member}: {telling([each for each in all_rows if each.member == member])}" for member in found.spans
     )
-    mine = [told for told in found.told if told.index == place.index and found.place(told) == place]
-    clients = ", ".join(f"{told.op} {told.outcome}" for told in mine) or "nothing"
+    clients = ", ".join(f"{told.op} {told.outcome}" for told in found.told_at.get(place, [])) or "nothing"
     name = found.name_of.get(place.queue_id or 0)
     return Violation(
         kind, None, place.queue_id, place.index, 1, None, name, hex_of(row.id if row else None), journals, clients

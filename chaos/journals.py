@@ -197,6 +197,8 @@ class Audited:
     """By queue: from which index on its messages are kept; 0 where its creation is."""
     touched: dict[Place, list[Row]] = field(default_factory=lambda: defaultdict(list))
     """Leases, settlements and ends of each message."""
+    told_at: dict[Place, list[Told]] = field(default_factory=lambda: defaultdict(list))
+    """What clients were told of each message."""
 
     def __post_init__(self) -> None:
         self.spans = spans_of(self.rows, self.heads)
@@ -228,6 +230,12 @@ class Audited:
         self.whole_domain = any(not row.queue_id for row in self.rows)
         self.absent = absent_of(self.spans, self.rows)
         self._keep_lowest()
+        self._keep_told()
+
+    def _keep_told(self) -> None:
+        for told in self.told:
+            if told.index is not None:
+                self.told_at[self.place(told)].append(told)
 
     def _keep_lowest(self) -> None:
         whole = {member for member, span in self.spans.items() if span.first <= 1}

@@ -192,7 +192,7 @@ def any_run(random: Random, place: int) -> Run:
     for _ in range(random.randrange(2, 12)):
         number = random.choice((1, 2))
         left = run.next_index[number] - settled[number]
-        step = random.choice(("send", "send", "ack", "take_over", "move", "lost"))
+        step = random.choice(("send", "send", "ack", "again", "gone", "take_over", "move", "lost"))
         if step == "send":
             run.send(
                 number, random.randrange(1, 9), random.choice((b"p", b"r")), random.choice(("ok", "ok", "unknown"))
@@ -204,6 +204,15 @@ def any_run(random: Random, place: int) -> Run:
             kind = random.choice(("ACKED", "ACKED", "TAKEN", "EXPIRED", "REJECTED"))
             run.ack(number, settled[number], count, kind)
             settled[number] += count
+        elif step == "again" and left:
+            lease = run.lease(number, settled[number], left)
+            over = {"kind": "LEASE_ENDED", "lease_id": lease}
+            run.record(random.choice((over, run.about("RELEASED", number, settled[number], left, lease))))
+        elif step == "gone" and left:
+            lease = run.lease(number, settled[number], 1, stored=False)
+            run.take_over()
+            run.settle(number, settled[number], 1, lease)
+            settled[number] += 1
         elif step == "move" and left:
             run.move(number, 3 - number, settled[number])
             settled[number] += 1
@@ -214,6 +223,11 @@ def any_run(random: Random, place: int) -> Run:
 
 def spoil(run: Run, random: Random) -> None:
     """Something that no right pair writes, or that only looks so; the two audits must say the same of it."""
+    random.choice((_spoil_what_is_there, _spoil_what_it_says))(run, random)
+
+
+def _spoil_what_is_there(run: Run, random: Random) -> None:
+    """Rows, outcomes and heads."""
     rows, told, at = run.rows, run.told, random.randrange(len(run.rows))
     row = rows[at]
     match random.randrange(12):
@@ -250,6 +264,32 @@ def spoil(run: Run, random: Random) -> None:
             told[one] = replace(told[one], invoke_ns=told[one].invoke_ns + random.choice((-1000, 1000)))
         case _:
             run.heads.clear()
+
+
+def _spoil_what_it_says(run: Run, random: Random) -> None:
+    """Leases, times and what clients were told."""
+    rows, told, at = run.rows, run.told, random.randrange(len(run.rows))
+    row = rows[at]
+    match random.randrange(8):
+        case 0:
+            rows[at] = replace(row, lease_id=row.lease_id + random.choice((-1, 1, 1 << LEASE_BITS)))
+        case 1:  # at both members, as are the next two
+            change(run, row.kind, row.index, lease_id=row.lease_id + random.choice((-1, 1, 1 << LEASE_BITS)))
+        case 2:
+            change(run, row.kind, row.index, time_us=row.time_us + random.choice((-5000, 5000)))
+        case 3:
+            run.rows = [each for each in rows if each.kind != "LEASE_ENDED"]
+        case 4 if told:
+            one = random.randrange(len(told))
+            told.append(replace(told[one], invoke_ns=run.now_ns + 9, complete_ns=run.now_ns + 19))
+        case 5 if told:
+            one = random.randrange(len(told))
+            told[one] = replace(told[one], epoch=random.choice((None, 77)), priority=random.choice((None, 4, 5)))
+        case 6 if told:
+            one = random.randrange(len(told))
+            told[one] = replace(told[one], id=None, index=random.choice((None, 1, 60)))
+        case 7:
+            rows[at] = replace(row, log_index=row.log_index + random.choice((-2, 2)))
 
 
 def joined(runs: list[Run]) -> Run:
@@ -345,8 +385,8 @@ def cut_at_both(run: Run) -> None:
 
 
 def change(run: Run, kind: str, index: int, **changes: Any) -> None:
-    """At both members."""
-    log_index = run.rows[first_of(run, kind, index)].log_index
+    """The first such row, at both members."""
+    log_index = next(row.log_index for row in run.rows if (row.kind, row.index) == (kind, index))
     run.rows = [
         replace(row, **changes) if (row.log_index, row.kind, row.index) == (log_index, kind, index) else row
         for row in run.rows
