@@ -60,7 +60,7 @@ spark: $(STAMP) ## see that Java 17 is there for the Spark data source; install 
 exactly-once: $(STAMP) spark ## ingest, a copy of a queue, and a queue that is consumed, on executors of their own, each ROUNDS=20 times a kill -9 of driver, JVM, executor, Python worker or master: every row once (a quarter of an hour)
 	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark/test_exactly_once.py tests/spark/test_exactly_once_queue.py tests/spark/test_exactly_once_consume.py -m long -v -s
 
-pipeline-demo: $(STAMP) spark ## flight records through a pair that loses its master, ingest all the while; audit; three planted faults are named (a few minutes)
+pipeline-demo: $(STAMP) spark ## flight records through a pair that loses its master, ingest all the while; audit; planted faults are named (a few minutes)
 	$(BIN)/tandemq pipeline demo
 
 pipeline-check: $(STAMP) spark ## what of the pipeline takes long: the demo, a trimmed journal, a full disk (as root), and exactly-once (an hour)

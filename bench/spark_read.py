@@ -159,7 +159,13 @@ def made_journal(spark: SparkSession, rows: int, folder: Path) -> None:
 
     messages = rows // (2 * ROWS_A_MESSAGE)
     last = messages * ROWS_A_MESSAGE
-    epoch = f"cast(log_index * {EPOCHS} div {last + 1} + 1 as bigint)"
+
+    def epoch_of(log_index: str) -> str:
+        return f"cast(({log_index}) * {EPOCHS} div {last + 1} + 1 as bigint)"
+
+    epoch = epoch_of("log_index")
+    leased = "log_index - step + 1"
+    lease = f"shiftleft({epoch_of(leased)}, 40) + {leased}"
     named = "unhex(concat('6d61696e', lpad(hex(epoch), 8, '0'), lpad(hex(log_index), 12, '0'), '0000'))"
     messages_of = spark.range(0, messages, 1, 16).selectExpr(
         "id as n", f"id % {QUEUES} + 1 as queue_id", f"id div {QUEUES} + 1 as index"
@@ -181,7 +187,7 @@ def made_journal(spark: SparkSession, rows: int, folder: Path) -> None:
         "index",
         "cast(1 as bigint) as count",
         f"if({came}, {named}, null) as id",
-        f"if({came}, cast(0 as bigint), log_index - step + 1) as lease_id",
+        f"if({came}, cast(0 as bigint), {lease}) as lease_id",
         f"if({came}, cast(concat('producer-', queue_id) as binary), null) as producer",
         f"if({came}, index, cast(0 as bigint)) as sequence",
         "cast(null as binary) as payload",

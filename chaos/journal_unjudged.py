@@ -40,7 +40,9 @@ def _of_journals(seen: Seen) -> list[str]:
     found += [f"The copies were not compared: nothing of member {member} is there." for member in sorted(seen.absent)]
     for member, span in seen.spans.items():
         if span.first > 1:
-            found.append(f"Nothing is said of records before {span.first:,} of member {member}: they were trimmed.")
+            found.append(
+                f"Nothing is said of records before {span.first:,} of member {member}: its journal begins there."
+            )
         rowless = span.next - span.first - seen.records.get(member, 0)
         if rowless and member not in seen.absent:
             text = "the journal does not tell those that give none from those that are missing at both members"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from chaos.journals import COPIES_DIFFER, DUPLICATE, LOST
+from chaos.journals import BEFORE_ENTERED, COPIES_DIFFER, DUPLICATE, LOST, SETTLED_UNLEASED, TIME_BACKWARDS
 from pipeline.lake import Lake
 from tandemq.spark.columns import SCHEMA
 
@@ -50,10 +50,51 @@ def swapped(table: pa.Table, queue: str) -> pa.Table:
     return table.set_column(table.schema.get_field_index("index"), "index", pc.cast(told, pa.int64()))
 
 
+def lease_gone(table: pa.Table, queue: str) -> pa.Table:
+    """The record of a lease is in no journal; what it leased was acknowledged under it."""
+    found = pc.and_(pc.equal(table["kind"], "LEASED"), pc.equal(table["queue"], queue))
+    leases = sorted(set(table.filter(pc.fill_null(found, False))["lease_id"].to_pylist()))  # the same one at both
+    gone = pc.equal(table["lease_id"], leases[len(leases) // 3])
+    return table.filter(pc.invert(pc.fill_null(pc.and_(found, gone), False)))
+
+
+def time_back(table: pa.Table, queue: str) -> pa.Table:
+    """A record has the time of another day."""
+    record = table.filter(_is(table, queue, _index(table, queue, 3)))["log_index"][0]
+    day = pa.scalar(24 * 3600 * 1_000_000, pa.duration("us"))
+    earlier = pc.subtract(table["time"], day)
+    times = pc.if_else(pc.equal(table["log_index"], record), earlier, table["time"])
+    return table.set_column(table.schema.get_field_index("time"), "time", times)
+
+
+def body_gone(table: pa.Table, queue: str) -> pa.Table:
+    """One member does not show what it has stored."""
+    found = _is(table, queue, _index(table, queue, 3))
+    bodies = pc.if_else(found, pa.scalar(None, pa.binary()), table["payload"])
+    return table.set_column(table.schema.get_field_index("payload"), "payload", bodies)
+
+
+def settled_early(table: pa.Table, queue: str) -> pa.Table:
+    """A message was acknowledged in the record before the one that stored it."""
+    place = _index(table, queue, 3)
+    entered = table.filter(_is(table, queue, place))["log_index"][0].as_py()
+    acked = pc.and_(pc.equal(table["kind"], "ACKED"), pc.equal(table["queue"], queue))
+    covers = pc.and_(
+        pc.less_equal(table["index"], place), pc.greater(pc.add(table["index"], table["count"]), pa.scalar(place))
+    )
+    found = pc.fill_null(pc.and_(acked, covers), False)
+    logs = pc.if_else(found, pa.scalar(entered - 1, pa.int64()), table["log_index"])
+    return table.set_column(table.schema.get_field_index("log_index"), "log_index", logs)
+
+
 FAULTS = (
     Fault("lost", LOST, "an acknowledged message is in neither journal", 2, lost),
     Fault("doubled", DUPLICATE, "one message is stored at two indexes", 2, doubled),
     Fault("swapped", COPIES_DIFFER, "one member has two messages the other way round", 1, swapped),
+    Fault("lease-gone", SETTLED_UNLEASED, "the record of a lease is in neither journal", 2, lease_gone),
+    Fault("time-back", TIME_BACKWARDS, "a record has the time of the day before", 2, time_back),
+    Fault("body-gone", COPIES_DIFFER, "one member shows no body of a message", 1, body_gone),
+    Fault("settled-early", BEFORE_ENTERED, "a message was acknowledged before it was stored", 2, settled_early),
 )
 
 
