@@ -82,7 +82,7 @@ class Watched:
             asked = monotonic_ns()
             async for batch in consumer.batches():
                 self._of("recv", queue, batch, asked, name)
-                await asyncio.sleep(0.02)
+                await self._client.get_queue(queue)  # meanwhile more is delivered, and lies here
                 asked = monotonic_ns()
                 with contextlib.suppress(LeaseLost):
                     await batch.ack_async()

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from chaos.journal_checks import judged
 from chaos.journals import Violation
-from tests.support.pair_histories import ALONE, OF_BOTH, PLANTED, Run, any_run, frames, joined, planted, spoil, usual
+from tests.support.pair_faults import ALONE, OF_BOTH, PLANTED, planted
+from tests.support.pair_histories import Run, any_run, frames, joined, spoil, usual
 
 pytest.importorskip("pyspark", reason="SPARK NOT TESTED: no pyspark (`make spark`)")
 

@@ -9,7 +9,8 @@ import pytest
 
 from chaos.journal_checks import violations
 from chaos.journals import KINDS, Told
-from tests.support.pair_histories import PLANTED, Run, planted, usual
+from tests.support.pair_faults import PLANTED, planted
+from tests.support.pair_histories import Run, usual
 
 
 def kinds(run: Run) -> set[str]:

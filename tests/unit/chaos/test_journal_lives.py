@@ -11,18 +11,16 @@ import pytest
 
 from chaos.journal_checks import Judged, judged
 from chaos.journals import MEANING, Told, Violation
-from tests.support.pair_histories import (
+from tests.support.pair_faults import (
     PLANTED,
-    Run,
-    any_run,
     epoch_back,
     lease_gone,
     leased_twice,
     never_entered,
     other_range_at_b,
     planted,
-    usual,
 )
+from tests.support.pair_histories import Run, any_run, usual
 
 
 def audited(run: Run) -> Judged:

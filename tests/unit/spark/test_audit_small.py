@@ -24,7 +24,8 @@ from pipeline.problems import PipelineError
 from pipeline.recording import SCHEMA as TOLD
 from pipeline.schema import HEADS, HISTORY, names
 from tandemq.spark.columns import SCHEMA
-from tests.support.pair_histories import MEMBERS, Run, lost, usual
+from tests.support.pair_faults import lost
+from tests.support.pair_histories import MEMBERS, Run, usual
 
 
 def in_lake(run: Run, path: Path) -> Lake:
