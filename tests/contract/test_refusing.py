@@ -163,6 +163,7 @@ def test_only_one_place_ends_calls() -> None:
                     details.search(text)
                 )
     assert found == [
+        ("tandemq/edge/guard.py", "ends calls"),  # asks channelz in this process: no call of anybody ends
         ("tandemq/errors.py", "ends calls"),  # builds google.rpc.Status, out of the same Error as the status
         ("tandemq/errors.py", "details"),
         ("tandemq/refusing.py", "ends calls"),
