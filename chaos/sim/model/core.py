@@ -38,6 +38,9 @@ Value = tuple[Any, ...]
 class NoQueues:
     """Stands in for `replica.machine.Machine`: counts what is applied, holds no queue."""
 
+    history_id = b"known"
+    """No decision of a member rests on it."""
+
     time_ms = 0
 
     def __init__(self, applied_index: int) -> None:

@@ -64,7 +64,8 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "effects on_apply": "empty, or ours, between steps",
         "trimming": "nothing is trimmed here",
         "damaged doubts": "no disk is damaged here",
-        "ordered_from": "what a salvage file says of a cut",
+        "ordered_from sent_up_to": "what a salvage file says of a cut",
+        "instance": "of the directory; only the id of a history is made of it",
         "volatile_bodies volatile_bytes volatile_missing volatile_floor saved": "nothing is volatile here",
     },
     "replication": {
