@@ -140,9 +140,10 @@ def salvage_above(shared: Shared, common: int, why: str) -> None:
     """Have what is above the common point copied, if anything in it is an operation; precedes the Persist of the cut.
 
     Acknowledged for certain: what this member answered alone, which is all that it has while it has a solo index; else
-    what it knew to be committed. Certainly not: what this very process ordered beyond that, for nobody else could have
-    answered it. Everything else may have been: a master tells its commit index late and a process that ended forgot it,
-    and a peer that lacks a record need not have lacked it when it confirmed it, if its disk lost its last writes.
+    what it knew to be committed. Certainly not: what this very process ordered beyond that and never sent, for nobody
+    else could have answered it. Everything else may have been: a master tells its commit index late, a process that
+    ended forgot it, a peer that was sent a record may have taken over and answered it, and one that lacks it need not
+    have lacked it then, if its disk lost its last writes.
     """
     log = shared.log
     if shared.state.data in (DataMark.EMPTY, DataMark.SYNCING):
@@ -153,7 +154,7 @@ def salvage_above(shared: Shared, common: int, why: str) -> None:
     first = first_operation(log, common + 1, shared.state.kept_from)
     if first:
         known = log.last_index if shared.state.solo_since else shared.commit_index
-        never = max(shared.ordered_from, known + 1) if shared.ordered_from else 0
+        never = max(shared.ordered_from, known + 1, shared.sent_up_to + 1) if shared.ordered_from else 0
         shared.effects.append(Salvage(common + 1, log.last_index, known, why, never))
         text = f"{common + 1} to {log.last_index} of the log go to salvage: {why}"
         shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, {"first": str(first)}))

@@ -147,6 +147,7 @@ class Sending:
         count = len(frame.op.entries)
         self.cursor += count
         self.sent += count
+        self.shared.sent_up_to = max(self.shared.sent_up_to, self.cursor - 1)
         self.commit_sent = frame.op.commit_index
         if self.held_open and self.held_open <= frame.op.commit_index:
             self.held_open = 0

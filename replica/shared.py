@@ -75,6 +75,8 @@ class Shared:
         """Told of each record that is applied here as replica, while it has held requests to answer."""
         self.ordered_from = 0
         """From here to its end the log was ordered by this process as master; 0: by others, or before it started."""
+        self.sent_up_to = 0
+        """Of that, what the peer was sent: it may hold it, take over and answer it, whatever this member hears."""
         self.volatile_bodies: dict[int, bytes] = {}
         self.volatile_bytes = 0
         self.volatile_missing: set[int] = set()

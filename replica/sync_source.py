@@ -209,6 +209,7 @@ class SyncSource(Sending):
         self.filling, self.is_wish = True, False
         self.peer_has_copy = self.peer_is_good = False
         self.target = log.last_index
+        shared.sent_up_to = max(shared.sent_up_to, log.last_index)
         queues, transfers = self._live(), []
         for name in machine.names():
             queue_id = machine.queue_id(name)

@@ -107,7 +107,8 @@ class SyncTarget:
         shared = self.shared
         why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
         salvage_above(shared, common_point(shared, begin), why)
-        shared.state.solo_since, shared.state.salvaged, shared.ordered_from = 0, (0, 0), 0
+        shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
+        shared.ordered_from = shared.sent_up_to = 0
         shared.wants_full, self.fills = False, self.fills + 1
         shared.mark(DataMark.SYNCING)
         shared.generation += 1
@@ -166,7 +167,7 @@ class SyncTarget:
             shared.volatile_floor = min(shared.volatile_floor, base)
             shared.volatile_missing = {index for index in shared.volatile_missing if index <= base}
         shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
-        shared.ordered_from = 0
+        shared.ordered_from = shared.sent_up_to = 0
         shared.log.history = [b for b in history if b.first_index <= base]
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         shared.persist_state(cut=base if cut else None)

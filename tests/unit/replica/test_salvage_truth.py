@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replica.divergence import salvage_above
 from replica.effects import Salvage
 from tests.support.clients import Producer
 from tests.support.pair import Member, Pair
@@ -33,6 +34,23 @@ def test_what_this_process_ordered_and_did_not_answer_is_certainly_unacknowledge
     pair.settle(3000)
     cut = only_cut(pair.a)
     assert cut.acknowledged_up_to < cut.first <= cut.unacknowledged_from <= last == cut.last
+
+
+def test_what_the_peer_was_sent_may_have_been_acknowledged_by_the_peer() -> None:
+    """B has it durable, and A never hears so. B takes over, may answer it, and loses its last writes."""
+    pair, x = paired()
+    operation = x.send(pair.a)
+    pair.a.commit()
+    while pair.deliver(pair.a):
+        pass
+    assert operation.done is None
+    ordered = pair.a.shared.log.last_index
+    pair.disconnect()
+    assert pair.b.shared.log.last_index == ordered
+    pair.crash(pair.b)
+    salvage_above(pair.a.shared, ordered - 1, "test")
+    (cut,) = (effect for effect in pair.a.shared.effects if isinstance(effect, Salvage))
+    assert cut.acknowledged_up_to < ordered < cut.unacknowledged_from
 
 
 def test_what_another_process_ordered_may_have_been_acknowledged() -> None:
