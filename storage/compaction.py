@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from storage.directory import check_restored, lock_directory, remove_directory, sync_directory
 from storage.environment import DATA_FILE, copy_environment, identity_in, open_environment, read_errors
 from storage.errors import CorruptRecord, StoreFailed, StoreFull
+from storage.mark import MARK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,6 +90,8 @@ def _compact(directory: Path, on_step: Callable[[Step], None], on_progress: Call
             rows = _copied(old, making, on_step, on_progress)
             undo.pop_all()
     before = (directory / DATA_FILE).stat().st_size
+    # It knows its database by the inode, and the copy may get that of the one before: transactions count from 1 in it.
+    (directory / MARK_FILE).unlink(missing_ok=True)
     (making / DATA_FILE).rename(directory / DATA_FILE)
     sync_directory(directory)
     on_step(Step.REPLACED)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,5 +172,7 @@ def read_errors(where: str) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         raise CorruptRecord(f"LMDB found damage: {error}", where) from error
+    except struct.error as error:
+        raise CorruptRecord(f"A key is none of ours: {error}", where) from error
     except lmdb.Error as error:
         raise StoreFailed(f"Reading failed: {error}", where) from error

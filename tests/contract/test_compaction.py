@@ -17,6 +17,7 @@ from storage.directory import lock_directory
 from storage.disk import open_disk, open_to_read
 from storage.environment import DATA_FILE
 from storage.errors import CorruptRecord, DirectoryInUse, StoreFailed, StoreFull
+from storage.mark import MARK_FILE
 from storage.store import Append, WriteBatch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,18 @@ def fill(directory: Path, *, records: int = 200, size: int = 30_000) -> None:
         store.commit(WriteBatch(appends=rows, meta={f"domain/{domain}": b"state"}))
         store.commit(WriteBatch(drops={domain: list(range(1, records - 4))}))
     store.close()
+
+
+def test_what_was_reported_of_the_old_database_is_not_believed_of_the_new_one(tmp_path: Path) -> None:
+    """A copy may get the inode of the database before the last one; its transactions count from 1."""
+    fill(tmp_path)
+    assert (tmp_path / MARK_FILE).exists()
+    for _ in range(3):
+        compact(tmp_path)
+        assert not (tmp_path / MARK_FILE).exists()
+        store = open_to_read(tmp_path)
+        store.close()
+        assert store.doubts == ()
 
 
 def rows_of(directory: Path) -> list[tuple[bytes, bytes, bytes]]:
