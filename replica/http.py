@@ -44,6 +44,10 @@ connection, and the client may never see the answer.
 """
 FRESH_S = 0.1
 """Metrics are made once for all who ask within this time."""
+PAGES_MAX = 4
+"""Of metrics, by content type, of which a client may name any version."""
+BACKLOG = 128
+"""Beyond it a connection attempt waits a second for the next one: probes should not."""
 HEAD_BYTES_MAX = 16 << 10
 READ_BYTES = 16 << 10
 STOP_S = 2.0
@@ -73,7 +77,7 @@ class HttpServer:
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._socket.bind(address)
-            self._socket.listen(HTTP_CONNECTIONS_MAX)
+            self._socket.listen(BACKLOG)
         except OSError:
             self._socket.close()
             raise
@@ -204,6 +208,8 @@ class HttpServer:
         made_at, body = self._metrics.get(content_type, (-FRESH_S, b""))
         if time.monotonic() - made_at >= FRESH_S:
             body = encode(self._registry)
+            if len(self._metrics) >= PAGES_MAX:
+                self._metrics.clear()
             self._metrics[content_type] = time.monotonic(), body
         return Answer(200, [("content-type", content_type)], body)
 

@@ -225,6 +225,17 @@ def test_metrics_are_made_once_for_all_who_ask_at_the_same_time(monkeypatch: pyt
     assert len(made) == 1
 
 
+def test_what_clients_accept_fills_no_memory(server: HttpServer) -> None:
+    for version in range(3 * module.PAGES_MAX):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=BOUND_S)
+        with contextlib.closing(connection):
+            connection.request(
+                "GET", "/metrics", headers={"Accept": f"application/openmetrics-text;version={version}.0"}
+            )
+            assert connection.getresponse().status == 200
+    assert 0 < len(server._metrics) <= module.PAGES_MAX
+
+
 def test_its_library_is_not_imported_before_somebody_connects() -> None:
     text = "import sys, replica.http; sys.exit('h11' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
