@@ -100,7 +100,8 @@ def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader
             return Applied((), [])
         case _:
             assert kind == "role", f"no record is of kind {kind}"
-            return _role(state, header.time_ms, header.role.history_id)
+            state.history_id = state.history_id or header.role.history_id  # a history gets its id once
+            return _role(state, header.time_ms)
 
 
 def _note_idle(state: State, queue_ids: Sequence[int]) -> None:
@@ -297,9 +298,8 @@ def _count_settled(state: State, queue: QueueState, effect: record_pb2.SettleEff
     queue.remember_settled(key, start, end, state.limits.settled_leases_kept)
 
 
-def _role(state: State, time_ms: int, history_id: bytes) -> Applied:
-    """Consumers had no master to settle at: every lease restarts in full. A history gets its identity once."""
-    state.history_id = state.history_id or history_id
+def _role(state: State, time_ms: int) -> Applied:
+    """Consumers had no master to settle at: every lease restarts in full."""
     for lease in state.leases.values():
         lease.expires_at_ms = time_ms + lease.duration_ms
         state.touch((lease.queue_id,))
