@@ -145,7 +145,8 @@ class ReaderHandlers:
 def _first_place(shared: Shared, parsed: pb.RegisterReaderRequest) -> ReaderPlace:
     """Where a new reader begins. Refused when that is trimmed, about to be, or was never ordered."""
     bounds = bounds_of(shared)
-    first = min(max(bounds.first, shared.trimming + 1), bounds.end)
+    assert shared.machine is not None
+    first = min(max(bounds.first, shared.trimming + 1, shared.machine.first_not_given_up()), bounds.end)
     if parsed.at_end:
         return ReaderPlace(bounds.end, epoch_before(shared, bounds.end) or 0)
     asked = parsed.position
@@ -153,7 +154,7 @@ def _first_place(shared: Shared, parsed: pb.RegisterReaderRequest) -> ReaderPlac
     if not asked.log_index:
         return ReaderPlace(first, epoch_before(shared, first) or 0)
     if bounds.first <= asked.log_index < first:
-        text = f"log index {asked.log_index} is being trimmed at {shared.member}: the journal begins at {first}"
+        text = f"log index {asked.log_index} is about to be trimmed at {shared.member}: the journal begins at {first}"
         raise Refused(Reason.REASON_OUT_OF_RANGE, text, {"first_log_index": str(first), "member": shared.member})
     return _checked(shared, asked)
 

@@ -253,3 +253,11 @@ class Readers:
         """First log index that a reader which has not lost its place still wants; None: nobody wants any."""
         places = (reader.place.log_index for reader in self._state.readers.values() if not reader.lost_until)
         return min(places, default=None)
+
+    def first_not_given_up(self) -> int:
+        """First log index that a reader may begin at: what lies before it was given up when another one, or the same
+        one before, lost its place there, and is kept for nobody; 0: nothing was given up.
+        """
+        until = max((reader.lost_until for reader in self._state.readers.values()), default=0)
+        wanted = self.lowest_place()
+        return until if wanted is None else min(until, wanted)

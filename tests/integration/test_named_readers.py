@@ -158,6 +158,7 @@ async def test_who_is_too_far_behind_loses_its_place_loudly(tmp_path: Path) -> N
             await cluster.restart(master)
             anew = await client.register_reader("lake", restart=True)
             assert (anew.lost_until_log_index, anew.lost_because) == (0, "")
+            assert anew.position.log_index >= told.lost_until_log_index, "what was given up once is given to nobody"
             await rows_of(client, ["q"], reader="lake")
     finally:
         await cluster.stop()

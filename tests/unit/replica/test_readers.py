@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from replica.calls import NamesCall
+from replica.journal import bounds_of
 from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
 from replica.machine.errors import Refused
 from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.readers import NOBODY, Hold
-from replica.service_readers import _place_of
-from tandemq.v1.journal_service_pb2 import AdvanceReaderRequest
+from replica.service_readers import _first_place, _place_of
+from tandemq.v1.journal_service_pb2 import AdvanceReaderRequest, JournalPosition, RegisterReaderRequest
 from tests.support.clients import Waiter, create
 from tests.support.pair import NUMBER, Member, Pair, drive
 from tests.support.walk import UpkeepNode, trim
@@ -118,6 +119,26 @@ def test_one_that_registers_late_is_held_back_for_at_once() -> None:
     assert hold.lowest() == 7
     register(pair, master, "other", 4)
     assert hold.lowest() == 4
+
+
+def test_who_begins_anew_is_given_no_place_that_was_given_up() -> None:
+    """Between the loss and the trim its old place is still there: to begin there is to lose it again at once."""
+    pair, master = reading(3)
+    keeper = upkeep(master, reader_bytes=1_000)
+    send(pair, master)
+    trim(master)
+    keeper.mark()
+    keeper.node.appended_bytes = 1_001
+    keeper._give_up_readers()
+    pair.settle(200)
+    until = place_lost(master)
+    assert bounds_of(master.shared).first == 3, "nothing is trimmed yet"
+    asked = RegisterReaderRequest(name="lake", restart=True)
+    assert _first_place(master.shared, asked).log_index == until > 3
+    with pytest.raises(Refused, match="about to be trimmed"):
+        _first_place(master.shared, RegisterReaderRequest(name="lake", position=JournalPosition(log_index=4)))
+    register(pair, master, "other", 5)  # as long as somebody else wants it, it is there for all
+    assert _first_place(master.shared, asked).log_index == 5
 
 
 def test_a_reader_beyond_the_bytes_loses_its_place_and_the_journal_goes() -> None:
