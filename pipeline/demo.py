@@ -20,7 +20,8 @@ from pipeline.flights import QUEUE, Flights, Played
 from pipeline.ingest import ingest
 from pipeline.ingesting import ingesting
 from pipeline.lake import Lake
-from pipeline.outcome import CLEAN, DONE, VIOLATIONS, Outcome, Table
+from pipeline.outcome import CLEAN, DONE, VIOLATIONS, Mark, Outcome, Plot, Table
+from pipeline.patience import while_it_moves
 from pipeline.planting import FAULTS, Fault, plant
 from pipeline.problems import DEMO_FAILED, PipelineError
 from pipeline.running import Context, Ended, problems_told
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HISTORY = "history.parquet"
-FOLLOWED_S, POLL_S = 300.0, 0.1
+FOLLOWED_S, POLL_S = 600.0, 0.1
 """Spark's first micro-batch takes ten seconds on an idle machine, and minutes on a busy one."""
 CONFIG = """[source]
 target = "{target}"
@@ -95,7 +96,8 @@ def _play(
             following = threading.Thread(target=follow, name="ingest")
             following.start()
             try:
-                await _followed(lake, len(cluster.members), lambda: bool(failed))
+                begun = _followed(lake, len(cluster.members), lambda: bool(failed))
+                await while_it_moves(begun, lambda: _begun(lake), "members whose journal is in the lake", FOLLOWED_S)
                 tell(f"{len(records):,} flight records go through it")
                 played = await load.play()
             finally:
@@ -116,12 +118,14 @@ def _play(
 
 async def _followed(lake: Lake, members: int, given_up: Callable[[], bool]) -> None:
     """Returns when something of each member's journal is in the lake, or ingest has ended."""
-    async with asyncio.timeout(FOLLOWED_S):
-        while True:
-            begun = [name for name in lake.members() if lake.end(name)]
-            if len(begun) == members or given_up():
-                return
-            await asyncio.sleep(POLL_S)
+    while True:
+        if len(_begun(lake)) == members or given_up():
+            return
+        await asyncio.sleep(POLL_S)
+
+
+def _begun(lake: Lake) -> list[str]:
+    return [name for name in lake.members() if lake.end(name)]
 
 
 def _planted(context: Context, here: Path, fault: Fault) -> dict[str, Any]:
@@ -157,4 +161,12 @@ def _outcome(
     ]
     lead = "The audit is clean, and names each planted fault." if good else "Not all came out as it must."
     tables = [Table("steps", steps), *audited.tables[:1], *counted.tables[:1]]
-    return Outcome("demo", DONE if good else VIOLATIONS, lead, tables, counted.plots)
+    return Outcome(
+        "demo", DONE if good else VIOLATIONS, lead, tables, [_with_kill(plot, played) for plot in counted.plots]
+    )
+
+
+def _with_kill(plot: Plot, played: Played) -> Plot:
+    """Statistics are made of the journal, which knows of no kill."""
+    kill = Mark((played.killed_ms - plot.began_ms) / 1000, f"kill -9 {played.victim}", kill=True)
+    return plot._replace(marks=[*plot.marks, kill])

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from pipeline.patience import while_it_moves
 from pipeline.recording import Recording
 from pipeline.schema import ACK, FAIL, OK, RECV, SEND, UNKNOWN
 from tandemq import aio
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 QUEUE = "flights"
 STREAM_S, WINDOW_ROWS = 15.0, 60
 UNANSWERED_MAX, SETTLES_MAX, CREDIT = 8, 4, 500
-LEASE_S, DEADLINE_S = 5, 180.0
+LEASE_S, QUIET_S, DEADLINE_S = 5, 180.0, 600.0
+"""Lease; how long nothing may move; how long the pair may take for one step."""
 PRIORITY = 4
 """Of every record: the default."""
 
@@ -31,6 +33,8 @@ class Played(NamedTuple):
 
     rows: int
     victim: str
+    killed_ms: int
+    """By the clock of this machine, which is that of the members too."""
     takeover_ms: int
     """From the kill to the first acknowledgement of the next master."""
 
@@ -45,6 +49,7 @@ class Flights:
         self._refused: set[tuple[int, int]] = set()  # (lease, index)
         self._done: set[int] = set()  # indexes
         self._struck_at = self._takeover_s = 0.0
+        self._killed_ms = 0
         self._half, self._settled = asyncio.Event(), asyncio.Event()
 
     async def begin(self) -> None:
@@ -55,8 +60,17 @@ class Flights:
             await client.create_queue(QUEUE, config)
 
     async def play(self) -> Played:
-        """After `begin`; the pair must be whole. Raises TandemqError, TimeoutError or RuntimeError."""
-        async with asyncio.timeout(DEADLINE_S), aio.connect(self._cluster.target, timeout=DEADLINE_S) as client:
+        """After `begin`; the pair must be whole. It takes as long as records move.
+
+        Raises TandemqError, RuntimeError, or PipelineError when nothing moves any more.
+        """
+        return await while_it_moves(self._play(), self._moved, "records acknowledged and consumed", QUIET_S)
+
+    def _moved(self) -> tuple[int, int]:
+        return self._acknowledged, len(self._done)
+
+    async def _play(self) -> Played:
+        async with aio.connect(self._cluster.target, timeout=DEADLINE_S) as client:
             async with asyncio.TaskGroup() as tasks:
                 consuming = tasks.create_task(self._consume(client))
                 producing = tasks.create_task(self._produce(client))
@@ -65,12 +79,13 @@ class Flights:
                 await self._settled.wait()
                 consuming.cancel()
             await self._cluster.wait_for(lambda view: view.equal(), "equal on both members", DEADLINE_S)
-        return Played(len(self._rows), victim, round(self._takeover_s * 1000))
+        return Played(len(self._rows), victim, self._killed_ms, round(self._takeover_s * 1000))
 
     async def _kill(self) -> str:
         await self._half.wait()
         victim = (await self._cluster.status()).masters()[0]
         self._struck_at = time.monotonic()
+        self._killed_ms = time.time_ns() // 1_000_000
         pid = self._cluster.kill(victim)
         self._tell(f"kill -9 {pid}: master {victim} is gone after {self._acknowledged:,} records")
         await self._cluster.wait_for(lambda view: bool(view.masters()), "taken over", DEADLINE_S)

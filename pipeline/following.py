@@ -51,7 +51,9 @@ class Following:
     first: int = 0
     """Where this run began; 0: it has not yet."""
     head: int = 0
-    """Where the member's journal ended when this run asked it."""
+    """Where the member's journal ended when it was asked last."""
+    head_known: bool = True
+    """It answered when it was asked last."""
     query: StreamingQuery | None = None
     progress_at: float = field(default_factory=time.monotonic)
     failed: PipelineError | None = None
@@ -115,6 +117,22 @@ class Following:
         if self.query.isActive or (error := self.query.exception()) is None:
             return None
         return self.failed or problem_of(str(error))
+
+    def ask_head(self) -> None:
+        """Where the journal ends now. A member that does not answer within a second is left alone."""
+        domain = self.config.source.domain
+        try:
+            with connect(Options(target=self.endpoint, domain=domain, timeout_s=1, this_member=True)) as client:
+                self.head = client.journal_head((), domain=domain, this_member=True).next.log_index
+        except TandemqError:
+            self.head_known = False
+        else:
+            self.head_known = True
+
+    def told(self) -> str:
+        """Where it stands, for people."""
+        behind = f"{max(0, self.head - self.at):,} records behind" if self.head_known else "the member does not answer"
+        return f"{self.member or self.endpoint}: {self.rows:,} rows, at {self.at:,} of {self.head:,}, {behind}"
 
     def end(self) -> None:
         """Stop the query; what it has not published is gone."""
@@ -185,7 +203,7 @@ class Following:
             raise
         self._place = end
         self.progress_at = time.monotonic()
-        self.moved.add(Moved(self.progress_at, rows, published.bytes, end.log_index))
+        self.moved.add(Moved(self.progress_at, rows, published.bytes, end.log_index, end.epoch))
 
     def _end_of(self, number: int) -> Place:
         """Where Spark has planned this micro-batch to end: it writes that down before it starts it."""

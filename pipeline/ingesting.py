@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.ingest import Ingested, ingest
-from pipeline.outcome import DONE, Outcome, Plot, Table
+from pipeline.outcome import DONE, Mark, Outcome, Plot, Table
 from pipeline.running import Context, Job
 
 
@@ -35,9 +35,14 @@ def ingesting(*, continuous: bool) -> Job:
 def _plots(found: Sequence[Ingested]) -> list[Plot]:
     began = min((moved.at_s for each in found for moved in each.moved), default=0.0)
     total: dict[str, list[tuple[float, float]]] = {}
+    epochs: dict[int, float] = {}
     for each in found:
         rows, line = 0, total.setdefault(f"member {each.member}", [])
         for moved in each.moved:
             rows += moved.rows
             line.append((moved.at_s - began, float(rows)))
-    return [Plot("rows in the lake, since the first micro-batch", "", total)] if any(total.values()) else []
+            epochs[moved.epoch] = min(epochs.get(moved.epoch, moved.at_s), moved.at_s)
+    if not any(total.values()):
+        return []
+    marks = [Mark(at_s - began, f"epoch {epoch}") for epoch, at_s in sorted(epochs.items())[1:]]
+    return [Plot("rows in the lake, since the first micro-batch", "", total, marks)]

@@ -17,6 +17,8 @@ class Moved(NamedTuple):
     bytes: int
     end: int
     """First log index behind them."""
+    epoch: int = 0
+    """Of the record before that one."""
 
 
 class Movements:

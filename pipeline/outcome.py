@@ -9,12 +9,24 @@ from typing import Any, NamedTuple
 DONE, CLEAN, VIOLATIONS = "done", "clean", "violations"
 
 
+class Mark(NamedTuple):
+    """Something that happened at one time, across the lines of a plot."""
+
+    at_s: float
+    text: str
+    kill: bool = False
+    """What an operator looks for first."""
+
+
 class Plot(NamedTuple):
     """Lines over time: name of each to its points, (seconds, value)."""
 
     title: str
     unit: str
     lines: Mapping[str, Sequence[tuple[float, float]]]
+    marks: Sequence[Mark] = ()
+    began_ms: int = 0
+    """Second 0 as domain time; 0: it is of no clock that others share."""
 
 
 class Table(NamedTuple):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from chaos.timeline.axis import NARROW, WIDE, Axis, Layout, round_up
-from pipeline.outcome import Plot
+from chaos.timeline.axis import LETTER, NARROW, WIDE, Axis, Layout, round_up
+from pipeline.outcome import Mark, Plot
 from tandemq.escaping import in_html
 
 HEIGHT, HEAD, FOOT, KEY = 130, 24, 26, 22
-KINDS = ("median", "longest", "MASTER", "fault", "unknown", "rate")
+KINDS = ("median", "longest", "MASTER", "fail", "unknown", "rate")
 """Classes of the page's style that are told apart; lines beyond so many are not drawn."""
 POINTS_MAX = 600
 """Of one line: more cannot be told apart in a picture so wide."""
+MARKS_MAX = 60
+"""The last ones are drawn; kills always."""
 
 
 def draw(plot: Plot) -> str:
@@ -36,6 +38,7 @@ def _picture(plot: Plot, layout: Layout) -> str:
             f'<text class="name" x="{layout.left}" y="14">{in_html(plot.title)}</text>',
             *_levels(plot, axis, highest),
             *_seconds(axis, bottom),
+            *_marks(plot.marks, axis, bottom),
             *(
                 part
                 for kind, line in zip(KINDS, lines.values(), strict=False)
@@ -61,6 +64,25 @@ def _seconds(axis: Axis, bottom: float) -> Iterator[str]:
     for at_s in axis.ticks():
         x = axis.x(at_s)
         yield f'<text class="tick" x="{x}" y="{bottom + 17:g}" text-anchor="middle">{at_s:g} s</text>'
+
+
+def _marks(marks: Sequence[Mark], axis: Axis, bottom: float) -> Iterator[str]:
+    """Each is a line with its text as a title; the text is written beside it where there is room, kills first."""
+    within = [mark for mark in marks if 0 <= mark.at_s <= axis.end_s]
+    others = [mark for mark in within if not mark.kill][-MARKS_MAX:]
+    taken: list[tuple[float, float]] = []
+    for mark in [*(mark for mark in within if mark.kill), *others]:
+        x, kind = axis.x(mark.at_s), "kill" if mark.kill else "tick"
+        yield (
+            f'<line class="mark {kind}" x1="{x}" y1="{HEAD}" x2="{x}" y2="{bottom:g}">'
+            f"<title>{in_html(mark.text)}, at {mark.at_s:.1f} s</title></line>"
+        )
+        left, right = x + 4, x + 4 + LETTER * len(mark.text)
+        if right > axis.layout.right:
+            left, right = x - 4 - LETTER * len(mark.text), x - 4
+        if all(right < begin or left > end for begin, end in taken):
+            taken.append((left, right))
+            yield f'<text class="{kind}" x="{left:g}" y="{HEAD + 10}">{in_html(mark.text)}</text>'
 
 
 def _line(kind: str, points: Sequence[tuple[float, float]], axis: Axis, highest: float) -> Iterator[str]:

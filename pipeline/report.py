@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from chaos.timeline.page import STYLE, row
+from chaos.timeline.page import document
 from pipeline.outcome import Outcome, Table
 from pipeline.plots import draw
 from pipeline.problems import PipelineError
@@ -16,14 +16,8 @@ from tandemq.escaping import in_html
 SCHEMA_VERSION = 1
 RESULT, PAGE = "result.json", "report.html"
 ROWS_SHOWN = 200
-LINES = """
-th { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid var(--line); font-weight: 600; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-line.drawn { stroke-width: 1.4; stroke: currentColor; }
-line.median { stroke: var(--median); } line.longest { stroke: var(--longest); } line.rate { stroke: var(--rate); }
-line.MASTER { stroke: #2e7d4f; } line.fault { stroke: #c62828; } line.unknown { stroke: #8e44ad; }
-"""
-"""Beside the style of a run's page: that one has no lines and no heads of tables."""
+ROWS_OPEN = 25
+"""A table with more is folded."""
 
 
 def facts_of(outcome: Outcome) -> dict[str, Any]:
@@ -50,37 +44,42 @@ def write(directory: Path, outcome: Outcome) -> Path:
 
 
 def page(outcome: Outcome) -> str:
-    """The whole document."""
-    word = f'<span id="verdict" class="{"good" if outcome.good else "bad"}">{in_html(outcome.verdict)}</span>'
-    title = f"Pipeline {outcome.job}"
-    return "\n".join(
-        [
-            "<!doctype html>",
-            f'<html lang="en"><head><meta charset="utf-8"><title>{in_html(title)}: {in_html(outcome.verdict)}</title>',
-            '<meta name="viewport" content="width=device-width,initial-scale=1">',
-            f"<style>{STYLE.read_text(encoding='utf-8')}{LINES}</style></head><body>",
-            f"<h1>{in_html(title)}: {word}</h1>",
-            f"<p>{in_html(outcome.lead)}</p>",
-            *(part for table in outcome.tables for part in _table(table)),
-            *(draw(plot) for plot in outcome.plots),
-            "</body></html>",
-            "",
-        ]
-    )
+    """The whole document: what was done, the plots, then the tables."""
+    body = [
+        f"<p>{in_html(outcome.lead)}</p>",
+        *(draw(plot) for plot in outcome.plots),
+        *(part for table in outcome.tables for part in _table(table)),
+    ]
+    return document(f"Pipeline {outcome.job}", outcome.verdict, body, good=outcome.good)
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield f"<h2>{in_html(table.title)}</h2>"
-    if not table.rows:
+    title, rows = in_html(table.title), table.rows[:ROWS_SHOWN]
+    folded = len(table.rows) > ROWS_OPEN
+    yield f"<details><summary>{title}: {len(table.rows):,} rows</summary>" if folded else f"<h2>{title}</h2>"
+    if not rows:
         yield "<p>none</p>"
         return
-    names = list(table.rows[0])
-    heads = "".join(f"<th>{in_html(name.replace('_', ' '))}</th>" for name in names)
-    yield f'<table class="{in_html(table.title.replace(" ", "-"))}"><tr>{heads}</tr>'
-    yield from (row(*(_cell(each, name) for name in names)) for each in table.rows[:ROWS_SHOWN])
-    yield "</table>"
+    names = list(rows[0])
+    numbers = {name for name in names if all(_is_number(each.get(name)) for each in rows)}
+    kinds = [' class="number"' if name in numbers else "" for name in names]
+    heads = "".join(
+        f"<th{kind}>{in_html(name.replace('_', ' '))}</th>" for name, kind in zip(names, kinds, strict=True)
+    )
+    yield f'<div class="broad"><table class="{in_html(table.title.replace(" ", "-"))}"><tr>{heads}</tr>'
+    for each in rows:
+        cells = (f"<td{kind}>{in_html(_cell(each, name))}</td>" for name, kind in zip(names, kinds, strict=True))
+        yield f"<tr>{''.join(cells)}</tr>"
+    yield "</table></div>"
     if len(table.rows) > ROWS_SHOWN:
         yield f"<p>and {len(table.rows) - ROWS_SHOWN:,} more, in {RESULT}</p>"
+    if folded:
+        yield "</details>"
+
+
+def _is_number(value: object) -> bool:
+    """Or nothing: a column of numbers may lack some."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _cell(row_: Mapping[str, Any], name: str) -> str:

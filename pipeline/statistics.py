@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import weighing
 from pipeline.lake import Lake
-from pipeline.outcome import DONE, Outcome, Plot, Table
+from pipeline.outcome import DONE, Mark, Outcome, Plot, Table
 from pipeline.plots import KINDS
 from pipeline.reading import journal_of
 from pipeline.running import Context
@@ -42,7 +44,7 @@ def statistics(context: Context, asked: Publication | None = None) -> Outcome:
     told = {row["queue"]: row.asDict() for row in shares.collect()}
     queues = _queues(rows, told)
     lead = f"{len(rows):,} windows of {config.stats.window_s} s of {len(queues)} queues, from {config.lake.path}."
-    tables, plots = [Table("queues", queues), Table("windows", _told(rows))], _plots(rows, queues)
+    tables, plots = [Table("queues", queues), Table("windows", _told(rows))], _plots(rows, queues, _epochs(journal))
     if asked is None or there is None:
         return Outcome("stats", DONE, lead, tables, plots)
     weighed = weighing.weigh(config.source, asked, there, counted, weighing.newest_of(journal))
@@ -69,11 +71,21 @@ def _queues(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, Any]]) -
     return sorted(found, key=lambda row: (-int(row["enqueued"] or 0), str(row["queue"])))
 
 
-def _plots(rows: Sequence[dict[str, Any]], queues: Sequence[dict[str, Any]]) -> list[Plot]:
+def _epochs(journal: DataFrame) -> list[tuple[int, datetime]]:
+    """Each but the first that the journal has, and the time of its first row."""
+    found = journal.groupBy("epoch").agg(F.min("time").alias("began")).orderBy("epoch").collect()
+    return [(row["epoch"], row["began"]) for row in found[1:]]
+
+
+def _plots(
+    rows: Sequence[dict[str, Any]], queues: Sequence[dict[str, Any]], epochs: Sequence[tuple[int, datetime]]
+) -> list[Plot]:
     """Of all queues that can be told apart: rate and depth; of the busiest: delays and service times."""
     if not rows:
         return []
     began = min(row["window_start"] for row in rows)
+    marks = [Mark((at - began).total_seconds(), f"epoch {epoch}") for epoch, at in epochs]
+    began_ms = round(began.replace(tzinfo=UTC).timestamp() * 1000)
     shown = [row["queue"] for row in queues[: len(KINDS)]]
 
     def line(queue: str, name: str) -> list[tuple[float, float]]:
@@ -83,16 +95,19 @@ def _plots(rows: Sequence[dict[str, Any]], queues: Sequence[dict[str, Any]]) -> 
             if _name(row) == queue and row[name] is not None
         ]
 
+    def plot(title: str, unit: str, lines: dict[str, list[tuple[float, float]]]) -> Plot:
+        return Plot(title, unit, lines, marks, began_ms)
+
     busiest = shown[0]
     return [
-        Plot("messages a second that entered", "/s", {queue: line(queue, "enqueued_per_s") for queue in shown}),
-        Plot(f"{busiest}: from entering to leaving", "ms", {p: line(busiest, f"delay_{p}_ms") for p in PERCENTILES}),
-        Plot(
+        plot("messages a second that entered", "/s", {queue: line(queue, "enqueued_per_s") for queue in shown}),
+        plot(f"{busiest}: from entering to leaving", "ms", {p: line(busiest, f"delay_{p}_ms") for p in PERCENTILES}),
+        plot(
             f"{busiest}: from lease to acknowledgement",
             "ms",
             {p: line(busiest, f"service_{p}_ms") for p in PERCENTILES},
         ),
-        Plot("messages in the queue, at the end of a window", "", {queue: line(queue, "depth") for queue in shown}),
+        plot("messages in the queue, at the end of a window", "", {queue: line(queue, "depth") for queue in shown}),
     ]
 
 

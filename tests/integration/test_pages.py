@@ -12,6 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from chaos import campaign
+from pipeline import report
+from pipeline.outcome import DONE, Mark, Plot, Table
+from pipeline.outcome import Outcome as Job
 from tests.integration.home import Home, facts
 from tests.support import looking
 from tests.support.browser import PICTURES, Browser, browser
@@ -91,6 +94,20 @@ def test_three_minutes_of_faults_are_good_to_look_at(tab: Browser, tmp_path: Pat
     assert looking.faults(shown) == []
     assert shown.facts["verdict"]["text"] == result.verdict
     assert (tmp_path / "timeline.html").stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1000, "light"), (1000, "dark"), (360, "light")])
+def test_the_report_of_a_job_is_good_to_look_at(tab: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    """With a table as broad and as long as statistics have, a kill and takeovers."""
+    columns = [f"a_column_of_statistics_{at}" for at in range(17)]
+    windows = [dict.fromkeys(columns, 1_234_567) | {"queue": "orders.eu"} for _ in range(80)]
+    line = [(float(at), float(at % 13)) for at in range(100)]
+    marks = [Mark(30.0, "kill -9 a", kill=True), Mark(31.0, "epoch 2"), Mark(70.0, "epoch 3")]
+    job = Job("stats", DONE, "80 windows.", [Table("windows", windows)], [Plot("rate", "/s", {"orders": line}, marks)])
+    shown = tab.show(report.write(tmp_path, job), width, scheme, PICTURES / f"job-{width}-{scheme}.png")
+    assert looking.without_timeline(shown) == []
+    [plot] = shown.facts["pictures"]
+    assert {"kill -9 a", "epoch 3"} <= {each["text"] for each in plot["texts"]}
 
 
 PLANTED = {

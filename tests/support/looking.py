@@ -17,7 +17,12 @@ Box = list[float]
 
 def faults(shown: Shown) -> list[str]:
     """Empty where there is nothing to mend."""
-    return [*_alone(shown), *_words(shown.facts), *_picture(shown.facts)]
+    return [*without_timeline(shown), *_picture(shown.facts)]
+
+
+def without_timeline(shown: Shown) -> list[str]:
+    """The same of a page that has other pictures, or none."""
+    return [*_alone(shown), *_words(shown.facts)]
 
 
 def _alone(shown: Shown) -> Iterator[str]:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.outcome import DONE, VIOLATIONS, Outcome, Plot, Table
-from pipeline.plots import HEAD, HEIGHT, draw
+from chaos.timeline.axis import NARROW, WIDE
+from chaos.timeline.page import document
+from pipeline.outcome import DONE, VIOLATIONS, Mark, Outcome, Plot, Table
+from pipeline.plots import HEAD, HEIGHT, MARKS_MAX, draw
 from pipeline.problems import PipelineError
-from pipeline.report import ROWS_SHOWN, facts_of, page, write
+from pipeline.report import ROWS_OPEN, ROWS_SHOWN, facts_of, page, write
 
 
 def outcome(verdict: str = DONE, rows: int = 2) -> Outcome:
@@ -25,7 +27,13 @@ def test_both_files_tell_the_same(tmp_path: Path) -> None:
     assert result == facts_of(outcome())
     assert (result["verdict"], result["members"][0]["rows"]) == ("done", 1234)
     text = path.read_text()
-    for told in ("&lt;a&gt;", "1,234", "<td>0.5</td>", "Rows &amp; rows.", '<span id="verdict" class="good">done'):
+    for told in (
+        "&lt;a&gt;",
+        "1,234",
+        '<td class="number">0.5</td>',
+        "Rows &amp; rows.",
+        '<span id="verdict" class="good">done',
+    ):
         assert told in text
     assert "<script" not in text
     assert "http" not in text
@@ -35,6 +43,35 @@ def test_a_bad_verdict_looks_bad_and_long_tables_say_what_is_left_out() -> None:
     text = page(outcome(VIOLATIONS, ROWS_SHOWN + 5))
     assert 'class="bad">violations' in text
     assert "and 5 more" in text
+
+
+def test_plots_come_first_numbers_stand_right_and_a_long_table_is_folded() -> None:
+    text = page(outcome(rows=ROWS_OPEN))
+    assert text.index("<svg") < text.index("<h2>members</h2>")
+    assert "<details>" not in text
+    assert re.findall(r'<th class="number">(\w+)</th>', text) == ["rows", "share", "gone"]
+    assert "<th>member</th>" in text
+    folded = page(outcome(rows=ROWS_OPEN + 1))
+    assert f"<details><summary>members: {ROWS_OPEN + 1} rows</summary>" in folded
+    assert folded.count("</details>") == 1
+
+
+def test_a_drill_and_a_job_have_one_style() -> None:
+    told = page(outcome())
+    style = told[told.index("<style>") : told.index("</style>")]
+    assert style in document("drill", "pass", [], good=True)
+
+
+def test_kills_are_marked_whatever_else_happened() -> None:
+    epochs = [Mark(at / 10, f"epoch {at}") for at in range(2 * MARKS_MAX)]
+    kill = Mark(1.0, "kill -9 a", kill=True)
+    text = draw(Plot("t", "", {"a": [(0.0, 1.0), (12.0, 5.0)]}, [*epochs, kill, Mark(99.0, "beyond")]))
+    assert text.count('class="mark kill"') == 2, "in both widths"
+    assert text.count('class="mark tick"') == 2 * MARKS_MAX
+    assert ">kill -9 a</text>" in text
+    assert "beyond" not in text
+    x = [float(each) for each in re.findall(r'class="mark kill" x1="([0-9.]+)"', text)]
+    assert x == [round(each.left + (each.right - each.left) / 12, 1) for each in (WIDE, NARROW)]
 
 
 def test_lines_stay_inside_and_many_points_are_thinned() -> None:
