@@ -90,10 +90,7 @@ class _Run:
 
     def told(self) -> str:
         """Where it stands, for people."""
-        return ", ".join(
-            f"{each.member or each.endpoint}: {each.rows:,} rows, at {each.at:,} of {each.head:,}"
-            for each in self.members
-        )
+        return "; ".join(each.told() for each in self.members)
 
     def until_done(self, stop: threading.Event, wait_s: float) -> None:
         tell_at = time.monotonic() + TELL_S
@@ -104,6 +101,9 @@ class _Run:
                     self._look_after(each, wait_s)
             self._keep()
             if time.monotonic() >= tell_at:
+                if self._continuous:  # else it ends where the journal ended when it began
+                    for each in self.members:
+                        each.ask_head()
                 self._tell(self.told())
                 tell_at = time.monotonic() + TELL_S
 

@@ -12,7 +12,7 @@ from tandemq.errors import RULES
 BAD_LAKE, LAKE_IN_USE, LAKE_SCHEMA = "BAD_LAKE", "LAKE_IN_USE", "LAKE_SCHEMA"
 DISK_FULL, WORKER_LOST, SPARK_FAILED, SPARK_LOST = "DISK_FULL", "WORKER_LOST", "SPARK_FAILED", "SPARK_LOST"
 INTERRUPTED, NO_PAYLOAD, LAKE_SHORT = "INTERRUPTED", "NO_PAYLOAD", "LAKE_SHORT"
-HISTORY_SCHEMA, DEMO_FAILED = "HISTORY_SCHEMA", "DEMO_FAILED"
+HISTORY_SCHEMA, DEMO_FAILED, TOO_BUSY = "HISTORY_SCHEMA", "DEMO_FAILED", "TOO_BUSY"
 
 NEXT_STEPS = {
     "CONFIG_ERROR": "correct that key; docs/SPARK.md lists them",
@@ -25,6 +25,7 @@ NEXT_STEPS = {
     SPARK_LOST: "run it again: it goes on from what is in the lake",
     SPARK_FAILED: "see the cause; Spark's own words are on stderr with --verbose",
     INTERRUPTED: "run it again: it goes on from what is in the lake",
+    TOO_BUSY: "run it again when the machine has less to do",
     LAKE_SHORT: "run ingest first, or give a lower --until-log-index",
     NO_PAYLOAD: "leave them out with --skip-missing, or ingest with source.payloads = true",
     "BAD_WEIGHTS": "see the cause; of an old lake the time is over: run ingest first, or give a longer --valid-for",

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 VIOLATED = 5
-EXIT_CODES = {"UNREACHABLE": UNREACHABLE, "DEADLINE_EXCEEDED": TIMED_OUT, "NO_PROGRESS": TIMED_OUT}
+EXIT_CODES = {
+    "UNREACHABLE": UNREACHABLE,
+    **dict.fromkeys(("DEADLINE_EXCEEDED", "NO_PROGRESS", "TOO_BUSY"), TIMED_OUT),
+}
 
 
 @click.group()
