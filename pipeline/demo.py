@@ -61,7 +61,7 @@ def play(out: Path, tell: Callable[[str], None], *, rows: int) -> Ended:
     (here / "pipeline.toml").write_text(text, encoding="utf-8")
     config = parse(text, str(here / "pipeline.toml"), here)
     records = flights().texts[:rows]
-    with problems_told(), opened(config.spark, "demo") as spark:  # before any client: its JVM is forked from here
+    with problems_told(), opened(config.spark, "demo", here) as spark:  # before any client: its JVM is forked from here
         played, ingested = _play(spark, config, cluster, records, tell)
         context = Context(spark, config, threading.Event(), tell)
         tell("auditing both journals and what the clients were told")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -136,8 +137,11 @@ class Following:
 
     def end(self) -> None:
         """Stop the query; what it has not published is gone."""
+        from py4j.protocol import Py4JError
+
         if self.query is not None:
-            self.query.stop()
+            with suppress(Py4JError, ConnectionError):  # it ends with Spark's process, too
+                self.query.stop()
             self.query = None
         if self._checkpoint is not None:
             self.lake.discard(self._checkpoint)

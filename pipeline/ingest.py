@@ -17,6 +17,7 @@ from pipeline.keeping import Keeping
 from pipeline.lake import Lake
 from pipeline.moved import Moved
 from pipeline.problems import INTERRUPTED, LAKE_SCHEMA, PipelineError
+from pipeline.running import SIGNAL_S
 from pipeline.schema import JOURNAL, ddl
 
 if TYPE_CHECKING:
@@ -65,13 +66,13 @@ def ingest(
         members = [Following(spark, config, lake, endpoint, tell) for endpoint in config.source.endpoints]
         run = _Run(members, Keeping(config, lake, tell), continuous, tell)
         try:
-            run.until_done(stop, config.ingest.wait_s)
+            spark_lives = run.until_stopped(stop, config.ingest.wait_s)
         finally:
             for each in run.members:
                 each.end()
         if stop.is_set() and not continuous:
             raise PipelineError(INTERRUPTED, f"stopped by a signal; {run.told()}")
-        for each in run.members:
+        for each in run.members if spark_lives else ():
             compact(spark, lake, each.member, config.ingest.compact_mib)
         return [_ingested(each) for each in run.members]
 
@@ -91,6 +92,18 @@ class _Run:
     def told(self) -> str:
         """Where it stands, for people."""
         return "; ".join(each.told() for each in self.members)
+
+    def until_stopped(self, stop: threading.Event, wait_s: float) -> bool:
+        """As `until_done`; False: Spark's process got the signal too, and is gone. What was published stays."""
+        from py4j.protocol import Py4JError
+
+        try:
+            self.until_done(stop, wait_s)
+        except (Py4JError, ConnectionError):
+            if not stop.wait(SIGNAL_S):
+                raise
+            return False
+        return True
 
     def until_done(self, stop: threading.Event, wait_s: float) -> None:
         tell_at = time.monotonic() + TELL_S

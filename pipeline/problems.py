@@ -23,7 +23,7 @@ NEXT_STEPS = {
     DISK_FULL: "make room and run it again: what is in the lake is whole, and it goes on from there",
     WORKER_LOST: "run it again: it goes on from what is in the lake",
     SPARK_LOST: "run it again: it goes on from what is in the lake",
-    SPARK_FAILED: "see the cause; Spark's own words are on stderr with --verbose",
+    SPARK_FAILED: "see the cause; Spark's own words are in spark.log beside the report, on stderr with --verbose",
     INTERRUPTED: "run it again: it goes on from what is in the lake",
     TOO_BUSY: "run it again when the machine has less to do",
     LAKE_SHORT: "run ingest first, or give a lower --until-log-index",

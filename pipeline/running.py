@@ -17,7 +17,7 @@ from pipeline import config as configs
 from pipeline import report
 from pipeline.config import Pipeline
 from pipeline.outcome import Outcome
-from pipeline.problems import SPARK_LOST, PipelineError, problem_of
+from pipeline.problems import INTERRUPTED, SPARK_LOST, PipelineError, problem_of
 from pipeline.session import check_machine, opened
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Context(NamedTuple):
     tell: Callable[[str], None]
 
 
+SIGNAL_S = 1.0
+"""Between the end of Spark's process and the signal that both got."""
 Job = Callable[[Context], Outcome]
 
 
@@ -65,14 +67,26 @@ def run(
         config = msgspec.structs.replace(config, spark=msgspec.structs.replace(config.spark, master=master))
         configs.check(config, "--master")
     check_machine()
-    with stopped_by_signals() as stop, problems_told():
+    place = Path(config.report.path) / name
+    with stopped_by_signals() as stop, interrupted_told(stop), problems_told():
         began = time.monotonic()
         outcome = small(config) if small is not None else None
         if outcome is None:
-            with opened(config.spark, name, verbose=verbose) as spark:
+            with opened(config.spark, name, place, verbose=verbose) as spark:
                 outcome = make()(Context(spark, config, stop, tell))
-        page = report.write(Path(config.report.path) / name, outcome)
+        page = report.write(place, outcome)
         return Ended(outcome, page, time.monotonic() - began)
+
+
+@contextmanager
+def interrupted_told(stop: threading.Event) -> Iterator[None]:
+    """A signal that goes to a whole group of processes ends Spark's too, and maybe before this one has heard of it."""
+    try:
+        yield
+    except PipelineError as problem:
+        if problem.reason == SPARK_LOST and stop.wait(SIGNAL_S):
+            raise PipelineError(INTERRUPTED, "stopped by a signal") from problem
+        raise
 
 
 @contextmanager
@@ -88,7 +102,11 @@ def problems_told() -> Iterator[None]:
     except (Py4JNetworkError, ConnectionError) as error:
         raise PipelineError(SPARK_LOST, f"Spark's process is gone: {error}") from error
     except Py4JError as error:
-        raise problem_of(str(error)) from error
+        try:
+            text = str(error)  # Spark's process is asked for it
+        except (Py4JError, ConnectionError) as gone:
+            raise PipelineError(SPARK_LOST, f"Spark's process is gone: {gone}") from error
+        raise problem_of(text) from error
 
 
 @contextmanager

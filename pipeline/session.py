@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.config import SparkOptions
@@ -16,6 +19,7 @@ from tandemq.spark.java import check_java, check_packages
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STDERR = 2
 MASTER = "local[2,4]"
 """Two tasks at once, each tried four times: with local[2] the first worker that dies ends the job."""
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -31,6 +35,49 @@ ALWAYS = {
 }
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """In the environment of what spark-submit started: the JVM is there, and knows its master and its memory."""
+
+
+LOG = "spark.log"
+
+
+@contextmanager
+def _stderr_into(file: Path) -> Iterator[None]:
+    """Whoever starts meanwhile keeps that file as its stderr: Spark's process, and the workers that it starts.
+
+    Where the file cannot be written all stays as it is: the report will not be either, and says so.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        opened_file = file.open("wb")
+    except OSError:
+        yield
+        return
+    with opened_file:
+        sys.stderr.flush()
+        before = os.dup(STDERR)
+        try:
+            os.dup2(opened_file.fileno(), STDERR)
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(before, STDERR)
+            os.close(before)
+
+
+@contextmanager
+def _signals_are_ours() -> Iterator[None]:
+    """A process that starts meanwhile leaves SIGTERM and SIGHUP alone: a service manager sends them to all, and Spark
+    is to live until this process has stopped what it does there. It ends with this one in any case.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def check_machine() -> None:
@@ -59,9 +106,10 @@ def settings(options: SparkOptions, environment: Mapping[str, str] = os.environ)
 
 
 @contextmanager
-def opened(options: SparkOptions, name: str, *, verbose: bool = False) -> Iterator[SparkSession]:
+def opened(options: SparkOptions, name: str, place: Path, *, verbose: bool = False) -> Iterator[SparkSession]:
     """A session that knows format("tandemq"), until the block ends. Open it before any client in this process.
 
+    place: a directory for LOG, which gets what Spark and its workers write to stderr; with `verbose` it stays there.
     Where Spark runs in this process already, that session is used as it is, and left running.
 
     Raises PipelineError with reason NO_JAVA, NO_SPARK, or SPARK_FAILED when it does not start.
@@ -87,7 +135,8 @@ def opened(options: SparkOptions, name: str, *, verbose: bool = False) -> Iterat
     for key, value in settings(options).items():
         builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        with nullcontext() if verbose else _stderr_into(place / LOG), _signals_are_ours():
+            spark = builder.getOrCreate()
     except PySparkException as error:
         raise PipelineError("SPARK_FAILED", f"Spark does not start: {error}") from error
     try:
