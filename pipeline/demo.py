@@ -1,8 +1,11 @@
-"""The demo: flight records through a pair, a kill in the middle, ingest all the while, audit, planted faults."""
+"""The demo: flight records through a pair, a kill in the middle, ingest all the while, audit, planted faults; at last
+another pair under the same name.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -70,7 +73,8 @@ def play(out: Path, tell: Callable[[str], None], *, rows: int) -> Ended:
         counted = statistics(context)
         report.write(Path(config.report.path) / "stats", counted)
         planted = [_planted(context, here, fault) for fault in FAULTS]
-    outcome = _outcome(played, ingested, audited, counted, planted)
+        refused = _begun_anew(context, cluster)
+    outcome = _outcome(played, ingested, audited, counted, planted, refused)
     return Ended(outcome, report.write(Path(config.report.path) / "demo", outcome), time.monotonic() - began)
 
 
@@ -141,14 +145,41 @@ def _planted(context: Context, here: Path, fault: Fault) -> dict[str, Any]:
     return {"planted": fault.title, "found": fault.kind in named, "named": _counted(named)}
 
 
+def _begun_anew(context: Context, cluster: Cluster) -> str:
+    """By which reason an ingest into the old lake is refused, when of the pair only the names and ports are left."""
+
+    async def story() -> str:
+        async with cluster.running():
+            await Flights(cluster, (), context.tell).begin()
+            try:
+                await asyncio.to_thread(ingesting(continuous=False), context)
+            except PipelineError as problem:
+                context.tell(f"ingest is refused: {problem}")
+                return problem.reason
+        return ""
+
+    context.tell("everything of the pair is wiped, and it begins anew under the same name")
+    for name in cluster.children:
+        shutil.rmtree(cluster.data_dir / name)
+    try:
+        return asyncio.run(story())
+    except (TandemqError, RuntimeError) as error:
+        raise PipelineError(DEMO_FAILED, f"the pair did not begin anew: {error}") from error
+
+
 def _counted(named: dict[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in named.items()) or "nothing"
 
 
 def _outcome(
-    played: Played, ingested: Outcome, audited: Outcome, counted: Outcome, planted: list[dict[str, Any]]
+    played: Played,
+    ingested: Outcome,
+    audited: Outcome,
+    counted: Outcome,
+    planted: list[dict[str, Any]],
+    refused: str,
 ) -> Outcome:
-    good = audited.verdict == CLEAN and all(row["found"] for row in planted)
+    good = audited.verdict == CLEAN and all(row["found"] for row in planted) and refused == "PAIR_CHANGED"
     steps = [
         {"step": "load", "came_to": f"{played.rows:,} records, master {played.victim} killed"},
         {"step": "takeover", "came_to": f"{played.takeover_ms:,} ms to the next acknowledgement"},
@@ -158,8 +189,13 @@ def _outcome(
         ),
         {"step": "audit", "came_to": audited.verdict},
         *({"step": f"planted: {row['planted']}", "came_to": f"named {row['named']}"} for row in planted),
+        {"step": "the pair wiped and begun anew", "came_to": f"ingest is refused: {refused or 'NO, it went on'}"},
     ]
-    lead = "The audit is clean, and names each planted fault." if good else "Not all came out as it must."
+    lead = (
+        "The audit is clean, names each planted fault, and another pair is refused."
+        if good
+        else "Not all came out as it must."
+    )
     tables = [Table("steps", steps), *audited.tables[:1], *counted.tables[:1]]
     return Outcome(
         "demo", DONE if good else VIOLATIONS, lead, tables, [_with_kill(plot, played) for plot in counted.plots]

@@ -37,15 +37,16 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 class Struck:
-    """A program that runs Spark, in a process of its own. What it tells is kept."""
+    """A program that runs Spark, in a process of its own, or a group of its own. What it tells is kept."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], *, group: bool = False) -> None:
         self.process = subprocess.Popen(
             command,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=group,
         )
         self.told: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -94,7 +95,6 @@ class Struck:
 class Running(Struck):
     """`tandemq pipeline ingest`."""
 
-    def __init__(self, file: Path, *arguments: str) -> None:
-        super().__init__(
-            [sys.executable, "-P", "-m", "tandemq", "pipeline", "ingest", "--config", str(file), *arguments]
-        )
+    def __init__(self, file: Path, *arguments: str, group: bool = False) -> None:
+        command = [sys.executable, "-P", "-m", "tandemq", "pipeline", "ingest", "--config", str(file), *arguments]
+        super().__init__(command, group=group)

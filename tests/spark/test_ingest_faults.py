@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from pipeline.lake import Lake
 from tests.integration.support import new_name
 from tests.spark.conftest import more, trim
 from tests.spark.lakes import Piped, Told, journal_rows, lake_rows
+from tests.spark.striking import Running
 
 NOBODY = "127.0.0.1:1"
 
@@ -76,6 +78,34 @@ def test_a_queue_that_is_deleted_while_it_is_followed_is_named(
     client.create_queue(queue)
     assert "another one of its name created" in refused(piped.run("ingest"), "QUEUE_NOT_FOUND")
     assert "ENQUEUED" in {row[1] for row in lake_rows(spark, piped.lake, pair.members[0])}
+
+
+def test_what_ends_a_job_is_told_in_a_paragraph_and_no_stack(
+    pair: Cluster, client: tandemq.Client, filled: Callable[[int], str], tmp_path: Path
+) -> None:
+    """As a terminal shows it: a queue that goes while it is followed; a service manager's signal to all processes."""
+    queue, other = filled(10), filled(10)
+    jobs = []
+    for name in (queue, other):
+        folder = tmp_path / name
+        folder.mkdir()
+        piped = Piped(pair.target, folder, f'source.queues = ["{name}"]\ningest.every_s = 0.2')
+        jobs.append((piped, Running(piped.file, "--continuous", group=True)))
+    for piped, running in jobs:
+        while not all(Lake(piped.lake).end(member) for member in pair.members):
+            assert running.process.poll() is None, running.told
+    (_, misled), (piped, stopped) = jobs
+    client.delete_queue(queue)
+    assert misled.ended() == 1
+    assert [line for line in misled.told if not line.startswith("ingest: ")] == [
+        "error: QUEUE_NOT_FOUND",
+        f"  cause: there is no queue '{queue}'; create it first",
+        "  next:  take the queue out of source.queues, or create it: `tandemq queue ls`",
+    ]
+    os.killpg(stopped.process.pid, signal.SIGTERM)
+    assert stopped.ended() == 0, stopped.told
+    assert [line for line in stopped.told if not line.startswith("ingest: ")] == []
+    assert (piped.file.parent / "reports" / "ingest" / "report.html").exists()
 
 
 def test_a_member_that_is_away_is_waited_for_while_the_other_one_goes_on(

@@ -27,4 +27,9 @@ def test_the_demo_comes_out_as_it_says(spark: Any, tmp_path: Path) -> None:
     kinds = ("LOST", "DUPLICATE", "COPIES_DIFFER", "SETTLED_UNLEASED", "TIME_BACKWARDS", "COPIES_DIFFER")
     for kind, told in zip((*kinds, "BEFORE_ENTERED"), named, strict=True):
         assert kind in told
-    assert Path(facts["report"]).read_text().count("<svg") == 8
+    assert facts["steps"][-1]["came_to"] == "ingest is refused: PAIR_CHANGED"
+    page = Path(facts["report"]).read_text()
+    assert page.count("<svg") == 8
+    assert page.count(">kill -9 ") == 8, "marked on each plot"
+    assert "Exception in thread" not in ended.stderr
+    assert "Traceback" not in ended.stderr
