@@ -42,7 +42,7 @@ HOST = "127.0.0.1"
 WITNESS = "witness"
 STOPPED = "stopped"  # a child's state
 POLL_S = 0.05
-READY_DEADLINE_S = 20.0
+READY_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 8.0
 LOG_TAIL_LINES, LOG_LINE_MAX = 8, 300  # of a log in an error message
 # Ports are looked for from here up: below the range that systems hand out to outgoing connections.

@@ -85,7 +85,6 @@ async def killed_before_the_answer(pair: Cluster, master: str, replica: str, bef
 
 
 @pytest.mark.requirement("R007", "R097")
-@pytest.mark.timeout(120)  # two process starts, a takeover and a rejoin on a busy machine
 @pytest.mark.parametrize(
     ("way", "moment"),
     [

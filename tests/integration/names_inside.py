@@ -225,7 +225,6 @@ async def running(cluster: Named) -> AsyncIterator[None]:
         yield
 
 
-@pytest.mark.timeout(200)
 async def test_a_pair_goes_on_where_names_have_moved(zone: Zone, tmp_path: Path) -> None:
     zone.names |= {"a.test": (OLD,), "b.test": (OTHER,), f"{WITNESS}.test": ("127.0.0.31",)}
     cluster = Named(tmp_path, zone=zone)

@@ -30,7 +30,7 @@ from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import pair_service_pb2 as pair_pb
 from tests.integration.support import CALL_S, Raw, gone, member_view, new_id, raw_to, refused, roles, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 LARGE = b"x" * 16_384
 """With a thousand of them a backup is far larger than what the connection holds on the way."""
 

@@ -17,7 +17,7 @@ from bench import report as pair_report
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "one in flight 1 KiB"
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def document(tmp_path: Path, script: str, *arguments: str) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from tandemq import aio
 pytestmark = [
     pytest.mark.process,
     pytest.mark.slow,
-    pytest.mark.timeout(180),  # two dozen processes, one after another
     pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace (make strace)"),
 ]
 

@@ -18,7 +18,7 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.errors import NotFound
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 SPEC = {"size": 100, "frame": 10, "window": 2, "tasks": 3, "credit": 100, "backlog": 100, "warm_s": 0.1, "seconds": 0.2}
 KINDS = ("enqueue", "single", "latency", "flow")

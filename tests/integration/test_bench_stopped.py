@@ -23,7 +23,7 @@ OF_SPARK = [
     pytest.mark.timeout(2 * JVM_S),
 ]
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
 def session(leader: int) -> dict[int, str]:

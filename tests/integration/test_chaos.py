@@ -15,7 +15,7 @@ from tests.support import looking
 from tests.support.browser import PICTURES, browser
 from tests.support.toxiproxy import toxiproxy_program
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.process
 
 SECONDS = 20.0
 

@@ -142,7 +142,6 @@ def test_what_the_command_line_sends_is_found_deferred_and_stored_once(dev: Dev)
     assert "2030-12-24T18:00:00+01:00" in said
 
 
-@pytest.mark.timeout(120)  # two process starts and a takeover on a busy machine
 def test_a_member_that_died_is_reported_and_restarted_when_told_to(dev: Dev) -> None:
     dev.run("queue", "create", "orders")
     dev.run("msg", "send", "orders", "before")

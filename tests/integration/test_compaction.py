@@ -16,7 +16,7 @@ from tandemq import aio
 from tandemq.cli.view import PairView
 from tests.integration.support import gone
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 MEAN = (b"[/x]", b"[link=http://stranger]x[/link]", b"\x1b]0;title\x07\x1b[2J", "\u202e\x9b31m".encode())
 
 

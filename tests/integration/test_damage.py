@@ -19,7 +19,7 @@ from tests.integration.support import Raw, raw_to, until
 from tests.integration.test_handoff import hand_over
 from tests.integration.test_verify import flip, kill, pair_with, refusal, whole
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 COUNT = 200
 

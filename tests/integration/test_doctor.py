@@ -23,7 +23,7 @@ from tandemq import aio
 from tandemq.config import Failover
 from tests.integration.support import is_alone, new_name, raw_to
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 RUN_S = 60.0
 TOKEN, PAYLOAD, PROPERTY = "tok-8f3a91", b"payload-of-nobody-else", "property-of-nobody-else"
 COMMAND = ("/usr/bin/decide", "--target", "q1.example", "--token", TOKEN)

@@ -16,7 +16,7 @@ from chaos.drill import plan
 from tests.integration.home import RUN_S, STOP_S, Home, facts
 from tests.support.toxiproxy import toxiproxy_program
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 ONE_KILL = """
 name = "one-kill"
 repeat = 1

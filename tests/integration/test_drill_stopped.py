@@ -17,7 +17,7 @@ from chaos.cluster import free_base_port
 from tests.integration.home import RUN_S, STOP_S, Home, facts
 from tests.support.toxiproxy import toxiproxy_program
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 FREEZE = """
 name = "mine"
 repeat = 1

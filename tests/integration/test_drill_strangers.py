@@ -21,7 +21,7 @@ from chaos.cluster import TOXIPROXY_OFFSET, Cluster
 from tests.integration.home import RUN_S, Home
 from tests.support.toxiproxy import toxiproxy_program
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 
 @pytest.fixture

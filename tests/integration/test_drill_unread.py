@@ -16,7 +16,7 @@ import pytest
 
 from tests.integration.home import RUN_S, STOP_S, Home
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 FREEZE = """
 name = "mine"
 repeat = 1

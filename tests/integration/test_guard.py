@@ -19,7 +19,6 @@ COPY, CALL, UNTOUCHED = "enqueue large: master", "enqueue small: master", "recor
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.timeout(180)  # everything runs fifty times slower in it, on a machine that may be busy
 def test_a_needless_copy_and_a_call_for_each_message_are_found() -> None:
     if shutil.which("valgrind") is None and os.environ.get(REQUIRED) != "1":
         pytest.skip("valgrind is not on PATH: tools/install_valgrind.sh")

@@ -15,7 +15,7 @@ from tandemq.client.aio import JournalPosition, JournalStart
 from tandemq.errors import Refused
 from tests.integration.support import new_name, roles, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.process
 
 
 async def history_of(client: aio.Client, *, this_member: bool = False) -> str:

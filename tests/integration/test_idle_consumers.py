@@ -22,7 +22,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tests.integration.support import Raw, new_name, raw_to, refused, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 OUTER_S = 100.0
 

@@ -33,7 +33,6 @@ async def paired(client: aio.Client) -> bool:
     return len(mains) == 2 and all(main.link_state == 5 for main in mains) and len({m.digest for m in mains}) == 1
 
 
-@pytest.mark.timeout(120)
 async def test_the_journal_is_bounded_and_what_is_left_survives_both_restarts(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path, limits=LIMITS)
     try:
@@ -84,7 +83,6 @@ async def test_the_journal_is_bounded_and_what_is_left_survives_both_restarts(tm
         await cluster.stop()
 
 
-@pytest.mark.timeout(120)
 async def test_a_full_store_takes_messages_again_once_they_are_consumed(tmp_path: Path) -> None:
     """Consuming frees room although the journal would keep it for a day: the store is pressed."""
     cluster = Cluster(tmp_path, limits=Limits(map_bytes=24 << 20))

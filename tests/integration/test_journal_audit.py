@@ -156,7 +156,6 @@ async def journals_of(cluster: Cluster, queues: Sequence[str]) -> tuple[list[Row
     return rows, heads
 
 
-@pytest.mark.timeout(180)
 async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
     queues = ["orders", "orders.dead", "bills"]
     async with Cluster(tmp_path).running() as cluster:
@@ -209,7 +208,6 @@ async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
     assert {(each.kind, each.index) for each in violations(rows, refused, heads)} == {("GHOST", 50)}
 
 
-@pytest.mark.timeout(180)
 async def test_deliveries_over_streams_and_kills_are_clean(tmp_path: Path) -> None:
     """Two consumers that are slow, leases that end, two masters killed: what comes again is explained by leases."""
     async with Cluster(tmp_path).running() as cluster:

@@ -210,7 +210,6 @@ async def test_the_command_prints_it(pair: Cluster, client: aio.Client) -> None:
     assert "Example:" in (await asyncio.to_thread(run, "--help")).output
 
 
-@pytest.mark.timeout(120)
 async def test_a_reader_goes_on_over_kill_9_of_the_master_and_finds_each_message_once(tmp_path: Path) -> None:
     """He reads all the while; the master is killed under load, twice, and comes back as the replica."""
     cluster = Cluster(tmp_path)
@@ -257,7 +256,6 @@ async def test_a_reader_goes_on_over_kill_9_of_the_master_and_finds_each_message
         await cluster.stop()
 
 
-@pytest.mark.timeout(120)
 async def test_who_comes_too_late_is_told_so(tmp_path: Path) -> None:
     """What was consumed falls out of a small journal, at both members."""
     cluster = Cluster(tmp_path, limits=SMALL)

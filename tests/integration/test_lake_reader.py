@@ -19,7 +19,7 @@ from tandemq.client.readers import JournalReader
 from tandemq.config import Limits
 from tests.integration.support import new_name
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 TIGHT = Limits(journal_bytes=128 << 10, checkpoint_bytes=64 << 10, reader_bytes=64 << 20)
 

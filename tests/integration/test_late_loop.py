@@ -18,7 +18,7 @@ from tandemq.v1 import queue_service_pb2 as service
 from tests.integration import standing_still
 from tests.integration.support import Raw, new_name, raw_to, stopped_at_end, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 OUTER_S = 100.0
 

@@ -16,7 +16,7 @@ from tandemq.cli.view import PairView
 from tandemq.v1 import pair_service_pb2
 from tests.integration.support import CALL_S, new_id, raw_to, refused
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 ROLE = re.compile(r"domain main: ([A-Z_]+), epoch ([0-9]+): ")
 ALWAYS = {"time": str, "level": str, "pair": str, "member": str, "epoch": int, "logger": str, "message": str}
 

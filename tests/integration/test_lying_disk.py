@@ -7,7 +7,7 @@ import pytest
 from chaos.lying.kinds import HOLDER, HURT_FIRST, OTHER_FIRST, REPLICA, WITNESS, Plan
 from chaos.lying.rounds import play
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.integration.matrix import ASIDE, AWAY, becomes, pair, refuses, role, 
 from tests.integration.support import configured, raw_to, refused, roles, stopped_at_end, until
 from tests.integration.test_series import hand_over
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 
 SHORT = Limits(park_ms=500)
 

@@ -26,7 +26,7 @@ from tandemq.v1 import common_pb2
 from tests.integration.matrix import ASIDE, NO_MASTER, becomes, pair, refuses, role, state, status, under_load
 from tests.integration.support import raw_to, sdk, still_serves, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 
 SHORT = Limits(park_ms=500)
 

@@ -26,7 +26,7 @@ from tests.integration.matrix import (
 )
 from tests.integration.support import DEADLINE_S, new_id, raw_to, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.parametrize("loud", [False, True], ids=["silent", "reset and refused"])

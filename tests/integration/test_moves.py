@@ -20,7 +20,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1.pair_service_pb2 import GetPairStatusRequest
 from tests.integration.support import CALL_S, Raw, gone, new_id, new_name, raw_to, refused, roles, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 MANY = 20_000
 BATCH = 1_000
 STATE = grpc.StatusCode.FAILED_PRECONDITION

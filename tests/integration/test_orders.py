@@ -28,7 +28,7 @@ from tests.integration.support import (
     until,
 )
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 INVALID, STATE = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
 CONTINUE, ASSUME, WAIT = 20, 21, 23

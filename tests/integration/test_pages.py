@@ -21,7 +21,7 @@ from tests.support.browser import PICTURES, Browser, browser
 from tests.support.long_runs import alternating_kills
 
 WINDOWS = [(width, scheme) for width in (1280, 360) for scheme in ("light", "dark")]
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 class Played(NamedTuple):

@@ -13,7 +13,7 @@ from chaos.crowd.silent import crowding
 from chaos.crowd.wire import ACK, Kind, frame
 from tandemq.edge.descriptors import LIMIT_MIN, shares
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 BOUND_S = 100.0
 
 

@@ -19,7 +19,7 @@ from tandemq.v1 import pair_service_pb2 as pair_pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 from tests.integration.support import CALL_S, Raw, gone, new_id, raw_to, refused, roles, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 PAYLOADS = [b"%d" % number for number in range(250)]
 
 

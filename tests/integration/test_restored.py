@@ -13,7 +13,7 @@ from tandemq import aio
 from tandemq.errors import TandemqError
 from tests.integration.support import until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.process
 
 
 def _kill(cluster: Cluster, *names: str) -> None:

@@ -25,7 +25,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.support import Raw, raw_to, until
 from tests.integration.test_verify import compared, kill, pair_with, refusal, whole
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.process
 
 
 def main_of(manager: Manager) -> Domain:

@@ -23,9 +23,9 @@ from tandemq.v1 import pair_service_pb2 as pb
 from tests.integration.matrix import under_load
 from tests.integration.support import CALL_S, raw_to, roles, until
 
-pytestmark = [pytest.mark.process]
+pytestmark = pytest.mark.process
 
-SHORT = [pytest.param(3, marks=pytest.mark.timeout(90))]
+SHORT = [pytest.param(3)]
 LONG = [pytest.param(20, marks=[pytest.mark.long, pytest.mark.timeout(400)])]
 
 
@@ -84,7 +84,7 @@ async def test_handoffs_in_a_row(tmp_path: Path, handoffs: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "faults"),
     [
-        pytest.param(1, 4, marks=pytest.mark.timeout(90)),
+        pytest.param(1, 4),
         *(pytest.param(seed, 20, marks=[pytest.mark.long, pytest.mark.timeout(400)]) for seed in (2, 3, 4)),
     ],
 )
@@ -132,7 +132,6 @@ async def _hurt(cluster: Cluster, load: Workload, kind: str, name: str, other: s
             await cluster.wait_answers("witness")
 
 
-@pytest.mark.timeout(120)
 async def test_a_crash_in_the_middle_of_a_handoff(tmp_path: Path) -> None:
     """Either member dies a few milliseconds after the order, so at any step of it: never two masters, nothing lost."""
     draw = random.Random(5)

@@ -19,7 +19,7 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tests.integration.support import until
 
-pytestmark = [pytest.mark.process, pytest.mark.long, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.process, pytest.mark.long]
 
 SECONDS = 45
 QUEUE = "soak"

@@ -26,7 +26,7 @@ from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, role,
 from tests.integration.support import CALL_S, raw_to, stopped_at_end, until
 from tests.support.sockets import full_listener, listener
 
-pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 BIAS_MS = 400
 LIMITS: dict[str, Any] = {"call_ms": 2_000, "attempts": 1, "total_ms": 2_000, "probe_bias_ms": BIAS_MS}

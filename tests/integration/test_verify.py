@@ -20,7 +20,7 @@ from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pb
 from tests.integration.support import Raw, raw_to, until
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.process
 
 NUMBER = domain_number(MAIN)
 

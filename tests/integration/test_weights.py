@@ -233,7 +233,6 @@ async def test_the_commands_show_publish_and_delete_them(pair: Cluster) -> None:
     assert (gone.exit_code, "WEIGHTS_NOT_FOUND" in gone.output, "weights show" in gone.output) == (1, True, True)
 
 
-@pytest.mark.timeout(180)
 async def test_the_last_table_that_was_answered_outlives_every_kill_of_the_master(tmp_path: Path) -> None:
     """kill -9 as soon as it is answered: the other one tells it, to the replica's clients too, and both end equal."""
     version = 0
@@ -255,7 +254,6 @@ async def test_the_last_table_that_was_answered_outlives_every_kill_of_the_maste
             await client.publish_weights("shares", {"q": 1}, valid_for=HOUR, expected_version=version - 1)
 
 
-@pytest.mark.timeout(90)
 async def test_a_backup_carries_them(tmp_path: Path) -> None:
     file = tmp_path / "tandemq.tqb"
     async with Cluster(tmp_path / "c", members=("a",)).running() as cluster, aio.connect(cluster.target) as client:

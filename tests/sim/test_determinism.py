@@ -36,7 +36,6 @@ def hashes(hash_seed: str) -> list[list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.timeout(240)  # fifty-four runs in three processes: seconds, unless others want the machine too
 def test_the_hash_seed_of_a_process_changes_no_trace() -> None:
     here = [[run(draw(name, seed)).trace_hash for name in PROFILES] for seed in SEEDS]
     assert hashes("1") == hashes("31337") == here
