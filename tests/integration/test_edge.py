@@ -122,6 +122,8 @@ async def test_a_connection_has_a_bound_on_streams() -> None:
     begins = b"".join(frame(Kind.HEADERS, 4, 2 * number + 1, call(WATCH)) for number in range(STREAMS_MAX + 5))
     async with serving("member") as served:
         with RawConnection(served.address, hello=HELLO) as connection:
+            await asyncio.to_thread(connection.read, BOUND_S)
+            assert connection.settings == 1, "and said that it knows them: until then the server names another reason"
             await asyncio.to_thread(connection.send, begins)
             async with asyncio.timeout(BOUND_S):
                 while sum(connection.resets.values()) < 5:
