@@ -22,7 +22,7 @@ from pipeline.config import Pipeline, parse
 from pipeline.flights import QUEUE, Flights, Played
 from pipeline.ingest import ingest
 from pipeline.ingesting import ingesting
-from pipeline.lake import Lake
+from pipeline.lake import Lake, unwritable
 from pipeline.outcome import CLEAN, DONE, VIOLATIONS, Mark, Outcome, Plot, Table
 from pipeline.patience import while_it_moves
 from pipeline.planting import FAULTS, Fault, plant
@@ -109,7 +109,7 @@ def _play(
                 await asyncio.to_thread(following.join)
             if failed:
                 raise failed[0]
-            load.recording.write(Path(config.audit.history))
+            _keep(load, Path(config.audit.history))
             last = Context(spark, config, threading.Event(), lambda text: tell(f"ingest: {text}"))
             return played, await asyncio.to_thread(ingesting(continuous=False), last)
 
@@ -118,6 +118,14 @@ def _play(
     except (TandemqError, TimeoutError, RuntimeError) as error:
         text = f"the load came to no end: {error}; logs are in {cluster.data_dir}"
         raise PipelineError(DEMO_FAILED, text) from error
+
+
+def _keep(load: Flights, path: Path) -> None:
+    """What its clients saw, for the audit. Raises PipelineError."""
+    try:
+        load.recording.write(path)
+    except OSError as error:
+        raise unwritable(path, error) from error
 
 
 async def _followed(lake: Lake, members: int, given_up: Callable[[], bool]) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.patience import while_it_moves
-from pipeline.recording import Recording
 from pipeline.schema import ACK, FAIL, OK, RECV, SEND, UNKNOWN
 from tandemq import aio
 from tandemq.errors import LeaseLost, TandemqError
+from tandemq.spark.recording import Recording
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
 if TYPE_CHECKING:

@@ -6,21 +6,45 @@ columns is refused, not guessed at.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tandemq.spark.history import (
+    ACK,
+    FAIL,
+    HISTORY,
+    HISTORY_LATER,
+    OK,
+    OPS,
+    OUTCOMES,
+    RECV,
+    SEND,
+    UNKNOWN,
+    Column,
+    Table,
+)
+
+__all__ = [
+    "ACK",
+    "FAIL",
+    "HEADS",
+    "HISTORY",
+    "HISTORY_LATER",
+    "JOURNAL",
+    "LAKE",
+    "OK",
+    "OPS",
+    "OUTCOMES",
+    "RECV",
+    "SEND",
+    "UNKNOWN",
+    "VERSION",
+    "VIOLATIONS",
+    "Column",
+    "Table",
+    "ddl",
+    "names",
+]
 
 VERSION = 1
 """Of the lake's layout and columns; a lake of another version is refused."""
-
-
-class Column(NamedTuple):
-    """One column. Every one may be null: Spark checks nothing else of a file."""
-
-    name: str
-    kind: str
-    """As Spark writes it in DDL."""
-
-
-Table = tuple[Column, ...]
 
 JOURNAL: Table = (
     Column("log_index", "BIGINT"),
@@ -41,32 +65,6 @@ JOURNAL: Table = (
 
 LAKE: Table = (*JOURNAL, Column("member", "STRING"))
 """The journals of both members. `member` says whose copy the row was read from; it is the partition, so it is last."""
-
-HISTORY: Table = (
-    Column("client", "STRING"),
-    Column("op", "STRING"),
-    Column("outcome", "STRING"),
-    Column("invoke_ns", "BIGINT"),
-    Column("complete_ns", "BIGINT"),
-    Column("queue", "STRING"),
-    Column("id", "BINARY"),
-    Column("index", "BIGINT"),
-    Column("epoch", "BIGINT"),
-    Column("producer", "BINARY"),
-    Column("sequence", "BIGINT"),
-    Column("priority", "BIGINT"),
-)
-"""What clients asked for and how it ended, a row a message.
-
-op: send, recv or ack. outcome: ok; fail, which certainly had no effect; unknown.
-invoke_ns, complete_ns: monotonic clock of the host that all clients ran on; complete_ns is null where no answer came.
-id: 16 bytes, null where the client was told none (a send that is not ok). index, epoch: as the answer said, else null.
-producer, sequence: of a send, as the journal has them: how one whose outcome is unknown is found; null for others.
-priority: of a recv, where nothing but priority and index decides when the message comes: it has no group, and nobody
-consumes with a filter. Null: its order is not judged. client: of such a recv, one consumer, who receives one at a time.
-"""
-HISTORY_LATER = ("priority",)
-"""Columns that a history of before may lack: null."""
 
 HEADS: Table = (
     Column("member", "STRING"),
@@ -102,10 +100,6 @@ VIOLATIONS: Table = (
 kind: of `chaos.journals.MEANING`. member: null when it is about both. index: of the message, or of the first of
 `count`. id: hexadecimal. journals, clients: what each side says, for people.
 """
-
-SEND, RECV, ACK = "send", "recv", "ack"
-OK, FAIL, UNKNOWN = "ok", "fail", "unknown"
-OPS, OUTCOMES = (SEND, RECV, ACK), (OK, FAIL, UNKNOWN)
 
 
 def ddl(table: Table) -> str:

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tandemq.spark.finishing import finish
     from tandemq.spark.java import check_java
+    from tandemq.spark.recording import Recording
     from tandemq.spark.session import local_session, register
     from tandemq.spark.source import TandemqSource
 
-__all__ = ["TandemqSource", "check_java", "finish", "local_session", "register"]
+__all__ = ["Recording", "TandemqSource", "check_java", "finish", "local_session", "register"]
 
 _HOMES = {
+    "Recording": "recording",
     "TandemqSource": "source",
     "check_java": "java",
     "finish": "finishing",

@@ -16,7 +16,7 @@ from tests.spark.lakes import Piped
 
 def sent_and_acked(client: tandemq.Client, clients: Path) -> str:
     """A queue of 40 messages of which 10 are acknowledged, and the file of what its client was told."""
-    from pipeline.recording import Recording
+    from tandemq.spark import Recording
 
     recording = Recording()
     queue = new_name()

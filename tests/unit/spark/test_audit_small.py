@@ -21,9 +21,9 @@ from pipeline.auditing import auditing_small
 from pipeline.config import Audit, LakeAt, Pipeline, Report, Source
 from pipeline.lake import Lake, Place
 from pipeline.problems import PipelineError
-from pipeline.recording import SCHEMA as TOLD
 from pipeline.schema import HEADS, HISTORY, names
 from tandemq.spark.columns import SCHEMA
+from tandemq.spark.recording import SCHEMA as TOLD
 from tests.support.pair_faults import lost
 from tests.support.pair_histories import MEMBERS, Run, usual
 

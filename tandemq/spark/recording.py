@@ -1,4 +1,4 @@
-"""Keeps what clients saw, for an audit: a row a message and operation, written as one Parquet file (schema.HISTORY)."""
+"""Keeps what clients saw, for an audit: a row a message and operation, written as one Parquet file (HISTORY)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.lake import unwritable
-from pipeline.schema import HISTORY, OK, OPS, OUTCOMES
+from tandemq.spark.history import HISTORY, OK, OPS, OUTCOMES
 
 _ARROW = {"STRING": pa.string(), "BIGINT": pa.int64(), "BINARY": pa.binary()}
 SCHEMA = pa.schema([(column.name, _ARROW[column.kind]) for column in HISTORY])
@@ -49,7 +48,7 @@ class Recording:
         """Messages that were asked for together and ended together, now. What is not known is left out, or None.
 
         Of a send, first_sequence is that of the first message: it is how one without an answer is found. Of a recv,
-        priorities are those of messages whose order depends on nothing else (schema.HISTORY).
+        priorities are those of messages whose order depends on nothing else (HISTORY).
         """
         assert op in OPS
         assert outcome in OUTCOMES
@@ -74,9 +73,6 @@ class Recording:
             self._columns[name] += values
 
     def write(self, path: Path) -> None:
-        """As one file. Raises PipelineError."""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(pa.table(self._columns, schema=SCHEMA), path)
-        except OSError as error:
-            raise unwritable(path, error) from error
+        """As one file. Raises OSError."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(self._columns, schema=SCHEMA), path)
