@@ -140,7 +140,7 @@ bench-open: $(STAMP) ## open loops at fixed rates, ours, Redis and RabbitMQ quor
 	$(PEERS_RUN) --open $(PEERS_ARGS)
 
 SPARK_ARGS ?=
-bench-spark: $(STAMP) ## reading a pair with Spark, the master beside it, the audit of 1, 5 and 20 million rows: build/bench/spark.json (SPARK_ARGS='--share 0.01': tiny)
+bench-spark: $(STAMP) ## reading a pair with Spark, whole and as a bounded stream, the master beside it, the audit of 1, 5 and 20 million rows: build/bench/spark.json (SPARK_ARGS='--share 0.01': tiny)
 	@tools/install_spark.sh $(BIN)/python
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.spark_read $(SPARK_ARGS)
 

@@ -38,13 +38,14 @@ OUT = ROOT / "build" / "bench" / "spark.json"
 SIZE_BYTES, FRAME, WINDOW = 200, 500, 10
 READ_ROWS, STREAM_BATCH = 1_000_000, 100_000
 STEADY_FROM = 2  # micro-batches before it compile and warm up
-RATE_PER_S, LOAD_S, ROUNDS = 10_000, 8.0, 3
+RATE_PER_S, LOAD_S, ROUNDS, IDLE_S = 10_000, 8.0, 3, 3.0
 AUDIT_ROWS = (1_000_000, 5_000_000, 20_000_000)
 QUEUES, EPOCHS, ROWS_A_MESSAGE = 64, 5, 3
 HEAP = "4g"
 TARGETS = {
     "batch read, rows/s": (300_000, 1),
     "stream, rows/s in steady batches": (70_000, 1),
+    "member CPU of a bounded stream, of a whole read": (1.15, -1),
     "master CPU with ingest, share more": (0.10, -1),
     "audit of 20 million rows, s": (90, -1),
 }
@@ -113,6 +114,36 @@ def read_stream(spark: SparkSession, target: str, queue: str, batch: int, checkp
     rates = [each["numInputRows"] / (each["durationMs"]["triggerExecution"] / 1000) for each in progress]
     say(f"stream: {len(rates)} micro-batches, rows/s {', '.join(f'{rate:,.0f}' for rate in rates)}")
     return rates[STEADY_FROM:] or rates
+
+
+def members_us(cluster: Cluster) -> float:
+    """CPU of both members: which of them serves is theirs to say."""
+    return sum(cpu_us(child.pid) for name in cluster.members if (child := cluster.children[name]).pid)
+
+
+def bounded_cost(
+    spark: SparkSession, cluster: Cluster, queue: str, batch: int, rounds: int, folder: Path
+) -> dict[str, list[float]]:
+    """CPU microseconds of the members: read whole, and as a stream in micro-batches of so many rows, in turns.
+
+    What they use while nobody asks them is measured before, and taken off.
+    """
+    before, began = members_us(cluster), time.perf_counter()
+    time.sleep(IDLE_S)
+    idle = (members_us(cluster) - before) / (time.perf_counter() - began)
+    found: dict[str, list[float]] = {"whole": [], "bounded": []}
+    for number in range(rounds):
+        for what in ("whole", "bounded") if number % 2 == 0 else ("bounded", "whole"):
+            before, began = members_us(cluster), time.perf_counter()
+            if what == "whole":
+                frame = spark.read.format("tandemq").options(target=cluster.target, queues=queue).load()
+                frame.write.format("noop").mode("overwrite").save()
+            else:
+                read_stream(spark, cluster.target, queue, batch, folder / f"bounded-{number}")
+            used = members_us(cluster) - before - idle * (time.perf_counter() - began)
+            found[what].append(used)
+            say(f"members, {what}: {used / 1e6:.2f} s")
+    return found
 
 
 async def master_cost(cluster: Cluster, queue: str, seconds: float) -> float:
@@ -259,7 +290,7 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """All parts that are wanted."""
     figures: dict[str, Any] = {}
     spark = session()  # before any channel: its JVM is forked from here
-    if {"read", "stream", "master"} & options.only:
+    if {"read", "stream", "bounded", "master"} & options.only:
         cluster = Cluster(folder / "pair", limits=Limits(journal_bytes=4 << 30))
         with asyncio.Runner() as runner:
             try:
@@ -282,7 +313,7 @@ def of_pair(
     folder: Path,
     figures: dict[str, Any],
 ) -> None:
-    if {"read", "stream"} & options.only:
+    if {"read", "stream", "bounded"} & options.only:
         rows = max(FRAME, round(READ_ROWS * options.share))
         run(create(cluster.target, "read"))
         run(send(cluster.target, "read", rows))
@@ -291,6 +322,10 @@ def of_pair(
         if "stream" in options.only:
             batch = max(FRAME, round(STREAM_BATCH * options.share))
             figures["stream_rows_per_s"] = read_stream(spark, cluster.target, "read", batch, folder / "stream")
+        if "bounded" in options.only:
+            batch = max(FRAME, round(STREAM_BATCH * options.share))
+            used = bounded_cost(spark, cluster, "read", batch, options.rounds, folder)
+            figures["member_cpu_us"] = {what: [each / rows for each in those] for what, those in used.items()}
     if "master" in options.only:
         seconds = max(1.0, LOAD_S * options.share)
         figures["master_cpu_us"] = beside_ingest(spark, cluster, run, folder, options.rounds, seconds)
@@ -303,6 +338,10 @@ def judged(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
         values["batch read, rows/s"] = statistics.median(figures["read_rows_per_s"])
     if "stream_rows_per_s" in figures:
         values["stream, rows/s in steady batches"] = statistics.median(figures["stream_rows_per_s"])
+    if used := figures.get("member_cpu_us"):
+        values["member CPU of a bounded stream, of a whole read"] = statistics.median(
+            used["bounded"]
+        ) / statistics.median(used["whole"])
     if cost := figures.get("master_cpu_us"):
         values["master CPU with ingest, share more"] = (
             statistics.median(cost["ingest"]) / statistics.median(cost["alone"]) - 1
@@ -327,7 +366,7 @@ def judged(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="read,stream,master,audit", type=lambda text: set(text.split(",")))
+    parser.add_argument("--only", default="read,stream,bounded,master,audit", type=lambda text: set(text.split(",")))
     parser.add_argument("--share", default=1.0, type=float, help="of all sizes; 0.01: to see that it runs")
     parser.add_argument("--rounds", default=ROUNDS, type=int, help="of the master with and without ingest")
     parser.add_argument("--rows", default=list(AUDIT_ROWS), type=lambda text: [int(each) for each in text.split(",")])

@@ -31,6 +31,7 @@ from replica.journal import (
     problem_of_history,
     read_page,
 )
+from replica.journal_counts import RowCounts
 from replica.journal_rows import Rows, Wanted
 from replica.machine import Refused
 from replica.service_calls import parse
@@ -40,6 +41,7 @@ from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.journal_service_pb2 import (
     GetJournalHeadRequest,
     GetJournalHeadResponse,
+    JournalColumns,
     JournalKind,
     JournalPosition,
     JournalQueue,
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
 
 SERVICE = "tandemq.v1.JournalService"
 ROWS, ROWS_MAX = 4_096, 16_384
+COUNTED_MAX = (1 << 32) - 1
+"""What a page can say that it has; without rows only."""
 QUEUES_MAX = 1_000
 SYNCING_RETRY_MS = 100
 _UNHEARD = (
@@ -80,6 +84,7 @@ class JournalHandlers:
     def __init__(self, members: Members) -> None:
         self.members = members
         self._begins: dict[int, Begins] = {}
+        self._counts: dict[int, RowCounts] = {}
         self._reading = asyncio.Lock()
         """One page at a time: a reader in a hurry takes one thread of this member, and no more."""
 
@@ -115,6 +120,8 @@ class JournalHandlers:
         if (problem := _problem_of(selection)) is not None:
             await abort(context, problem)
         rows_max = min(parsed.max_rows or ROWS, ROWS_MAX)
+        if selection.without_rows:
+            rows_max = parsed.max_rows or COUNTED_MAX
 
         remote = is_remote(context)
 
@@ -247,8 +254,14 @@ class JournalHandlers:
             attributes=selection.with_attributes,
         )
         number = shared.domain
+        counts = self._counts.setdefault(number, RowCounts())
 
         def fill(bounds: Bounds) -> tuple[bytes, Place, bool, set[int]]:
+            if selection.without_rows:
+                until = selection.until_log_index
+                counted = counts.find(store, number, place, bounds, until, wanted, rows_max)
+                columns = JournalColumns(count=counted.rows).SerializeToString()
+                return columns, counted.following, counted.at_end, counted.queue_ids
             rows = Rows(number, wanted, rows_max=rows_max, bytes_max=PAGE_BYTES)
             page = read_page(store, number, place, bounds, selection.until_log_index, rows)
             return rows.columns().SerializeToString(), page.following, page.at_end, rows.queue_ids()

@@ -28,7 +28,7 @@ import msgspec
 
 from storage.doubt import Doubt
 from storage.errors import CorruptRecord, NewerFormat, StoreFailed
-from storage.records import Prefix, read_stored_prefix
+from storage.records import Prefix, head_of, read_stored_prefix
 from storage.store import Usage, View, WriteBatch, place_checked
 
 VERSION = 1
@@ -336,6 +336,11 @@ class BackupFile:
             (index, place_checked(read_stored_prefix(record), domain, index, str(self.path)), len(record))
             for index, record in self.scan(domain, first, limit_records=limit, limit_bytes=1 << 62)
         ]
+
+    def scan_heads(self, domain: int, first: int, *, limit: int = 1_024) -> list[tuple[int, bytes]]:
+        """See Store."""
+        rows = self.scan(domain, first, limit_records=limit, limit_bytes=1 << 62)
+        return [(index, head_of(record)) for index, record in rows]
 
     def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
         """See Store."""

@@ -385,6 +385,10 @@ class DiskStore:
         with self._moment(domain) as (moment, db):
             return moment.scan_prefixes(db, domain, first, limit=limit, where=str(self._directory))
 
+    def scan_heads(self, domain: int, first: int, *, limit: int = 1_024) -> list[tuple[int, bytes]]:
+        with self._moment(domain) as (moment, db):
+            return moment.scan_heads(db, domain, first, limit=limit)
+
     def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
         with self._moment(domain) as (moment, db):
             return moment.scan_indexes(db, domain, first, limit=limit)

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from storage.doubt import Doubt
 from storage.errors import StorageError, StoreFailed, StoreFull
 from storage.identity import new_identity
-from storage.records import Prefix, read_stored_prefix
+from storage.records import Prefix, head_of, read_stored_prefix
 from storage.store import Usage, WriteBatch, check_batch, lacks, place_checked
 
 _WHERE = "memory store"
@@ -256,6 +256,12 @@ class MemoryStore:
                     (log_index, place_checked(read_stored_prefix(record), domain, log_index, _WHERE), len(record))
                 )
         return found
+
+    def scan_heads(self, domain: int, first: int, *, limit: int = 1_024) -> list[tuple[int, bytes]]:
+        with self._mutex:
+            log = self._log(domain)
+            start = log.at(first)
+            return [(log_index, head_of(log.rows[log_index])) for log_index in log.order[start : start + limit]]
 
     def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
         with self._mutex:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from storage.environment import read_errors
 from storage.errors import StoreFailed
-from storage.records import Prefix, read_stored_prefix
+from storage.records import Prefix, head_of, read_stored_prefix
 from storage.store import META_LOG, place_checked
 
 if TYPE_CHECKING:
@@ -78,6 +78,10 @@ class Moment:
             if len(found) >= limit:
                 break
         return found
+
+    def scan_heads(self, db: lmdb._Database | None, domain: int, first: int, *, limit: int) -> list[tuple[int, bytes]]:
+        rows = islice(self._rows(db, domain, first), max(limit, 0))
+        return [(log_index, head_of(value)) for log_index, value in rows]
 
     def scan_indexes(self, db: lmdb._Database | None, domain: int, first: int, *, limit: int) -> list[int]:
         return [log_index for log_index, _ in islice(self._rows(db, domain, first), max(limit, 0))]

@@ -37,6 +37,7 @@ _PREFIX = Struct(">2sBBIQQIIII16s")
 PREFIX_SIZE = 56
 assert _COVERED.size + _SEAL.size == _PREFIX.size == PREFIX_SIZE
 _DIGEST_AT = _COVERED.size + 4
+_HEADER_LEN_AT = 24
 
 
 class Prefix(NamedTuple):
@@ -170,6 +171,26 @@ def verify_stored_head(record: bytes) -> Prefix:
     """As `verify_stored`, but the body is not looked at: the prefix can be believed. Raises CorruptRecord alone."""
     read_stored_prefix(record)
     return _verify_head(record)
+
+
+def head_of(record: bytes | memoryview) -> bytes:
+    """Prefix and header of a record as it lies there, copied without its body. It judges nothing."""
+    return bytes(record[: PREFIX_SIZE + int.from_bytes(record[_HEADER_LEN_AT : _HEADER_LEN_AT + 4], "big")])
+
+
+def split_stored_head(head: bytes) -> tuple[int, int, int, bytes]:
+    """Domain, epoch, log index and header out of what `head_of` gave of a stored record, verified; no more, because
+    this is done for many. Raises CorruptRecord alone.
+    """
+    if len(head) < PREFIX_SIZE:
+        raise CorruptRecord(f"A record of {len(head)} bytes is shorter than its prefix of {PREFIX_SIZE}")
+    magic, version, _, domain, epoch, log_index, header_len, _, _, crc, _ = _PREFIX.unpack_from(head)
+    if magic != _MAGIC or version != FORMAT_VERSION or len(head) != PREFIX_SIZE + header_len:
+        raise CorruptRecord(f"A record begins with {head[:4].hex()}, and its head has {len(head)} bytes")
+    if (found := google_crc32c.value(head[: _COVERED.size] + head[_DIGEST_AT:])) != crc:
+        where = f"it says domain {domain}, epoch {epoch}, log index {log_index}"
+        raise CorruptRecord(f"The head of a record has CRC32C {found:08x}, not {crc:08x}", where)
+    return domain, epoch, log_index, head[PREFIX_SIZE:]
 
 
 def split_stored(record: bytes | memoryview) -> tuple[Prefix, memoryview, memoryview]:

@@ -105,6 +105,9 @@ class Store(Protocol):
     def scan_prefixes(self, domain: int, first: int, *, limit: int = 10_000) -> list[tuple[int, Prefix, int]]:
         """(log index, prefix, bytes of the record) from `first` up, without reading bodies. Raises CorruptRecord."""
 
+    def scan_heads(self, domain: int, first: int, *, limit: int = 1_024) -> list[tuple[int, bytes]]:
+        """(log index, prefix and header) from `first` up, as they lie there; bodies are not copied."""
+
     def scan_indexes(self, domain: int, first: int, *, limit: int = 10_000) -> list[int]:
         """Log indexes of what is there from `first` up, damaged or not: no record is looked into."""
 

@@ -35,6 +35,7 @@ class Journals:
         attributes: bool = False,
         this_member: bool = False,
         reader: str = "",
+        rows: bool = True,
     ) -> Iterator[JournalPage]:
         """The committed operations from `start` on, page by page; see aio.Client.read_journal."""
         pages = self._inner.read_journal(
@@ -48,6 +49,7 @@ class Journals:
             attributes=attributes,
             this_member=this_member,
             reader=reader,
+            rows=rows,
         )
         while (page := self._thread.run(_next_of(pages))) is not None:
             yield page

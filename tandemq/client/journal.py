@@ -26,7 +26,7 @@ from tandemq.v1.message_pb2 import Message as Sent
 ID_BYTES = 16
 FORWARDED_S = 0.05
 """A replica hears of a queue with the next record, or the next heartbeat."""
-PAGE_ROWS = 4_096
+PAGE_ROWS, COUNTED_MAX = 4_096, (1 << 32) - 1
 
 
 class JournalKind(IntEnum):
@@ -132,8 +132,10 @@ class JournalPage:
         return self.columns.count
 
     def rows(self) -> Iterator[JournalRow]:
-        """The rows one by one, for who wants convenience and not speed."""
+        """The rows one by one, for who wants convenience and not speed. None where they were only counted."""
         columns = self.columns
+        if not columns.log_indexes:
+            return
         names = {queue.queue_id: queue.name for queue in columns.queues}
         log_indexes, epochs = _column("Q", columns.log_indexes), _column("Q", columns.epochs)
         times, queue_ids = _column("q", columns.times_ms), _column("I", columns.queue_ids)
@@ -200,12 +202,15 @@ class Journals(Readers):
         attributes: bool = False,
         this_member: bool = False,
         reader: str = "",
+        rows: bool = True,
     ) -> AsyncIterator[JournalPage]:
         """The committed operations from `start` on, up to the commit index at the first page; then it ends.
 
         start: None is the first that any member keeps; a `JournalStart` is in one queue, so name exactly that one. Go
         on later from the last page's `next`. A page may be empty though more follow.
         reader: read on behalf of this named one, and without `start` from its place, which renews it.
+        rows: False counts them instead, out of an index at the member: a page says by its length how many it stands
+        for, and the last one ends behind the record that has the last of max_rows. An older member gives rows.
         Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
         and EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is that of another pair, or
         of this one before it was begun anew; READER_LOST when the named reader has lost its
@@ -218,7 +223,8 @@ class Journals(Readers):
             queues=names,
             until_log_index=until_log_index,
             kinds=[pb.JournalKind.Name(kind) for kind in kinds],
-            without_payloads=not payloads,
+            without_payloads=not payloads or not rows,
+            without_rows=not rows,
             with_attributes=attributes,
             this_member=this_member,
             reader=reader,
@@ -232,9 +238,9 @@ class Journals(Readers):
             selection.position.CopyFrom(message_of((await self.advance_reader(reader, domain=home)).position))
         else:
             selection.position.CopyFrom(message_of(start or await asking.earliest(domain, names)))
-        left, at_first = max_rows, start is None and not reader
+        left, most, at_first = max_rows, PAGE_ROWS if rows else COUNTED_MAX, start is None and not reader
         while True:
-            request = pb.ReadJournalPageRequest(selection=selection, max_rows=min(left, PAGE_ROWS))
+            request = pb.ReadJournalPageRequest(selection=selection, max_rows=min(left, most))
             at = selection.position.log_index
             try:
                 reply = await asking.ask("ReadJournalPage", request, pb.ReadJournalPageResponse, at)
@@ -251,7 +257,7 @@ class Journals(Readers):
             selection.position.CopyFrom(reply.next)
             yield JournalPage(reply)
             left -= reply.columns.count if max_rows else 0
-            if reply.at_end or (max_rows and not left):
+            if reply.at_end or (max_rows and left <= 0):
                 return
 
     def _at(self, queues: Sequence[str]) -> tuple[Link, list[str]]:

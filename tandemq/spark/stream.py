@@ -180,7 +180,8 @@ def _offset(head: JournalHead, place: JournalPosition) -> Offset:
 def _after_rows(
     client: tandemq.Client, options: Options, domain: str, start: JournalPosition, end: JournalPosition, max_rows: int
 ) -> JournalPosition:
-    """The end of the record that has the last of so many wanted rows, or the end. It reads rows without payloads.
+    """The end of the record that has the last of so many wanted rows, or the end. The member finds it in an index; an
+    older one gives the rows, without payloads.
 
     Inside that record when the members changed meanwhile and the next one has not heard of it: there is no end yet.
     """
@@ -193,7 +194,7 @@ def _after_rows(
             kinds=options.kinds,
             until_log_index=until,
             max_rows=rows,
-            payloads=False,
+            rows=False,
             this_member=options.this_member,
         ):
             place = page.next

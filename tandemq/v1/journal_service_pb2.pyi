@@ -103,7 +103,7 @@ class JournalIndex(_message.Message):
     def __init__(self, index: _Optional[int] = ..., epoch: _Optional[int] = ..., history_id: _Optional[bytes] = ...) -> None: ...
 
 class JournalSelection(_message.Message):
-    __slots__ = ("domain", "queues", "position", "index", "until_log_index", "kinds", "without_payloads", "with_attributes", "this_member", "reader")
+    __slots__ = ("domain", "queues", "position", "index", "until_log_index", "kinds", "without_payloads", "with_attributes", "this_member", "reader", "without_rows")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,7 @@ class JournalSelection(_message.Message):
     WITH_ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     THIS_MEMBER_FIELD_NUMBER: _ClassVar[int]
     READER_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_ROWS_FIELD_NUMBER: _ClassVar[int]
     domain: str
     queues: _containers.RepeatedScalarFieldContainer[str]
     position: JournalPosition
@@ -124,7 +125,8 @@ class JournalSelection(_message.Message):
     with_attributes: bool
     this_member: bool
     reader: str
-    def __init__(self, domain: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., index: _Optional[_Union[JournalIndex, _Mapping]] = ..., until_log_index: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[JournalKind, str]]] = ..., without_payloads: bool = ..., with_attributes: bool = ..., this_member: bool = ..., reader: _Optional[str] = ...) -> None: ...
+    without_rows: bool
+    def __init__(self, domain: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., index: _Optional[_Union[JournalIndex, _Mapping]] = ..., until_log_index: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[JournalKind, str]]] = ..., without_payloads: bool = ..., with_attributes: bool = ..., this_member: bool = ..., reader: _Optional[str] = ..., without_rows: bool = ...) -> None: ...
 
 class JournalQueue(_message.Message):
     __slots__ = ("queue_id", "name")

@@ -12,7 +12,7 @@ from chaos.sim.disk import Disk
 from storage.disk import open_disk
 from storage.errors import CorruptRecord, StoreFailed, StoreFull
 from storage.memory import MemoryStore
-from storage.records import FLAG_VOLATILE_BODY, ZERO_DIGEST, assemble, build_head, verify
+from storage.records import FLAG_VOLATILE_BODY, ZERO_DIGEST, assemble, build_head, head_of, split_stored_head, verify
 from storage.store import RESERVED_META, Append, Store, WriteBatch
 
 # Small enough to fill. Large enough for readers beside a writer: one that loses its core in the middle of a call pins
@@ -93,6 +93,7 @@ def test_an_empty_store_answers_everything(store):
     assert store.read_many(1, [1, 2]) == [None, None]
     assert store.scan(1, 0) == []
     assert store.scan_prefixes(1, 0) == []
+    assert store.scan_heads(1, 0) == []
     assert store.bounds(1) is None
     assert store.get_meta("x") is None
     assert store.meta_items("x") == []
@@ -276,6 +277,11 @@ def test_prefixes_are_listed_without_bodies(store):
     assert store.scan_prefixes(5, 0) == expected
     assert store.scan_prefixes(5, 2, limit=1) == expected[1:2]
     assert store.scan_prefixes(5, 3) == expected[2:]
+    heads = store.scan_heads(5, 0)
+    assert heads == [(each.log_index, head_of(each.record)) for each in batch.appends]
+    assert [split_stored_head(head) for _, head in heads] == [(5, 1, log_index, b"h") for log_index in (1, 2, 4)]
+    assert store.scan_heads(5, 2, limit=1) == heads[1:2]
+    assert store.scan_heads(5, 2, limit=0) == []
     # The digests outlive the transaction that read them.
     store.commit(WriteBatch(wipe={5}))
     assert expected[0][1].digest != ZERO_DIGEST
@@ -381,6 +387,7 @@ def test_a_closed_store_refuses_and_closing_twice_is_fine(store):
         lambda: store.read_many(9, [1]),
         lambda: store.scan(1, 1),
         lambda: store.scan_prefixes(1, 1),
+        lambda: store.scan_heads(1, 1),
         lambda: store.bounds(9),
         lambda: store.get_meta("a"),
         lambda: store.meta_items(""),

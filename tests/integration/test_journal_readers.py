@@ -54,6 +54,27 @@ async def heard(client: aio.Client, queue: str, next_index: int) -> None:
     await until(has, f"the member that is asked knows of index {next_index - 1}")
 
 
+async def test_rows_are_counted_as_they_are_given(client: aio.Client) -> None:
+    """Up to the end of the record that has the last of them; pages say how many, and give none."""
+    queue = new_name()
+    await client.create_queue(queue)
+    for _ in range(4):
+        await client.enqueue(queue, [b"x"] * BATCH)
+    await heard(client, queue, 4 * BATCH + 1)
+
+    async def counted(most: int, **more: Any) -> tuple[int, JournalPosition]:
+        pages = [page async for page in client.read_journal([queue], max_rows=most, rows=False, **more)]
+        assert [list(page.rows()) for page in pages] == [[]] * len(pages)
+        return sum(map(len, pages)), pages[-1].next
+
+    rows, following, _ = await rows_of(client, [queue], kinds=[JournalKind.ENQUEUED])
+    assert await counted(0, kinds=[JournalKind.ENQUEUED]) == (len(rows), following)
+    second = [row.log_index for row in rows][BATCH]
+    found = await counted(BATCH + 1, kinds=[JournalKind.ENQUEUED])
+    assert (found[0], found[1].log_index, found[1].row) == (2 * BATCH, second + 1, 0)
+    assert await counted(7, start=found[1]) == (BATCH, JournalPosition(second + 2, *found[1][1:]))
+
+
 async def test_what_happened_to_a_message_is_told_by_the_replica(client: aio.Client) -> None:
     queue = new_name()
     await client.create_queue(queue)

@@ -17,6 +17,7 @@ def test_each_target_is_held_against_what_was_measured() -> None:
         {
             "read_rows_per_s": [100_000, 310_000, 305_000],
             "stream_rows_per_s": [60_000, 69_000, 80_000],
+            "member_cpu_us": {"whole": [1.5, 1.5, 2.0], "bounded": [1.6, 1.8, 1.7]},
             "master_cpu_us": {"alone": [5.0, 5.0, 9.0], "ingest": [5.3, 5.6, 5.4]},
             "audit": [
                 {"rows": 1_000_000, "checks_s": 10.0, "all_s": 20.0},
@@ -28,6 +29,7 @@ def test_each_target_is_held_against_what_was_measured() -> None:
     assert {name: (line["value"], line["reached"]) for name, line in found.items()} == {
         "batch read, rows/s": (305_000, True),
         "stream, rows/s in steady batches": (69_000, False),
+        "member CPU of a bounded stream, of a whole read": (1.133, True),
         "master CPU with ingest, share more": (0.08, True),
         "audit of 20 million rows, s": (91.0, False),
         "audit, growth beside linear": (1.1, False),

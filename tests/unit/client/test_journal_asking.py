@@ -127,3 +127,25 @@ async def test_a_member_that_goes_on_naming_what_it_has_trimmed_is_not_asked_for
     pair.once = once  # type: ignore[method-assign]
     with pytest.raises(Refused, match="OUT_OF_RANGE"):
         await pair.read(None)
+
+
+async def test_a_member_of_before_gives_rows_where_they_are_counted() -> None:
+    """It knows nothing of `without_rows`: pages of at most 16,384 rows, without payloads, that end inside records."""
+    pair, asked = Trimming(0), list[pb.ReadJournalPageRequest]()
+
+    async def once(_endpoint: str, method: str, request: Any, *_rest: object) -> Any:
+        assert method.endswith("ReadJournalPage")
+        asked.append(pb.ReadJournalPageRequest.FromString(request.SerializeToString()))
+        count = min(request.max_rows, 16_384)
+        following = pb.JournalPosition(log_index=request.selection.position.log_index + 1, row=3)
+        return pb.ReadJournalPageResponse(columns=pb.JournalColumns(count=count), next=following)
+
+    pair.once = once  # type: ignore[method-assign]
+    journals = Journals()
+    journals._links, journals._policy = Any, retry.Policy(total_s=10.0)  # type: ignore[assignment]
+    journals._at = lambda _queues: (pair.link(), [])  # type: ignore[method-assign]
+    pages = [page async for page in journals.read_journal((), JournalPosition(1), max_rows=40_000, rows=False)]
+    assert [len(page) for page in pages] == [16_384, 16_384, 40_000 - 2 * 16_384]
+    assert [each.max_rows for each in asked] == [40_000, 40_000 - 16_384, 40_000 - 2 * 16_384]
+    assert all(each.selection.without_rows and each.selection.without_payloads for each in asked)
+    assert [list(page.rows()) for page in pages] == [[], [], []]
