@@ -337,12 +337,16 @@ def _ids(domain: int, prefix: Prefix, ordinals: Sequence[int]) -> bytearray:
 
 
 def _attributes(batch: MessageBatch, ordinals: Sequence[int]) -> list[bytes]:
-    """Empty when no message of the batch has more than its payload."""
-    if all(field.name == "payloads" for field, _ in batch.ListFields()):
+    """Empty when no message of the batch has more than its payload. Maps in order: both members give the same bytes."""
+    columns = [column for field, column in batch.ListFields() if field.name != "payloads"]
+    if not columns:
         return []
-    found = []
-    for ordinal in ordinals:
-        message = row_of(batch, ordinal)
-        message.ClearField("payload")
-        found.append(message.SerializeToString())
-    return found
+    if all(len(column) == 1 for column in columns):  # one entry for all
+        return [_attributes_of(batch, ordinals[0])] * len(ordinals) if ordinals else []
+    return [_attributes_of(batch, ordinal) for ordinal in ordinals]
+
+
+def _attributes_of(batch: MessageBatch, ordinal: int) -> bytes:
+    message = row_of(batch, ordinal)
+    message.ClearField("payload")
+    return message.SerializeToString(deterministic=True)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tandemq.client.journal import ID_BYTES, JournalKind
+from tandemq.spark.attributes import ATTRIBUTES, attribute_columns
 from tandemq.v1 import journal_service_pb2 as pb
 
 SCHEMA = pa.schema(
@@ -28,12 +29,13 @@ SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
+WITH_ATTRIBUTES = pa.schema([*SCHEMA, *ATTRIBUTES])
 # Arrow and the contract agree on little-endian; a machine that is not would read every number wrong.
 assert sys.byteorder == "little", "format('tandemq') needs a little-endian machine"
 
 
-def batch_of(columns: pb.JournalColumns) -> pa.RecordBatch:
-    """The rows of one page, in SCHEMA. Its buffers are those of the page."""
+def batch_of(columns: pb.JournalColumns, *, attributes: bool = False) -> pa.RecordBatch:
+    """The rows of one page, in SCHEMA or WITH_ATTRIBUTES. Its buffers are those of the page."""
     count = columns.count
 
     def wrapped(kind: pa.DataType, data: bytes) -> pa.Array:
@@ -56,8 +58,9 @@ def batch_of(columns: pb.JournalColumns) -> pa.RecordBatch:
             _producers(columns, wrapped(pa.uint32(), columns.producers)),
             wrapped(pa.int64(), columns.sequences),
             _payloads(columns, wrapped(pa.uint8(), columns.payload_states)),
+            *(attribute_columns(columns) if attributes else ()),
         ],
-        schema=SCHEMA,
+        schema=WITH_ATTRIBUTES if attributes else SCHEMA,
     )
 
 

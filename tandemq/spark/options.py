@@ -19,7 +19,7 @@ _PLACE = re.compile(r"([0-9]+)(?::([0-9]+)(?::([0-9a-f]{32}))?)?")
 
 BATCH_ONLY = ("startLogIndex", "endLogIndex", "startIndex", "endIndex")
 STREAM_ONLY = ("startingPosition", "maxRowsPerTrigger", "reader")
-ALWAYS = ("target", "queues", "domain", "kinds", "payloads", "partitions", "timeoutSeconds", "thisMember")
+ALWAYS = ("target", "queues", "domain", "kinds", "payloads", "attributes", "partitions", "timeoutSeconds", "thisMember")
 NAMES = (*ALWAYS, *BATCH_ONLY, *STREAM_ONLY)
 
 
@@ -60,6 +60,8 @@ class Options:
     """Name under which the pair keeps what a streaming query has not committed; empty: it keeps nothing for it."""
     this_member: bool = False
     """The copy of the first endpoint alone, whatever its role: what an audit compares."""
+    attributes: bool = False
+    """What stands beside a body has columns too."""
 
 
 def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
@@ -97,9 +99,16 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
         timeout_s=number_of(values, "timeoutSeconds", 60, 1, TIMEOUT_S_MAX),
         reader=_name(values),
         this_member=_truth("thisMember", values.get("thisMember", "false")),
+        attributes=wants_attributes(values),
     )
     _check_range(values, options)
     return options
+
+
+def wants_attributes(given: Mapping[str, str]) -> bool:
+    """Which columns a read has. Raises InvalidRequest with reason BAD_OPTION."""
+    found = [value for key, value in given.items() if key.lower() == "attributes"]
+    return _truth("attributes", found[-1]) if found else False
 
 
 def bad_option(name: str, value: str, why: str) -> InvalidRequest:

@@ -30,7 +30,7 @@ def batches(options: Options, span: Span) -> Iterator[pa.RecordBatch]:
         for page in _pages(client, options, span):
             if not len(page):
                 continue
-            batch = batch_of(page.columns)
+            batch = batch_of(page.columns, attributes=options.attributes)
             if span.before_index:
                 batch = before_message(batch, last_record, span.before_index)
             if batch.num_rows:
@@ -51,6 +51,7 @@ def _pages(client: tandemq.Client, options: Options, span: Span) -> Iterator[Jou
             kinds=options.kinds,
             until_log_index=span.until,
             payloads=options.payloads,
+            attributes=options.attributes,
             this_member=options.this_member,
         ):
             place = page.next

@@ -19,8 +19,8 @@ from pyspark.sql.types import StructType
 from tandemq.client.target import NoTarget, resolve_target
 from tandemq.errors import InvalidRequest
 from tandemq.spark import write_options
-from tandemq.spark.columns import SCHEMA
-from tandemq.spark.options import Options, bad_option, parse
+from tandemq.spark.columns import SCHEMA, WITH_ATTRIBUTES
+from tandemq.spark.options import Options, bad_option, parse, wants_attributes
 from tandemq.spark.places import Span, connect, plan
 from tandemq.spark.reading import batches
 from tandemq.spark.stream import JournalStream
@@ -43,17 +43,17 @@ class TandemqSource(DataSource):  # type: ignore[misc]  # pyspark is not looked 
         return "tandemq"
 
     def schema(self) -> StructType:
-        """Always the same columns."""
-        return _schema()
+        """The same columns for the same options."""
+        return _schema(attributes=wants_attributes(self._given))
 
     def reader(self, schema: StructType) -> JournalReader:
         """Called once a load(), beside the driver."""
-        _check_schema(schema)
+        _check_schema(schema, self.schema())
         return JournalReader(self._options(streaming=False))
 
     def streamReader(self, schema: StructType) -> JournalStream:  # noqa: N802 - Spark's name
         """Called at the start of a query, beside the driver, and for its tasks."""
-        _check_schema(schema)
+        _check_schema(schema, self.schema())
         return JournalStream(self._options(streaming=True))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
@@ -104,12 +104,12 @@ def endpoints_of(named: str | None) -> str | None:
     return ",".join(target.endpoints) if target.endpoints else named
 
 
-def _schema() -> StructType:
-    found: StructType = from_arrow_schema(SCHEMA)
+def _schema(*, attributes: bool) -> StructType:
+    found: StructType = from_arrow_schema(WITH_ATTRIBUTES if attributes else SCHEMA)
     return found
 
 
-def _check_schema(schema: StructType) -> None:
-    if schema != _schema():
-        text = f"the columns are given: leave schema() out; {schema.simpleString()} is not {_schema().simpleString()}"
+def _check_schema(schema: StructType, wanted: StructType) -> None:
+    if schema != wanted:
+        text = f"the columns are given: leave schema() out; {schema.simpleString()} is not {wanted.simpleString()}"
         raise InvalidRequest("BAD_OPTION", text, {"option": "schema"}, definite=True)

@@ -15,11 +15,18 @@ ALWAYS = ("target", "queue", "domain", "writer", "queryId", "stageSeconds", "tim
 BATCH_ONLY = ("batchId",)
 NAMES = (*ALWAYS, *BATCH_ONLY)
 TEXTS = ("content_type", "correlation_id", "group_id", "reply_to")
+PROPERTIES = "map<string,struct<text:string,integer:bigint,number:double,flag:boolean,data:binary>>"
+"""As a read with attributes gives them: one of the five is set."""
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "payload": ("binary", "string"),
     "queue": ("string",),
     "priority": ("int", "bigint", "smallint", "tinyint"),
     **dict.fromkeys(TEXTS, ("string",)),
+    "persistent": ("boolean",),
+    "ttl_ms": ("bigint", "int"),
+    "delay_ms": ("bigint", "int"),
+    "deliver_at": ("timestamp",),
+    "properties": (PROPERTIES, "map<string,string>"),
 }
 """What a frame may have, with the types that each may be of."""
 

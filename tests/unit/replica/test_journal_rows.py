@@ -14,7 +14,7 @@ from tandemq.client.journal import JournalKind, JournalPage, JournalRow
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.common_pb2 import REASON_QUEUE_FULL, IndexRange
-from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.message_pb2 import MessageBatch, Properties, PropertyValue
 from tandemq.v1.queue_service_pb2 import (
     FINAL_STATE_DEAD_LETTERED,
     OUTCOME_ACK,
@@ -72,6 +72,29 @@ def test_a_message_is_a_row_with_everything_that_names_it() -> None:
     assert {(row.kind, row.log_index, row.epoch, row.queue_id) for row in rows} == {(JournalKind.ENQUEUED, 77, 5, 3)}
     assert [row.attributes.correlation_id for row in rows if row.attributes] == ["c1", "c2"]
     assert rows[0].time.timestamp() * 1000 == TIME_MS
+
+
+def test_what_stands_beside_a_body_is_the_same_bytes_however_it_was_sent() -> None:
+    """One entry for all or one each, and maps in whatever order: members are compared by what they give."""
+    op = record_pb2.EnqueueOp(queue_id=3, count=2, first_index=9)
+    one = Properties(entries={name: PropertyValue(text=name) for name in "abcdefgh"})
+    other = Properties(entries={name: PropertyValue(text=name) for name in "hgfedcba"})
+    found = []
+    for properties, priorities in (([one], [7]), ([other, one], [7, 7])):
+        page = Rows(DOMAIN, Wanted(attributes=True), rows_max=9, bytes_max=1 << 20)
+        body = sent(b"x", b"y", properties=properties, priorities=priorities)
+        page.take(prefix_of(body), header_of(enqueue=op), body, 0)
+        found.append(page.columns())
+    assert found[0].attributes == found[1].attributes
+    assert found[0].attribute_offsets == found[1].attribute_offsets
+
+
+def test_a_page_without_attributes_has_no_column_of_them() -> None:
+    op = record_pb2.EnqueueOp(queue_id=3, count=2, first_index=9)
+    page = Rows(DOMAIN, Wanted(attributes=True), rows_max=9, bytes_max=1 << 20)
+    body = sent(b"x", b"y")
+    page.take(prefix_of(body), header_of(enqueue=op), body, 0)
+    assert (page.columns().attribute_offsets, page.columns().attributes) == (b"", b"")
 
 
 def test_ids_of_high_ordinals_are_those_of_the_contract() -> None:
