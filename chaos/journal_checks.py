@@ -80,9 +80,17 @@ def copies_equal(found: Audited) -> Iterator[Violation]:
 
 
 def _same(one: Sequence[Row], other: Sequence[Row], *, volatile: bool) -> bool:
-    """A body that one member cannot show is a difference, unless the message was volatile when the page was made."""
-    contents = [Counter(replace(row, member="", queue=None, payload=None) for row in side) for side in (one, other)]
-    bodies = [sorted(row.payload for row in side if row.payload is not None) for side in (one, other)]
+    """A body, or what stood beside it, that one member cannot show is a difference, unless the message was volatile
+    when the page was made.
+    """
+    contents = [
+        Counter(replace(row, member="", queue=None, payload=None, attributes=None) for row in side)
+        for side in (one, other)
+    ]
+    bodies = [
+        Counter((row.payload, row.attributes) for row in side if (row.payload, row.attributes) != (None, None))
+        for side in (one, other)
+    ]
     hidden = any(row.payload is None for row in (*one, *other))
     return contents[0] == contents[1] and (bodies[0] == bodies[1] or (hidden and volatile))
 

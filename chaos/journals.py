@@ -101,6 +101,8 @@ class Row:
     sequence: int = 0
     time_us: int = 0
     payload: bytes | None = None
+    attributes: bytes | None = None
+    """What stood beside the body, or a digest of it; None: nothing did, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from chaos.journals import COPIES_DIFFER, Span
 from pipeline.audit_rows import BUCKET_BITS, bucket, each_of, violations_of
+from pipeline.schema import ATTRIBUTES, PROPERTIES, names
 
 # All but the name of the queue, which is gone with it, and the body, which not every member can show.
 CONTENT = (
@@ -19,10 +22,20 @@ HALF = 0xFFFF_FFFF
 """Sums of halves of hashes stay within a BIGINT for two billion rows a bucket."""
 
 
+def shown() -> list[Column]:
+    """What not every member can show: the body, and what stood beside it. Maps neither hash nor sort, entries do."""
+    plain = [F.col(name) for name in names(ATTRIBUTES) if name != PROPERTIES]
+    return [F.col("payload"), *plain, F.map_entries(PROPERTIES)]
+
+
+def is_shown() -> Column:
+    """Any of it is there."""
+    return reduce(or_, (each.isNotNull() for each in shown()))
+
+
 def digests(journal: DataFrame) -> DataFrame:
     """member, epoch, bucket of log indexes: first_log, last_log, rows, and what tells their contents and bodies."""
-    content, body = F.expr(f"xxhash64({CONTENT})"), F.xxhash64("log_index", "index", "payload")
-    shown = F.col("payload").isNotNull()
+    content, body = F.expr(f"xxhash64({CONTENT})"), F.when(is_shown(), F.xxhash64("log_index", "index", *shown()))
     return journal.groupBy("member", "epoch", bucket("log_index").alias("bucket")).agg(
         F.min("log_index").alias("first_log"),
         F.max("log_index").alias("last_log"),
@@ -30,8 +43,8 @@ def digests(journal: DataFrame) -> DataFrame:
         F.bitmap_count(F.bitmap_construct_agg(F.col("log_index").bitwiseAND((1 << BUCKET_BITS) - 1))).alias("records"),
         F.sum(content.bitwiseAND(HALF)).alias("content_sum"),
         F.bit_xor(content).alias("content_xor"),
-        F.count("payload").alias("bodies"),
-        F.sum(F.when(shown, body.bitwiseAND(HALF)).otherwise(0)).alias("body_sum"),
+        F.count(body).alias("bodies"),
+        F.coalesce(F.sum(body.bitwiseAND(HALF)), F.lit(0)).alias("body_sum"),
     )
 
 
@@ -60,7 +73,8 @@ def once_volatile(journal: DataFrame) -> tuple[DataFrame, DataFrame]:
 def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str], first: int, end: int) -> DataFrame:
     """Violations: rows of these buckets that one member does not have, or has with another content.
 
-    A body that one member cannot show is one, unless the message was volatile when the page was made.
+    A body, or what stood beside it, that one member cannot show is one, unless the message was volatile when the page
+    was made.
     """
     at = F.col("log_index")
     inside = journal.where((at >= first) & (at < end))
@@ -80,7 +94,7 @@ def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str
         mine = F.col("member") == member
         sides += [
             F.sort_array(F.collect_list(F.when(mine, content))).alias(f"content{number}"),
-            F.sort_array(F.collect_list(F.when(mine, F.col("payload")))).alias(f"bodies{number}"),
+            F.sort_array(F.collect_list(F.when(mine & is_shown(), F.struct(*shown())))).alias(f"bodies{number}"),
             F.concat_ws(", ", F.sort_array(F.collect_list(F.when(mine, text)))).alias(f"says{number}"),
             F.max(F.when(mine, F.lower(F.hex("id")))).alias(f"id{number}"),
         ]

@@ -6,7 +6,7 @@ Bodies are held against each other by their digests: what they weigh does not co
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from chaos.journals import Head, Row, Told
 from pipeline.lake import Lake
 from pipeline.problems import BAD_LAKE, HISTORY_SCHEMA, PipelineError
 from pipeline.reading import history_problem, nothing_in
-from pipeline.schema import HISTORY, HISTORY_LATER, JOURNAL, names
+from pipeline.schema import ATTRIBUTES, BARE_JOURNAL, HISTORY, HISTORY_LATER, names
 
 BATCH = 4_096
 DIGEST_BYTES = 16
@@ -54,17 +54,40 @@ def _dataset(path: str) -> ds.Dataset:
 
 
 def _rows(lake: Lake, member: str) -> Iterator[Row]:
+    since = lake.attributes_from()
     for stretch in lake.stretches(member):
         try:
-            for batch in _dataset(str(stretch.path)).to_batches(columns=list(names(JOURNAL)), batch_size=BATCH):
-                times = pc.cast(batch.column("time"), pa.timestamp("us", "UTC")).cast(pa.int64())
-                for found, time_us in zip(batch.to_pylist(), times.to_pylist(), strict=True):
-                    yield _row(member, found, time_us)
+            dataset = _dataset(str(stretch.path))
+            there = [name for name in names(ATTRIBUTES) if name in dataset.schema.names]
+            for batch in dataset.to_batches(columns=[*names(BARE_JOURNAL), *there], batch_size=BATCH):
+                times = pc.cast(batch.column("time"), pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+                rows = batch.select(names(BARE_JOURNAL)).to_pylist()
+                for found, time_us, beside in zip(rows, times, _beside(batch, there), strict=True):
+                    yield _row(member, found, time_us, beside if found["log_index"] >= since else None)
         except (OSError, pa.ArrowException) as error:
             raise PipelineError(BAD_LAKE, f"{stretch.path} cannot be read: {error}") from error
 
 
-def _row(member: str, found: dict[str, Any], time_us: int) -> Row:
+def _beside(batch: pa.RecordBatch, there: list[str]) -> Iterable[bytes | None]:
+    """Of each row a digest of its attributes; None where it has none. Columns without any are not looked at by row."""
+    used = [name for name in there if batch.column(name).null_count < batch.num_rows]
+    if not used:
+        return [None] * batch.num_rows
+    return [_digest(zip(used, row, strict=True)) for row in zip(*(_values(batch[name]) for name in used), strict=True)]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow is not looked into
+
+
+def _digest(told: Iterable[tuple[str, Any]]) -> bytes | None:
+    given = [(name, value) for name, value in told if value is not None]
+    return hashlib.blake2b(repr(given).encode(), digest_size=DIGEST_BYTES).digest() if given else None
+
+
+def _row(member: str, found: dict[str, Any], time_us: int, beside: bytes | None) -> Row:
     payload: bytes | None = found["payload"]
     return Row(
         member=member,
@@ -81,6 +104,7 @@ def _row(member: str, found: dict[str, Any], time_us: int) -> Row:
         sequence=found["sequence"] or 0,
         time_us=time_us,
         payload=None if payload is None else hashlib.blake2b(payload, digest_size=DIGEST_BYTES).digest(),
+        attributes=beside,
     )
 
 

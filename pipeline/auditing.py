@@ -15,6 +15,7 @@ from pipeline.audit_small import audit_small, ends_of, rows_there
 from pipeline.config import Pipeline
 from pipeline.lake import Lake, unwritable
 from pipeline.outcome import CLEAN, VIOLATIONS, Outcome, Table
+from pipeline.reading import not_compared
 from pipeline.running import Context, Job
 from pipeline.schema import VIOLATIONS as VIOLATION_COLUMNS
 
@@ -71,17 +72,17 @@ def _in_memory(config: Pipeline, history: str) -> Found | None:
     counts = {kind: sum(each.kind == kind for each in in_order) for kind in MEANING}
     shown = [asdict(each) for each in in_order[:SHOWN_MAX]]
     how = f"in memory, because there are {there:,} rows (audit.memory_rows: {config.audit.memory_rows:,})"
-    return Found(counts, found.rows, found.told, found.unjudged, shown, how)
+    return Found(counts, found.rows, found.told, [*found.unjudged, *not_compared(lake)], shown, how)
 
 
 def _on_spark(context: Context, history: str) -> Found:
     from pipeline.audit import audit
-    from pipeline.reading import heads_of, history_of, journal_of
+    from pipeline.reading import compared_of, heads_of, history_of
 
     config, spark = context.config, context.spark
     lake = Lake(Path(config.lake.path))
     told = history_of(spark, history) if history else None
-    found = audit(journal_of(spark, lake), told, heads_of(spark, lake), ends_of(lake))
+    found = audit(compared_of(spark, lake), told, heads_of(spark, lake), ends_of(lake))
     try:
         first = found.violations.orderBy("kind", "queue", "index").limit(SHOWN_MAX)
         shown = [row.asDict() for row in first.collect()]
@@ -89,7 +90,8 @@ def _on_spark(context: Context, history: str) -> Found:
             found.violations.write.mode("overwrite").parquet(str(_place(config)))
     finally:
         found.close()
-    return Found(found.counts, found.rows, found.told, found.unjudged, shown, "on Spark")
+    unjudged = [*found.unjudged, *not_compared(lake)]
+    return Found(found.counts, found.rows, found.told, unjudged, shown, "on Spark")
 
 
 def _place(config: Pipeline) -> Path:

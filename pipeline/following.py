@@ -92,6 +92,7 @@ class Following:
             "domain": source.domain,
             "queues": ",".join(source.queues),
             "payloads": str(source.payloads).lower(),
+            "attributes": "true",
             "timeoutSeconds": str(round(source.timeout_s)),
             "partitions": str(self.config.ingest.partitions),
             "maxRowsPerTrigger": str(self.config.ingest.rows_per_batch),

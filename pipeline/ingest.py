@@ -18,7 +18,7 @@ from pipeline.lake import Lake
 from pipeline.moved import Moved
 from pipeline.problems import INTERRUPTED, LAKE_SCHEMA, PipelineError
 from pipeline.running import SIGNAL_S
-from pipeline.schema import JOURNAL, ddl
+from pipeline.schema import BARE_JOURNAL, JOURNAL, ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,13 +55,16 @@ def ingest(
     """
     lake = Lake(config.lake.path_of())
     with lake.locked():
-        lake.claim(
-            {
-                "domain": config.source.domain,
-                "queues": sorted(config.source.queues),
-                "payloads": config.source.payloads,
-            }
-        )
+        facts = {
+            "domain": config.source.domain,
+            "queues": sorted(config.source.queues),
+            "payloads": config.source.payloads,
+        }
+        if lake.claim(facts):
+            tell(
+                f"{lake.path}: an older version kept it, without what stands beside a body: those columns stay null "
+                f"before log index {lake.attributes_from()}, and are filled from now on"
+            )
         _check_columns(spark, lake)
         members = [Following(spark, config, lake, endpoint, tell) for endpoint in config.source.endpoints]
         run = _Run(members, Keeping(config, lake, tell), continuous, tell)
@@ -152,14 +155,14 @@ class _Run:
 
 
 def _check_columns(spark: SparkSession, lake: Lake) -> None:
-    """The rows that are there have the columns of those that will come. Raises PipelineError."""
+    """The rows that are there have the columns of those that will come, or those of before. Raises PipelineError."""
     from pyspark.sql.types import StructType
 
-    wanted = StructType.fromDDL(ddl(JOURNAL))
+    wanted, before = (StructType.fromDDL(ddl(table)) for table in (JOURNAL, BARE_JOURNAL))
     for member in lake.members():
         for stretch in lake.stretches(member)[-1:]:
             found = spark.read.parquet(str(stretch.path)).schema
-            if _shape(found) != _shape(wanted):
+            if _shape(found) not in (_shape(wanted), _shape(before)):
                 text = f"{stretch.path} has the columns {found.simpleString()}, not {wanted.simpleString()}"
                 raise PipelineError(LAKE_SCHEMA, text)
 

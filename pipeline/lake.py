@@ -26,12 +26,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.problems import BAD_LAKE, DISK_FULL, LAKE_IN_USE, LAKE_SCHEMA, PipelineError
-from pipeline.schema import JOURNAL, VERSION, names
+from pipeline.schema import BARE_JOURNAL, JOURNAL, VERSION, names
 
 DIGITS = 20
 _NAME = re.compile(rf"log-([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})-([0-9]+)")
 MEMBER = "member="
 FACTS = "_lake.json"
+COLUMNS, ATTRIBUTES_FROM = "columns", "attributes_from"
 
 
 class Place(NamedTuple):
@@ -79,7 +80,11 @@ class Lake:
         return found[-1].end if found else None
 
     def paths(self) -> list[str]:
-        """Of every stretch that counts: what a reader gives to Spark."""
+        """Of every stretch that counts: what a reader gives to Spark.
+
+        Raises PipelineError with reason LAKE_SCHEMA where a newer version has written.
+        """
+        self._check_known()
         return [str(stretch.path) for member in self.members() for stretch in self.stretches(member)]
 
     def _every(self, member: str) -> list[Stretch]:
@@ -164,23 +169,48 @@ class Lake:
 
     # -- what it is of -------------------------------------------------------------------------------------------------
 
-    def claim(self, facts: dict[str, Any]) -> None:
-        """Say what this lake is of, or see that it was said: rows of two kinds do not go into one.
+    def claim(self, facts: dict[str, Any]) -> bool:
+        """Say what this lake is of, or see that it was said: rows of two kinds do not go into one. True: it was kept by
+        an older version, without attributes, and has just been taken over.
 
         Raises PipelineError with reason LAKE_SCHEMA, which names what differs.
         """
-        wanted = {"version": VERSION, "columns": list(names(JOURNAL)), **facts}
+        wanted = {"version": VERSION, COLUMNS: list(names(JOURNAL)), **facts}
         path = self.path / FACTS
         if not path.exists():
             if self.members():
                 raise PipelineError(LAKE_SCHEMA, f"{self.journal} has rows, and no {path.name} says what they are of")
             write_json(path, wanted)
-            return
+            return False
+        self._check_known()
         found = read_json(path)
-        differing = [key for key in wanted if found.get(key) != wanted[key]]
+        before = found.get(COLUMNS) == list(names(BARE_JOURNAL))
+        differing = [key for key in wanted if found.get(key) != wanted[key] and not (before and key == COLUMNS)]
         if differing:
             told = "; ".join(f"{key} is {found.get(key)!r} there, {wanted[key]!r} is wanted" for key in differing)
             raise PipelineError(LAKE_SCHEMA, f"{path}: {told}")
+        if before:
+            ends = [end.log_index for member in self.members() if (end := self.end(member)) is not None]
+            write_json(path, {**found, COLUMNS: wanted[COLUMNS], ATTRIBUTES_FROM: max(ends, default=0)})
+        return before
+
+    def attributes_from(self) -> int:
+        """From this log index on the rows of both members tell what stood beside bodies; before it, they may not."""
+        path = self.path / FACTS
+        found = read_json(path) if path.exists() else {}
+        if found.get(COLUMNS) == list(names(BARE_JOURNAL)):
+            return max((end.log_index for member in self.members() if (end := self.end(member))), default=0)
+        return int(found.get(ATTRIBUTES_FROM, 0))
+
+    def _check_known(self) -> None:
+        path = self.path / FACTS
+        found = read_json(path) if path.exists() else {}
+        version, columns = found.get("version", VERSION), found.get(COLUMNS, [])
+        unknown = [str(name) for name in columns if name not in names(JOURNAL)]
+        if unknown or version != VERSION:
+            told = f"it has columns that this version does not know: {', '.join(unknown)}" if unknown else ""
+            told = told or f"it is of version {version!r}, and this one knows {VERSION}"
+            raise PipelineError(LAKE_SCHEMA, f"{path}: {told}: a newer version of tandemq wrote it, use that one")
 
     def history_id(self) -> str:
         """Which history its rows are of; empty: an older version wrote them, or none was read yet. BAD_LAKE."""

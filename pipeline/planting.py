@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from chaos.journals import BEFORE_ENTERED, COPIES_DIFFER, DUPLICATE, LOST, SETTLED_UNLEASED, TIME_BACKWARDS
 from pipeline.lake import Lake
-from tandemq.spark.columns import SCHEMA
+from tandemq.spark.columns import WITH_ATTRIBUTES
 
 
 class Fault(NamedTuple):
@@ -106,7 +106,7 @@ def plant(lake: Lake, into: Path, fault: Fault, queue: str) -> Lake:
         for member in copy.members()[-fault.members :]:
             stretches = copy.stretches(member)
             files = [file for stretch in stretches for file in sorted(stretch.path.glob("*.parquet"))]
-            table = pa.concat_tables([pq.ParquetFile(file).read().cast(SCHEMA) for file in files])
+            table = pa.concat_tables([pq.ParquetFile(file).read().cast(WITH_ATTRIBUTES) for file in files])
             staged = copy.staging(f"planted-{member}")
             staged.mkdir()
             pq.write_table(fault.change(table, queue), staged / "part-00000.parquet")

@@ -8,18 +8,39 @@ from typing import TYPE_CHECKING
 
 from pipeline.lake import Lake
 from pipeline.problems import BAD_LAKE, HISTORY_SCHEMA, PipelineError
-from pipeline.schema import HEADS, HISTORY, HISTORY_LATER, LAKE, ddl, names
+from pipeline.schema import ATTRIBUTES, HEADS, HISTORY, HISTORY_LATER, LAKE, ddl, names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 def journal_of(spark: SparkSession, lake: Lake) -> DataFrame:
-    """Every stretch that counts, in schema.LAKE. Raises PipelineError with reason BAD_LAKE when there is none."""
+    """Every stretch that counts, in schema.LAKE; columns that an older version has not written are null.
+
+    Raises PipelineError with reason BAD_LAKE when there is none.
+    """
     paths = lake.paths()
     if not paths:
         raise nothing_in(lake)
     return spark.read.schema(ddl(LAKE)).option("basePath", str(lake.journal)).parquet(*paths)
+
+
+def compared_of(spark: SparkSession, lake: Lake) -> DataFrame:
+    """The same for who compares the members: attributes are null where one of them may lack them."""
+    journal, since = journal_of(spark, lake), lake.attributes_from()
+    if not since:
+        return journal
+    from pyspark.sql import functions as fn
+
+    told = {name: fn.when(fn.col("log_index") >= since, fn.col(name)) for name in names(ATTRIBUTES)}
+    return journal.withColumns(told)
+
+
+def not_compared(lake: Lake) -> list[str]:
+    """What an audit says of it."""
+    since = lake.attributes_from()
+    told = f"What stood beside bodies was not compared before log index {since}: an older version kept the lake."
+    return [told] if since else []
 
 
 def nothing_in(lake: Lake) -> PipelineError:

@@ -1,7 +1,7 @@
 """Job replay: messages of the lake, or of the journals themselves, into queues again, in their order.
 
-With a writer's name each message enters once, however often the job is run: see `replaying`. What is sent is payloads;
-priorities and everything else that stood beside them is not in the lake.
+With a writer's name each message enters once, however often the job is run: see `replaying`. Messages are sent with
+what stood beside their bodies; docs/SPARK.md says what is not given back, and why.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _journal(context: Context, asked: Asked) -> DataFrame:
         lake = Lake(context.config.lake.path_of())
         _check_reach(lake, asked)
         return spark.read.schema(ddl(LAKE)).option("basePath", str(lake.journal)).parquet(*lake.paths())
-    given = {"target": source.target, "domain": source.domain, "kinds": "enqueued"}
+    given = {"target": source.target, "domain": source.domain, "kinds": "enqueued", "attributes": "true"}
     given |= {"queues": ",".join(asked.wanted.queues)} if asked.wanted.queues else {}
     given |= {"startLogIndex": str(asked.wanted.from_log_index)} if asked.wanted.from_log_index else {}
     given |= {"endLogIndex": str(asked.wanted.until_log_index)} if asked.wanted.until_log_index else {}
@@ -90,6 +90,12 @@ def _check_reach(lake: Lake, asked: Asked) -> None:
             raise PipelineError(LAKE_SHORT, text)
 
 
+def _bare_before(context: Context, asked: Asked) -> int:
+    """Before this log index an older version has kept bodies alone; 0: nothing of what is wanted."""
+    since = 0 if asked.journal else Lake(context.config.lake.path_of()).attributes_from()
+    return since if since > asked.wanted.from_log_index else 0
+
+
 def _replay(context: Context, asked: Asked, messages: DataFrame) -> Outcome:
     rows = [{**row.asDict(), "to": asked.to or row["queue"]} for row in summary(messages).collect()]
     missing = sum(row["without_payload"] for row in rows)
@@ -97,10 +103,13 @@ def _replay(context: Context, asked: Asked, messages: DataFrame) -> Outcome:
     if missing and not asked.skip_missing and not asked.dry_run:
         text = f"{missing} messages have no payload: they were volatile, or the lake was made without payloads"
         raise PipelineError(NO_PAYLOAD, text)
+    before = _bare_before(context, asked)
+    bare = f" Before log index {before} an older version kept the lake: bodies alone." if before else ""
     parts = slices([tuple(row) for row in groups(messages).collect()], ROWS_MAX, BYTES_MAX)
+    facts = {"batches": len(parts), "dry_run": asked.dry_run, "bare_before": before}
     if asked.dry_run:
-        lead = f"{count:,} messages would be sent in {len(parts)} batches; nothing was."
-        return Outcome("replay", DONE, lead, [Table("queues", rows)], facts={"batches": len(parts), "dry_run": True})
+        lead = f"{count:,} messages would be sent in {len(parts)} batches; nothing was.{bare}"
+        return Outcome("replay", DONE, lead, [Table("queues", rows)], facts=facts)
     options = {"target": asked.target or context.config.source.target, "domain": context.config.source.domain}
     query_id = asked.query_id(parts)
     for number, part in enumerate(parts):
@@ -110,5 +119,5 @@ def _replay(context: Context, asked: Asked, messages: DataFrame) -> Outcome:
         frame = batch(messages, part, asked.to)
         frame.write.format("tandemq").options(**options, **named).mode("append").save()
         context.tell(f"batch {number + 1} of {len(parts)}: {part.rows:,} messages, log index {part.until_log_index}")
-    lead = f"{count:,} messages sent in {len(parts)} batches."
-    return Outcome("replay", DONE, lead, [Table("queues", rows)], facts={"batches": len(parts), "dry_run": False})
+    lead = f"{count:,} messages sent in {len(parts)} batches.{bare}"
+    return Outcome("replay", DONE, lead, [Table("queues", rows)], facts=facts)

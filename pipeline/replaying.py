@@ -8,11 +8,18 @@ and the pair knows each by its number.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.schema import ATTRIBUTES, PROPERTIES, names
+from tandemq.client.delivery import RESERVED
+from tandemq.spark.write_options import TEXTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+GIVEN_BACK = tuple(name for name in names(ATTRIBUTES) if name not in (PROPERTIES, "dedup_id"))
 RECORDS = 64
 """Records are counted, and cut, in groups of so many: a record has at most 4 MiB."""
 
@@ -36,8 +43,8 @@ class Slice(NamedTuple):
 
 
 def chosen(journal: DataFrame, wanted: Wanted) -> DataFrame:
-    """Messages that entered queues: log_index, queue, index, payload; each once. Where one copy has no payload the
-    other one's counts.
+    """Messages that entered queues: log_index, queue, index, payload, and what stood beside it; each once. Where one
+    copy has no payload, or an older version kept it without its attributes, the other one's counts.
     """
     from pyspark.sql import functions as fn
 
@@ -46,7 +53,13 @@ def chosen(journal: DataFrame, wanted: Wanted) -> DataFrame:
         rows = rows.where(fn.col("log_index") < wanted.until_log_index)
     if wanted.queues:
         rows = rows.where(fn.col("queue").isin(*wanted.queues))
-    return rows.groupBy("log_index", "epoch", "queue", "index").agg(fn.max("payload").alias("payload")).drop("epoch")
+    beside = fn.struct(*names(ATTRIBUTES))
+    rich = fn.greatest(*(fn.col(name).isNotNull().cast("int") for name in names(ATTRIBUTES)))
+    found = rows.groupBy("log_index", "epoch", "queue", "index").agg(
+        fn.max("payload").alias("payload"),
+        fn.max_by(beside, fn.when(fn.col("payload").isNotNull(), rich)).alias("beside"),
+    )
+    return found.select("log_index", "queue", "index", "payload", "beside.*")
 
 
 def summary(messages: DataFrame) -> DataFrame:
@@ -73,7 +86,9 @@ def groups(messages: DataFrame) -> DataFrame:
     from pyspark.sql import functions as fn
 
     place = fn.floor(fn.col("log_index") / RECORDS)
-    sums = fn.count("*").alias("rows"), fn.sum(fn.length("payload")).alias("bytes")
+    texts = [fn.length(name) for name in (*TEXTS, fn.to_json("properties"))]
+    size = reduce(add, (fn.coalesce(each, fn.lit(0)) for each in texts), fn.length("payload"))
+    sums = fn.count("*").alias("rows"), fn.sum(size).alias("bytes")
     return messages.where("payload IS NOT NULL").groupBy(place.alias("place")).agg(*sums).orderBy("place")
 
 
@@ -96,11 +111,17 @@ def slices(counted: Sequence[tuple[int, int, int]], rows_max: int, bytes_max: in
 
 
 def batch(messages: DataFrame, part: Slice, to: str) -> DataFrame:
-    """What one batch sends, in the order of the log: payload and queue. to: where all goes; empty: where it was."""
+    """What one batch sends, in the order of the log: columns of a message. to: where all goes; empty: where it was.
+
+    Without what nobody may send: the properties of the manager, and the id by which a repetition is recognised.
+    """
     from pyspark.sql import functions as fn
 
     rows = messages.where("payload IS NOT NULL").where(
         (fn.col("log_index") >= part.from_log_index) & (fn.col("log_index") < part.until_log_index)
     )
     queue = fn.lit(to) if to else fn.col("queue")
-    return rows.orderBy("log_index", "queue", "index").select("payload", queue.alias("queue"))
+    own = fn.map_filter(PROPERTIES, lambda name, _value: ~fn.startswith(name, fn.lit(RESERVED)))
+    return rows.orderBy("log_index", "queue", "index").select(
+        "payload", queue.alias("queue"), *GIVEN_BACK, own.alias(PROPERTIES)
+    )

@@ -23,6 +23,8 @@ from tandemq.spark.history import (
 
 __all__ = [
     "ACK",
+    "ATTRIBUTES",
+    "BARE_JOURNAL",
     "FAIL",
     "HEADS",
     "HISTORY",
@@ -32,6 +34,7 @@ __all__ = [
     "OK",
     "OPS",
     "OUTCOMES",
+    "PROPERTIES",
     "RECV",
     "SEND",
     "UNKNOWN",
@@ -46,7 +49,9 @@ __all__ = [
 VERSION = 1
 """Of the lake's layout and columns; a lake of another version is refused."""
 
-JOURNAL: Table = (
+PROPERTIES = "properties"
+
+BARE_JOURNAL: Table = (
     Column("log_index", "BIGINT"),
     Column("epoch", "BIGINT"),
     Column("time", "TIMESTAMP"),
@@ -61,7 +66,28 @@ JOURNAL: Table = (
     Column("sequence", "BIGINT"),
     Column("payload", "BINARY"),
 )
-"""A row of a member's journal, as format("tandemq") gives it (docs/SPARK.md)."""
+"""A row of a member's journal, as format("tandemq") gives it (docs/SPARK.md). Lakes of before have these alone."""
+
+ATTRIBUTES: Table = (
+    Column("priority", "INT"),
+    Column("persistent", "BOOLEAN"),
+    Column("ttl_ms", "BIGINT"),
+    Column("delay_ms", "BIGINT"),
+    Column("deliver_at", "TIMESTAMP"),
+    Column("content_type", "STRING"),
+    Column("correlation_id", "STRING"),
+    Column("group_id", "STRING"),
+    Column("reply_to", "STRING"),
+    Column("dedup_id", "STRING"),
+    Column(
+        PROPERTIES,
+        "MAP<STRING, STRUCT<text: STRING, integer: BIGINT, number: DOUBLE, flag: BOOLEAN, data: BINARY>>",
+    ),
+)
+"""What stood beside the body of a message that entered, as format("tandemq") gives it with `attributes`."""
+
+JOURNAL: Table = (*BARE_JOURNAL, *ATTRIBUTES)
+"""A row of the lake."""
 
 LAKE: Table = (*JOURNAL, Column("member", "STRING"))
 """The journals of both members. `member` says whose copy the row was read from; it is the partition, so it is last."""

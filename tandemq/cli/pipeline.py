@@ -187,7 +187,7 @@ def demo(ctx: click.Context, out: str, rows: int, output: str) -> None:
 @job_options
 @click.pass_context
 def replay(ctx: click.Context, /, file: str, master: str, output: str, *, verbose: bool, **asked: Any) -> None:
-    """Send messages of the lake to queues again, payloads alone, in the order of the log.
+    """Send messages of the lake to queues again, with priority, properties and all, in the order of the log.
 
     With --writer a run that died is repeated as it was and sends what is missing. It needs --until-log-index: what has
     been ingested since is not of that run.

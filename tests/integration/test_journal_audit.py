@@ -122,8 +122,9 @@ async def journal_of(endpoint: str, name: str, queues: Sequence[str], end: int) 
                 row.sequence,
                 round(row.time.timestamp() * 1_000_000),
                 row.payload,
+                (row.attributes.SerializeToString(deterministic=True) if row.attributes else None) or None,
             )
-            async for page in member.read_journal(this_member=True)
+            async for page in member.read_journal(this_member=True, attributes=True)
             for row in page.rows()
         ]
     heads = [

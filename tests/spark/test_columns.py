@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from array import array
+from datetime import UTC, datetime
 
 import pyarrow as pa
+import pytest
 
-from pipeline.schema import JOURNAL
+from pipeline.schema import BARE_JOURNAL, JOURNAL
+from replica.bodies import row_of
 from tandemq.client.journal import JournalKind
-from tandemq.spark.columns import SCHEMA, batch_of, before_message
+from tandemq.errors import InvalidRequest
+from tandemq.spark import sending
+from tandemq.spark.attributes import ATTRIBUTES
+from tandemq.spark.columns import SCHEMA, WITH_ATTRIBUTES, batch_of, before_message
+from tandemq.spark.sending import values_of
+from tandemq.spark.write_options import COLUMNS
 from tandemq.v1 import journal_service_pb2 as pb
+from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue
 
 IDS = [bytes([number]) * 16 for number in (1, 2, 3)]
 
@@ -39,7 +48,18 @@ def page() -> pb.JournalColumns:
 
 def test_the_lake_has_the_columns_of_the_source() -> None:
     kinds = {"int64": "BIGINT", "string": "STRING", "binary": "BINARY", "timestamp[us, tz=UTC]": "TIMESTAMP"}
-    assert [tuple(column) for column in JOURNAL] == [(field.name, kinds[str(field.type)]) for field in SCHEMA]
+    kinds |= {"int32": "INT", "bool": "BOOLEAN", "double": "DOUBLE"}
+
+    def kind(of: pa.DataType) -> str:
+        if pa.types.is_map(of):
+            return f"MAP<{kind(of.key_type)}, {kind(of.item_type)}>"
+        if pa.types.is_struct(of):
+            return f"STRUCT<{', '.join(f'{field.name}: {kind(field.type)}' for field in of)}>"
+        return kinds[str(of)]
+
+    assert [tuple(column) for column in JOURNAL] == [(field.name, kind(field.type)) for field in WITH_ATTRIBUTES]
+    assert [tuple(column) for column in BARE_JOURNAL] == [(field.name, kind(field.type)) for field in SCHEMA]
+    assert set(COLUMNS) - {"payload", "queue"} == set(ATTRIBUTES.names) - {"dedup_id"}, "what is read can be written"
 
 
 def test_every_column_says_what_the_page_says() -> None:
@@ -62,6 +82,93 @@ def test_every_column_says_what_the_page_says() -> None:
         "sequence": [4, 0, 0, 0],
         "payload": [b"abc", None, None, None],
     }
+
+
+RICH = Message(
+    priority=0,
+    persistent=False,
+    content_type="text/\u00fcml",
+    correlation_id="\u2603",
+    group_id="g",
+    reply_to="//m/q",
+    dedup_id="d",
+    properties={
+        "text": PropertyValue(text=""),
+        "integer": PropertyValue(integer=-(1 << 63)),
+        "number": PropertyValue(number=0.1),
+        "flag": PropertyValue(flag=False),
+        "data": PropertyValue(data=b"\x00\xff"),
+        "": PropertyValue(),
+    },
+)
+RICH.ttl.FromMilliseconds(1)
+RICH.delay.FromMilliseconds(315_576_000_000_000)
+RICH.deliver_at.FromMilliseconds(253_402_300_799_999)
+
+
+def test_what_stands_beside_a_body_is_a_column_each() -> None:
+    columns = page()
+    rows = [Message(priority=4).SerializeToString(), RICH.SerializeToString()]
+    columns.attributes = b"".join(rows)
+    ends = [0, len(rows[0]), len(columns.attributes)]
+    columns.attribute_offsets = array("i", [*ends, ends[-1], ends[-1]]).tobytes()
+    batch = batch_of(columns, attributes=True)
+    batch.validate(full=True)
+    assert batch.schema == WITH_ATTRIBUTES
+    found = [{name: row[name] for name in ATTRIBUTES.names} for row in batch.to_pylist()]
+    nothing = dict.fromkeys(ATTRIBUTES.names)
+    none = dict.fromkeys(("text", "integer", "number", "flag", "data"))
+    assert found[0] == {**nothing, "priority": 4}
+    assert found[2:] == [nothing, nothing]
+    assert dict(found[1].pop("properties")) == {
+        "text": {**none, "text": ""},
+        "integer": {**none, "integer": -(1 << 63)},
+        "number": {**none, "number": 0.1},
+        "flag": {**none, "flag": False},
+        "data": {**none, "data": b"\x00\xff"},
+        "": none,
+    }
+    assert found[1] == {
+        "priority": 0,
+        "persistent": False,
+        "ttl_ms": 1,
+        "delay_ms": 315_576_000_000_000,
+        "deliver_at": datetime(9999, 12, 31, 23, 59, 59, 999_000, UTC),
+        "content_type": "text/\u00fcml",
+        "correlation_id": "\u2603",
+        "group_id": "g",
+        "reply_to": "//m/q",
+        "dedup_id": "d",
+    }
+
+
+def test_what_was_read_is_what_is_written() -> None:
+    """Every attribute of a message, but the id by which a repetition is recognised."""
+    columns = page()
+    columns.attributes = RICH.SerializeToString()
+    columns.attribute_offsets = array("i", [0, *[len(columns.attributes)] * 4]).tobytes()
+    batch = batch_of(columns, attributes=True).slice(0, 2)
+    rows = {name: values_of(batch, name) for name in COLUMNS if name != "queue"}
+    rows["payload"] = [b"one", b"two"]
+    made = sending.batch_of(rows)
+    first, second = row_of(made, 0), row_of(made, 1)
+    wanted = Message(payload=b"one")
+    wanted.MergeFrom(RICH)
+    wanted.ClearField("dedup_id")
+    assert first == wanted
+    assert second == Message(payload=b"two", priority=4), "beside one that gives a priority, the default is said"
+    bare = {name: values_of(batch.slice(1), name) for name in COLUMNS if name not in ("queue", "payload")}
+    assert sending.batch_of({**bare, "payload": [b"x"]}) == MessageBatch(payloads=[b"x"]), "nothing is made up"
+
+
+def test_a_property_has_one_type_or_is_a_text() -> None:
+    both = [[("p", {"text": "a", "integer": 1})]]
+    batch = pa.RecordBatch.from_arrays([pa.array(both, ATTRIBUTES.field("properties").type)], ["properties"])
+    with pytest.raises(InvalidRequest, match="BAD_ROW: property 'p' of a row has text and integer: set one of them"):
+        values_of(batch, "properties")
+    texts = pa.array([[("p", "a")], [], None], pa.map_(pa.string(), pa.string()))
+    found = values_of(pa.RecordBatch.from_arrays([texts], ["properties"]), "properties")
+    assert found == [Properties(entries={"p": PropertyValue(text="a")}), None, None]
 
 
 def test_payloads_are_not_copied() -> None:

@@ -203,6 +203,17 @@ def no_body_at_b(run: Run) -> None:
     run.rows[at] = replace(run.rows[at], payload=None)
 
 
+def other_attributes_at_b(run: Run) -> None:
+    at = first_of(run, "ENQUEUED", 5)
+    run.rows[at] = replace(run.rows[at], attributes=b"text/html")
+
+
+def no_attributes_at_b(run: Run) -> None:
+    """Beside a body that both have."""
+    at = first_of(run, "ENQUEUED", 5)
+    run.rows[at] = replace(run.rows[at], attributes=None)
+
+
 def range_hole_at_b(run: Run) -> None:
     del run.rows[first_of(run, "LEASED", 1)]
 
@@ -265,6 +276,8 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     other_sequence_at_b: {"COPIES_DIFFER"},
     rejected_and_acked: {"SETTLED_TWICE"},
     no_body_at_b: {"COPIES_DIFFER"},
+    other_attributes_at_b: {"COPIES_DIFFER"},
+    no_attributes_at_b: {"COPIES_DIFFER"},
     range_hole_at_b: {"COPIES_DIFFER", "SETTLED_UNLEASED"},
     other_range_at_b: {"COPIES_DIFFER", "LEASED_TWICE"},
 }

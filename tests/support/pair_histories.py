@@ -84,6 +84,7 @@ class Run:
                 producer=producer,
                 sequence=sequence + at,
                 payload=b"body",
+                attributes=b"text/plain",
             )
             for at in range(count)
         ]
@@ -249,6 +250,8 @@ def _spoil_what_is_there(run: Run, random: Random) -> None:
             rows[at] = replace(row, index=row.index + random.choice((-1, 1, 5)))
         case 4:
             rows[at] = replace(row, payload=random.choice((None, b"else")))
+            if random.random() < 0.5:
+                rows[at] = replace(rows[at], attributes=random.choice((None, b"text/html")))
         case 5:
             rows[at] = replace(row, id=None if row.id is None else row.id[:-1] + b"\x77")
         case 6:  # at both members
@@ -317,6 +320,7 @@ def frames(spark: Any, run: Run) -> tuple[Any, Any, Any]:
         {
             **asdict(row),
             "time": datetime.fromtimestamp(row.time_us / 1_000_000, UTC),
+            "content_type": row.attributes.decode() if row.attributes else None,
         }
         for row in run.rows
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from pipeline.compacting import groups
 from pipeline.lake import Lake, Place, Stretch
 from pipeline.problems import PipelineError
+from pipeline.schema import BARE_JOURNAL, JOURNAL, VERSION, names
 
 
 def staged(lake: Lake, text: str = "rows") -> Path:
@@ -160,6 +162,38 @@ def test_a_lake_holds_rows_of_one_kind(tmp_path: Path) -> None:
         (lake.path / "_lake.json").unlink()
         with pytest.raises(PipelineError, match=r"LAKE_SCHEMA: .* has rows"):
             lake.claim({"domain": "main", "queues": []})
+
+
+def test_a_lake_of_before_is_taken_over_once_and_one_of_a_newer_version_refused(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    facts = lake.path / "_lake.json"
+
+    def rewrite(**changes: object) -> None:
+        facts.write_text(json.dumps({**json.loads(facts.read_text()), **changes}))
+
+    with lake.locked():
+        assert not lake.claim({"domain": "main"})
+        assert lake.attributes_from() == 0
+        published(lake, 10, 25)
+        rewrite(columns=list(names(BARE_JOURNAL)))
+        assert lake.attributes_from() == 25, "of all that is there"
+        with pytest.raises(PipelineError, match=r"LAKE_SCHEMA: .*domain is 'main' there, 'other' is wanted"):
+            lake.claim({"domain": "other"})
+        assert lake.claim({"domain": "main"})
+        assert not lake.claim({"domain": "main"})
+        published(lake, 30, start=25)
+        assert lake.attributes_from() == 25
+        rewrite(columns=[*names(JOURNAL), "colour", "shape"])
+        for look in (lake.paths, lambda: lake.claim({"domain": "main"})):
+            with pytest.raises(
+                PipelineError, match=r"LAKE_SCHEMA: .*colour, shape: a newer version of tandemq wrote it"
+            ):
+                look()
+        rewrite(columns=list(names(JOURNAL)), version=VERSION + 1)
+        with pytest.raises(
+            PipelineError, match=f"LAKE_SCHEMA: .*of version {VERSION + 1}, and this one knows {VERSION}"
+        ):
+            lake.paths()
 
 
 def test_a_lake_below_a_file_is_refused(tmp_path: Path) -> None:

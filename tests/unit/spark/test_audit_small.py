@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,14 +23,14 @@ from pipeline.auditing import auditing_small
 from pipeline.config import Audit, LakeAt, Pipeline, Report, Source
 from pipeline.lake import Lake, Place
 from pipeline.problems import PipelineError
-from pipeline.schema import HEADS, HISTORY, names
-from tandemq.spark.columns import SCHEMA
+from pipeline.schema import BARE_JOURNAL, HEADS, HISTORY, JOURNAL, names
+from tandemq.spark.columns import SCHEMA, WITH_ATTRIBUTES
 from tandemq.spark.recording import SCHEMA as TOLD
-from tests.support.pair_faults import lost
+from tests.support.pair_faults import lost, no_attributes_at_b, other_attributes_at_b
 from tests.support.pair_histories import MEMBERS, Run, usual
 
 
-def in_lake(run: Run, path: Path) -> Lake:
+def in_lake(run: Run, path: Path, schema: pa.Schema = WITH_ATTRIBUTES) -> Lake:
     """In two stretches a member."""
     lake = Lake(path)
     path.mkdir()
@@ -39,7 +41,7 @@ def in_lake(run: Run, path: Path) -> Lake:
                 rows = [row for row in run.rows if row.member == member and start <= row.log_index < stop]
                 staged = lake.staging("made")
                 staged.mkdir()
-                pq.write_table(pa.Table.from_pylist([columns(row) for row in rows], SCHEMA), staged / "part.parquet")
+                pq.write_table(pa.Table.from_pylist([columns(row) for row in rows], schema), staged / "part.parquet")
                 lake.publish(member, start, Place(stop, rows[-1].epoch), staged)
             heads = [asdict(head) for head in run.heads if head.member == member]
             lake.save_heads(member, [{name: head.get(name) for name in names(HEADS)} for head in heads])
@@ -47,7 +49,8 @@ def in_lake(run: Run, path: Path) -> Lake:
 
 
 def columns(row: Row) -> dict[str, Any]:
-    return {**asdict(row), "time": datetime.fromtimestamp(row.time_us / 1_000_000, UTC)}
+    beside = {"content_type": row.attributes.decode()} if row.attributes else {}
+    return {**asdict(row), **beside, "time": datetime.fromtimestamp(row.time_us / 1_000_000, UTC)}
 
 
 def history_of(run: Run, path: Path, without: str = "") -> str:
@@ -74,6 +77,53 @@ def test_a_lake_is_judged_as_its_rows_are(tmp_path: Path) -> None:
     assert (found.rows, found.told, found.unjudged) == (wanted.rows, wanted.told, wanted.unjudged)
     assert ends_of(lake) == run.ends
     assert rows_there(lake, history) == len(run.rows) + len(run.told)
+
+
+@pytest.mark.parametrize("plant", [other_attributes_at_b, no_attributes_at_b])
+def test_what_stands_beside_a_body_is_compared_too(tmp_path: Path, plant: Callable[[Run], None]) -> None:
+    run = usual()
+    plant(run)
+    (found,) = audit_small(in_lake(run, tmp_path / "lake"), "").violations
+    assert (found.kind, found.index) == ("COPIES_DIFFER", 5)
+
+
+def test_a_lake_of_before_is_judged_without_what_stood_beside_bodies(tmp_path: Path) -> None:
+    """1. An older version kept one member up to its end, the other one up to the middle. 2. This one goes on: of the
+    first half the second member alone has attributes.
+    """
+    run = usual()
+    middle = run.log_index // 2
+    run.rows = [
+        replace(row, attributes=None) if row.member == "a" or row.log_index < middle else row for row in run.rows
+    ]
+    lake = in_lake(run, tmp_path / "lake")
+    assert {each.kind for each in audit_small(lake, "").violations} == {"COPIES_DIFFER"}
+    facts = {"version": 1, "columns": list(names(BARE_JOURNAL))}
+    (lake.path / "_lake.json").write_text(json.dumps(facts))
+    outcome = auditing_small()(configured(lake, ""))
+    assert outcome is not None
+    assert outcome.verdict == "clean"
+    told = f"What stood beside bodies was not compared before log index {run.log_index + 1}"
+    assert [line for line in outcome.facts["not_judged"] if line.startswith(told)] != []
+    with lake.locked():
+        assert lake.claim({}), "it is taken over"
+        assert not lake.claim({}), "once"
+    assert audit_small(lake, "").violations == []
+
+
+def test_columns_that_are_not_there_are_null(tmp_path: Path) -> None:
+    run = usual()
+    lost(run)
+    bare, rich = in_lake(run, tmp_path / "bare", SCHEMA), in_lake(run, tmp_path / "rich")
+    assert set(audit_small(bare, "").violations) == set(audit_small(rich, "").violations)
+
+
+def test_a_lake_of_a_newer_version_is_refused_by_what_it_has(tmp_path: Path) -> None:
+    lake = in_lake(usual(), tmp_path / "lake")
+    facts = {"version": 1, "columns": [*names(JOURNAL), "colour"]}
+    (lake.path / "_lake.json").write_text(json.dumps(facts))
+    with pytest.raises(PipelineError, match=r"LAKE_SCHEMA: .*does not know: colour: a newer version"):
+        audit_small(lake, "")
 
 
 def test_a_last_stretch_that_is_gone_is_a_tail_that_was_cut(tmp_path: Path) -> None:
