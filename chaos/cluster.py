@@ -192,6 +192,7 @@ class Cluster:
 
     data_dir: Path
     base_port: int = 0  # 0: a free one
+    host: str = HOST  # where all listen: an address of this machine
     members: Sequence[str] = ("a", "b")
     pair: str = "pair"
     timers: Timers = field(default_factory=Timers)
@@ -217,7 +218,8 @@ class Cluster:
         self.base_port = self.base_port or free_base_port()
         if self.paired and self.witnessed and not self.etcd:
             listen = ["--listen", self._at(witness_port(self.base_port)), "--data-dir", str(self.data_dir / WITNESS)]
-            self._add(WITNESS, ["witness", *listen])
+            exposed = ["--insecure-network"] if self.host != HOST else []
+            self._add(WITNESS, ["witness", *listen, *exposed])
         for name in self.members:
             self._add(name, ["serve", "--config", str(self.config_file(name))])
         self.relayed = self.relayed or self.toxiproxy is not None
@@ -236,9 +238,8 @@ class Cluster:
         log = self.data_dir / "logs" / f"{name}.log"
         self.children[name] = Child(name, [*program, *arguments], log, environment=environment)
 
-    @staticmethod
-    def _at(port: int) -> str:
-        return f"{HOST}:{port}"
+    def _at(self, port: int) -> str:
+        return f"{self.host}:{port}"
 
     @property
     def paired(self) -> bool:
@@ -282,6 +283,7 @@ class Cluster:
             timers=self.timers,
             limits=self.limits,
             failover=self.failover,
+            insecure_network=self.host != HOST,
         )
         config = msgspec.structs.replace(config, **self.settings.get(name, {}))
         if not self.paired:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chaos.cluster import Cluster, base_ports, free_base_port, ports_in_use
+from chaos.cluster import WITNESS, Cluster, base_ports, free_base_port, ports_in_use
 from tandemq.cli.view import DomainView, MemberView, PairView
 from tandemq.config import load
 
@@ -21,6 +21,16 @@ def test_the_members_configurations_belong_together(tmp_path: Path) -> None:
     assert a.pair == b.pair == "orders"
     assert a.witness == b.witness == "127.0.0.1:23020"
     assert cluster.target == "127.0.0.1:23000,127.0.0.1:23010"
+
+
+def test_a_pair_may_be_where_other_machines_reach_it(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, base_port=23000, host="10.1.2.3")
+    config = cluster.config("a")
+    assert cluster.target == "10.1.2.3:23000,10.1.2.3:23010"
+    assert (config.witness, config.peer_endpoint) == ("10.1.2.3:23020", "10.1.2.3:23010")
+    assert config.insecure_network  # else a member refuses to listen there, and so does a witness
+    assert "--insecure-network" in cluster.children[WITNESS].arguments
+    assert "--insecure-network" not in Cluster(tmp_path, base_port=23000).children[WITNESS].arguments
 
 
 def test_a_single_member_has_neither_pair_nor_witness(tmp_path: Path) -> None:
