@@ -12,7 +12,7 @@ from tandemq.errors import RULES
 BAD_LAKE, LAKE_IN_USE, LAKE_SCHEMA = "BAD_LAKE", "LAKE_IN_USE", "LAKE_SCHEMA"
 DISK_FULL, WORKER_LOST, SPARK_FAILED, SPARK_LOST = "DISK_FULL", "WORKER_LOST", "SPARK_FAILED", "SPARK_LOST"
 INTERRUPTED, NO_PAYLOAD, LAKE_SHORT = "INTERRUPTED", "NO_PAYLOAD", "LAKE_SHORT"
-HISTORY_SCHEMA, DEMO_FAILED, TOO_BUSY = "HISTORY_SCHEMA", "DEMO_FAILED", "TOO_BUSY"
+HISTORY_SCHEMA, DEMO_FAILED, TOO_BUSY, NOT_INSTALLED = "HISTORY_SCHEMA", "DEMO_FAILED", "TOO_BUSY", "NOT_INSTALLED"
 
 NEXT_STEPS = {
     "CONFIG_ERROR": "correct that key; docs/SPARK.md lists them",
@@ -41,6 +41,8 @@ NEXT_STEPS = {
     "PAIR_CHANGED": "keep this one, and give another directory in lake.path for the pair that is there now",
     "QUEUE_NOT_FOUND": "take the queue out of source.queues, or create it: `tandemq queue ls`",
     "NO_JAVA": "install Java 17 (openjdk-17-jre-headless), or set JAVA_HOME",
+    NOT_INSTALLED: "give executors a Python that has tandemq[spark]: at the path that PYSPARK_PYTHON names, or packed "
+    "and given by --archives (docs/SPARK.md, On a cluster)",
     "NO_SPARK": "pip install 'tandemq[spark]'",
     "UNREACHABLE": "see `tandemq pair status`, and start the member that is missing; ingest goes on where it stopped",
     "DEADLINE_EXCEEDED": "see `tandemq pair status`; ingest goes on where it stopped",
@@ -60,6 +62,7 @@ WAITED_FOR = frozenset(
 
 _OURS = re.compile(r"tandemq\.errors\.\w+: ([A-Z][A-Z_]+)(?:: ([^\n]*))?")
 _OWN = re.compile(r"pipeline\.problems\.PipelineError: ([A-Z][A-Z_]+): ([^\n]*)")
+_MISSING = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LOST = (
     "Python worker exited unexpectedly",
@@ -103,6 +106,8 @@ def problem_of(text: str) -> PipelineError:
         found = pattern.search(text)
         if found:
             return PipelineError(found[1], (found[2] or "").strip() or found[1])
+    if missing := _MISSING.search(text):
+        return PipelineError(NOT_INSTALLED, f"where a task of Spark runs: {missing[1]}")
     cause = _first_line(text)
     if _NEVER_UP in text:
         return PipelineError(SPARK_LOST, cause)

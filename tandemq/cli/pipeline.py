@@ -38,7 +38,13 @@ def pipeline() -> None:
              tandemq pipeline ingest --config pipeline.toml
     """
     from tandemq.embedded import server_path
+    from tandemq.errors import Refused
+    from tandemq.installed import check_installed
 
+    try:
+        check_installed()
+    except Refused as refused:
+        raise Failure(refused.reason, refused.message, "", FAILED) from refused
     server_path()
 
 

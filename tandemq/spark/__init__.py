@@ -14,12 +14,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tandemq.installed import check_installed
+
 if TYPE_CHECKING:
     from tandemq.spark.finishing import finish
     from tandemq.spark.java import check_java
     from tandemq.spark.recording import Recording
     from tandemq.spark.session import local_session, register
     from tandemq.spark.source import TandemqSource
+
+check_installed(places=())  # tasks import this first: out of a zip they say so, and not that grpc is missing
 
 __all__ = ["Recording", "TandemqSource", "check_java", "finish", "local_session", "register"]
 

@@ -1,4 +1,4 @@
-"""Says whether this machine can run Spark at all, before anything of Spark is started."""
+"""Says whether this machine can run Spark with us at all, before anything of Spark is started."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Mapping
 
 from tandemq.errors import Refused
+from tandemq.installed import check_installed
 
 JAVA_MAJOR_MIN = 17
 """What Spark 4 runs on."""
@@ -46,7 +47,8 @@ def check_java(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def check_packages() -> None:
-    """Raises Refused with reason NO_SPARK when the extra is not installed."""
+    """Raises Refused with reason NO_SPARK when the extra is not installed, or NOT_INSTALLED (check_installed)."""
+    check_installed()
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         text = f"{' and '.join(missing)} cannot be imported; install the extra: pip install 'tandemq[spark]'"

@@ -24,6 +24,8 @@ Python data source instance read data: Traceback (most recent call last):
         (STREAM + "tandemq.errors.Unavailable: SYNCING: not in step\n", "SYNCING", True),
         ("... pipeline.problems.PipelineError: DISK_FULL: /lake cannot be written\n", "DISK_FULL", False),
         ("SparkException: Job aborted: java.io.IOException: No space left on device", "DISK_FULL", False),
+        ("PicklingError ... ModuleNotFoundError: No module named 'tandemq'\n", "NOT_INSTALLED", False),
+        (STREAM + "tandemq.errors.Refused: NOT_INSTALLED: out of x.whl\n", "NOT_INSTALLED", False),
         ("SparkException: Python worker exited unexpectedly (crashed)", "WORKER_LOST", True),
         ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "WORKER_LOST", True),
         ("[SOME_THING] nobody knows", "SPARK_FAILED", False),
