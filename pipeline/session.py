@@ -15,6 +15,7 @@ from pipeline.config import SparkOptions
 from pipeline.problems import PipelineError
 from tandemq.errors import Refused
 from tandemq.spark.java import check_java, check_packages
+from tandemq.spark.settings import SUBMITTED, address_of, python_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 STDERR = 2
 MASTER = "local[2,4]"
 """Two tasks at once, each tried four times: with local[2] the first worker that dies ends the job."""
-LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -33,8 +33,6 @@ ALWAYS = {
     # The lake is the checkpoint: those of Spark are thrown away, and need no look back.
     "spark.sql.streaming.minBatchesToRetain": "2",
 }
-SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""In the environment of what spark-submit started: the JVM is there, and knows its master and its memory."""
 
 
 LOG = "spark.log"
@@ -81,7 +79,7 @@ def _signals_are_ours() -> Iterator[None]:
 
 
 def check_machine() -> None:
-    """Raises PipelineError with reason NO_JAVA or NO_SPARK."""
+    """Raises PipelineError with reason NO_JAVA, NO_SPARK or NOT_INSTALLED."""
     try:
         check_java()
         check_packages()
@@ -102,7 +100,7 @@ def settings(options: SparkOptions, environment: Mapping[str, str] = os.environ)
         "spark.master": master,
     }
     given = {key: value for key, value in sizes.items() if value}
-    return {**ALWAYS, **(LOCAL if master.startswith("local") else {}), **given, **options.conf}
+    return {**ALWAYS, **address_of(master), **given, **options.conf}
 
 
 @contextmanager
@@ -112,11 +110,10 @@ def opened(options: SparkOptions, name: str, place: Path, *, verbose: bool = Fal
     place: a directory for LOG, which gets what Spark and its workers write to stderr; with `verbose` it stays there.
     Where Spark runs in this process already, that session is used as it is, and left running.
 
-    Raises PipelineError with reason NO_JAVA, NO_SPARK, or SPARK_FAILED when it does not start.
+    Raises PipelineError as check_machine does, or with reason SPARK_FAILED when it does not start.
     """
     check_machine()
-    # Workers run the first python3 on the PATH unless they are told: another environment, without pyarrow and us.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_PYTHON"] = python_of(options.conf, os.environ, sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from py4j.protocol import Py4JError
     from pyspark import SparkContext

@@ -80,3 +80,11 @@ def test_spark_is_told_its_size_unless_spark_submit_told_it(tmp_path: Path) -> N
     assert alone["spark.driver.host"] == "127.0.0.1"
     submitted = settings(options, {SUBMITTED: "1234"})
     assert not {"spark.master", "spark.driver.memory", "spark.driver.host"} & submitted.keys()
+
+
+@pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443"])
+def test_the_driver_has_no_loopback_address_on_a_cluster(tmp_path: Path, master: str) -> None:
+    options = parse(TARGET + f'[spark]\nmaster = "{master}"\n', "p.toml", tmp_path).spark
+    told = settings(options, {})
+    assert told["spark.master"] == master
+    assert "127.0.0.1" not in told.values()
