@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,11 @@ exactly-once: $(STAMP) spark ## ingest, a copy of a queue, and a queue that is c
 
 pipeline-demo: $(STAMP) spark ## flight records through a pair that loses its master, ingest all the while; audit; planted faults are named (a few minutes)
 	$(BIN)/tandemq pipeline demo
+
+CLUSTER_ROUNDS ?= 10
+CLUSTER_ARGS ?=
+spark-cluster: $(STAMP) spark ## Spark's standalone master and two workers in networks of their own, CLUSTER_ROUNDS=10 times a kill -9 of executor, worker or the pair's master: build/spark-cluster.json (5 minutes; needs name spaces)
+	$(BIN)/python -m tests.spark.cluster --rounds $(CLUSTER_ROUNDS) $(CLUSTER_ARGS)
 
 pipeline-check: $(STAMP) spark ## what of the pipeline takes long: the demo, a trimmed journal, a full disk (as root), and exactly-once (an hour)
 	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark -m long -v -s
