@@ -63,6 +63,7 @@ WAITED_FOR = frozenset(
 _OURS = re.compile(r"tandemq\.errors\.\w+: ([A-Z][A-Z_]+)(?:: ([^\n]*))?")
 _OWN = re.compile(r"pipeline\.problems\.PipelineError: ([A-Z][A-Z_]+): ([^\n]*)")
 _MISSING = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
+_CALLING = "An error occurred while calling o"
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LOST = (
     "Python worker exited unexpectedly",
@@ -117,6 +118,6 @@ def problem_of(text: str) -> PipelineError:
 
 
 def _first_line(text: str) -> str:
-    """The first line that says something."""
-    lines = [line.strip() for line in text.splitlines()]
-    return next((line for line in lines if line), "Spark said nothing")
+    """The first line that says something: py4j's own first line names an object's number alone."""
+    lines = [line.strip() for line in text.splitlines() if not line.startswith(_CALLING)]
+    return next((line.removeprefix(": ") for line in lines if line), "Spark said nothing")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipeline.config import SparkOptions
 from pipeline.problems import PipelineError
 from tandemq.errors import Refused
-from tandemq.spark.java import check_java, check_packages
+from tandemq.spark.java import check_java, check_packages, check_python
 from tandemq.spark.settings import SUBMITTED, address_of, python_of
 
 if TYPE_CHECKING:
@@ -113,7 +113,10 @@ def opened(options: SparkOptions, name: str, place: Path, *, verbose: bool = Fal
     Raises PipelineError as check_machine does, or with reason SPARK_FAILED when it does not start.
     """
     check_machine()
-    os.environ["PYSPARK_PYTHON"] = python_of(options.conf, os.environ, sys.executable)
+    try:
+        os.environ["PYSPARK_PYTHON"] = check_python(python_of(options.conf, os.environ, sys.executable))
+    except Refused as refused:
+        raise PipelineError(refused.reason, refused.message) from refused
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from py4j.protocol import Py4JError
     from pyspark import SparkContext

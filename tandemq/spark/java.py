@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 
 from tandemq.errors import Refused
 from tandemq.installed import check_installed
@@ -53,6 +54,21 @@ def check_packages() -> None:
     if missing:
         text = f"{' and '.join(missing)} cannot be imported; install the extra: pip install 'tandemq[spark]'"
         raise Refused("NO_SPARK", text, definite=True)
+
+
+def check_python(program: str) -> str:
+    """The Python of executors, if it is here too: Spark plans and commits in workers beside the driver, by that name.
+
+    Raises Refused with reason NOT_INSTALLED.
+    """
+    if shutil.which(program) is None:
+        text = (
+            f"there is no {program} in {Path.cwd()}, where the driver is, and Spark starts Python by that name here "
+            "too: start the driver where it is there (for --archives X.tar.gz#environment the directory that has "
+            "environment/), or name another one in PYSPARK_PYTHON"
+        )
+        raise Refused("NOT_INSTALLED", text, definite=True)
+    return program
 
 
 def _no_java(what: str) -> Refused:

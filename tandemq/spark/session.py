@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 
-from tandemq.spark.java import check_java, check_packages
+from tandemq.spark.java import check_java, check_packages, check_python
 from tandemq.spark.settings import python_of, settings
 
 check_packages()
@@ -36,7 +36,7 @@ def local_session(master: str = "", conf: Mapping[str, str] | None = None) -> Sp
     """
     check_java()
     given = dict(conf or {})
-    os.environ["PYSPARK_PYTHON"] = python_of(given, os.environ, sys.executable)
+    os.environ["PYSPARK_PYTHON"] = check_python(python_of(given, os.environ, sys.executable))
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("tandemq")
     for key, value in settings(master, given, os.environ).items():

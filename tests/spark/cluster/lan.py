@@ -97,9 +97,9 @@ class Host:
         _done("ip", "link", "set", f"to-{name}", "master", SWITCH, "up")
         _done(*self.entered("sh", "-c", BEGIN_WIRE, "sh", address))
 
-    def entered(self, *command: str) -> list[str]:
-        """That command on this machine, in the checkout."""
-        spaces = ["--net", "--uts", "--mount", f"--wdns={ROOT}"]
+    def entered(self, *command: str, place: Path = ROOT) -> list[str]:
+        """That command on this machine, in that directory."""
+        spaces = ["--net", "--uts", "--mount", f"--wdns={place}"]
         return ["nsenter", "--target", str(self._holder.pid), *spaces, "--", *command]
 
     def start(
@@ -108,10 +108,11 @@ class Host:
         environment: Mapping[str, str],
         out: IO[bytes] | int,
         errors: IO[bytes] | int,
+        place: Path = ROOT,
     ) -> subprocess.Popen[str]:
         """Does not wait for it. Its process is that of the command: nsenter becomes it."""
         return subprocess.Popen(
-            self.entered(*command),
+            self.entered(*command, place=place),
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=out,

@@ -211,7 +211,10 @@ class Story:
     # -- jobs with an environment that is packed ---------------------------------------------------------------------
 
     def _packed_jobs(self) -> None:
-        """Workers have no Tandemq any more: what does not bring it is refused by name, what does works."""
+        """Workers have no Tandemq any more: what does not bring it is refused by name, what does works.
+
+        Drivers start where the environment was packed: Spark starts its Python there too, by the executors' name.
+        """
         for each in self._workers:
             each.hide(ROOT / "tandemq")
         archive = f"{self._packed.archive}#environment"
@@ -219,6 +222,7 @@ class Story:
         submitted, archived = self._submitted, ["--archives", archive]
         self._ends("ingest without an environment", submitted("ingest"), refused="No module named 'tandemq")
         self._ends("ingest, --py-files", submitted("ingest", "--py-files", str(self._packed.wheel)), refused="py-files")
+        self._ends("--archives, started elsewhere", submitted("ingest", *archived), python, "there is no", ROOT)
         self._ends("ingest, --archives", submitted("ingest", *archived), python)
         audit = self._ends("audit, --archives", submitted("audit", *archived), python)
         if '"verdict":"clean"' not in audit.replace(" ", ""):
@@ -233,13 +237,21 @@ class Story:
         sizes = ["--driver-memory", "1g", "--driver-java-options", QUICK]
         return [*submit, *sizes, *options, str(script), job, "--config", str(self._file), "-o", "json"]
 
-    def _ends(self, step: str, command: list[str], python: str = sys.executable, refused: str = "") -> str:
+    def _ends(
+        self,
+        step: str,
+        command: list[str],
+        python: str = sys.executable,
+        refused: str = "",
+        place: Path | None = None,
+    ) -> str:
         """Its last line, on the driver's machine. refused: it must fail, by name, and say that."""
         environment = {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": sys.executable}
         began = time.monotonic()
         log = self._folder / "logs" / f"{step.replace(',', '').replace(' ', '-')}.log"
         with log.open("wb") as out:
-            code = self._driver.start(command, environment, out, subprocess.STDOUT).wait(ENDS_S)
+            started = self._driver.start(command, environment, out, subprocess.STDOUT, place or self._folder)
+            code = started.wait(ENDS_S)
         told = log.read_text(encoding="utf-8", errors="replace")
         good = code == 1 and "error: NOT_INSTALLED" in told and refused in told if refused else code == 0
         self.run.steps[step] = "" if good else f"exit code {code}: {' '.join(told.split())[-300:]}"

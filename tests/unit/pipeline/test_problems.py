@@ -39,6 +39,11 @@ def test_the_reason_is_found_in_what_spark_says(text: str, reason: str, may_pass
     assert found.next_step
 
 
+def test_the_cause_is_what_happened_and_no_number_of_an_object() -> None:
+    found = problem_of('An error occurred while calling o84.load.\n: java.io.IOException: Cannot run program "x"\n\tat')
+    assert found.cause == 'java.io.IOException: Cannot run program "x"'
+
+
 def test_a_reason_survives_being_told_by_spark() -> None:
     problem = PipelineError("LAKE_SCHEMA", "columns differ")
     again = problem_of(f"Traceback ...\n{type(problem).__module__}.PipelineError: {problem}\n  at org.apache")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tandemq.errors import Refused
 from tandemq.spark import java as checks
-from tandemq.spark.java import check_java
+from tandemq.spark.java import check_java, check_python
 
 
 def java(folder: Path, script: str) -> Path:
@@ -74,3 +75,15 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "PACKAGES", ("json", "nobody_made_this"))
     with pytest.raises(Refused, match=r"NO_SPARK: nobody_made_this cannot be imported.*tandemq\[spark\]"):
         checks.check_packages()
+
+
+def test_the_python_of_executors_must_be_beside_the_driver_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = tmp_path / "environment" / "bin" / "python"
+    packed.parent.mkdir(parents=True)
+    packed.symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    for program in ("./environment/bin/python", sys.executable):
+        assert check_python(program) == program
+    monkeypatch.chdir(packed.parent)
+    with pytest.raises(Refused, match=r"NOT_INSTALLED: there is no \./environment/bin/python in /.*environment/bin,"):
+        check_python("./environment/bin/python")
