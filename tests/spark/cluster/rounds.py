@@ -228,7 +228,8 @@ class Story:
         if '"verdict":"clean"' not in audit.replace(" ", ""):
             self.run.steps["audit, --archives"] = f"not clean: {audit[-300:]}"
         anew = self._folder / "anew.toml"
-        self._write(anew, "anew", f'"spark.archives" = "{archive}"\n"spark.pyspark.python" = "{python}"')
+        conf = {"spark.archives": archive, "spark.pyspark.python": python, "spark.driver.host": self._driver.address}
+        self._write(anew, "anew", "\n".join(f'"{key}" = "{value}"' for key, value in conf.items()))
         self._ends("ingest anew, spark.archives", self._pipeline("ingest", "-o", "json", file=anew))
 
     def _submitted(self, job: str, *options: str) -> list[str]:
