@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self
 
 import tandemq
-from pipeline.recording import Recording
 from pipeline.schema import OK, UNKNOWN
 from tandemq.errors import TandemqError
+from tandemq.spark import Recording
 
 BATCH, EVERY_S, WAITS_S = 10, 0.2, 120.0
 SEND = "send"
