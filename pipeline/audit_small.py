@@ -26,10 +26,13 @@ DIGEST_BYTES = 16
 _NAMES = {pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 
 
-def rows_there(lake: Lake, history: str) -> int:
-    """Of the journals and of the history together, out of the files' own counts. Raises PipelineError."""
-    told = [history] if history and Path(history).exists() else []
-    return sum(_dataset(path).count_rows() for path in (*lake.paths(), *told))
+def rows_there(lake: Lake, history: str, kept: int | None = None) -> int:
+    """Of the journals and of the history together, out of the files' own counts. Raises PipelineError.
+
+    kept: what the lake's manifests say that it has; None: it has none.
+    """
+    told = _count(history, HISTORY_SCHEMA) if history and Path(history).exists() else 0
+    return told + (sum(_count(path, BAD_LAKE) for path in lake.paths()) if kept is None else kept)
 
 
 def audit_small(lake: Lake, history: str) -> Judged:
@@ -46,18 +49,26 @@ def ends_of(lake: Lake) -> dict[str, int]:
     return {member: end.log_index for member in lake.members() if (end := lake.end(member)) is not None}
 
 
-def _dataset(path: str) -> ds.Dataset:
+def _dataset(path: str, reason: str) -> ds.Dataset:
     try:
         return ds.dataset(path, format="parquet")
     except (OSError, pa.ArrowException) as error:
-        raise PipelineError(BAD_LAKE, f"{path} cannot be read: {error}") from error
+        raise PipelineError(reason, f"{path} cannot be read: {error}") from error
+
+
+def _count(path: str, reason: str) -> int:
+    try:
+        found: int = _dataset(path, reason).count_rows()
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(reason, f"{path} cannot be read: {error}") from error
+    return found
 
 
 def _rows(lake: Lake, member: str) -> Iterator[Row]:
     since = lake.attributes_from()
     for stretch in lake.stretches(member):
         try:
-            dataset = _dataset(str(stretch.path))
+            dataset = _dataset(str(stretch.path), BAD_LAKE)
             there = [name for name in names(ATTRIBUTES) if name in dataset.schema.names]
             for batch in dataset.to_batches(columns=[*names(BARE_JOURNAL), *there], batch_size=BATCH):
                 times = pc.cast(batch.column("time"), pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
@@ -111,7 +122,7 @@ def _row(member: str, found: dict[str, Any], time_us: int, beside: bytes | None)
 def _told(path: str) -> Iterator[Told]:
     if not Path(path).exists():
         raise PipelineError(HISTORY_SCHEMA, f"there is no client history at {path}")
-    found = _dataset(path)
+    found = _dataset(path, HISTORY_SCHEMA)
     there = {field.name: _NAMES.get(field.type, str(field.type)) for field in found.schema}
     if (problem := history_problem(path, there)) is not None:
         raise problem

@@ -15,6 +15,7 @@ from pipeline.audit_small import audit_small, ends_of, rows_there
 from pipeline.config import Pipeline
 from pipeline.lake import Lake, unwritable
 from pipeline.outcome import CLEAN, VIOLATIONS, Outcome, Table
+from pipeline.proving import OF_BEFORE, Proof, prove, told_by
 from pipeline.reading import not_compared
 from pipeline.running import Context, Job
 from pipeline.schema import VIOLATIONS as VIOLATION_COLUMNS
@@ -61,10 +62,12 @@ def auditing_small(history: str = "") -> Callable[[Pipeline], Outcome | None]:
 
 
 def _in_memory(config: Pipeline, history: str) -> Found | None:
-    lake = Lake(Path(config.lake.path))
-    there = rows_there(lake, history)
+    lake = Lake(config.lake.path_of())
+    names = prove(lake, read_bytes=0)  # who judges the rows reads all
+    there = rows_there(lake, history, None if names.of_before else names.rows)
     if there > config.audit.memory_rows:
         return None
+    proof = prove(lake)
     found = audit_small(lake, history)
     in_order = sorted(found.violations, key=lambda each: (each.kind, each.queue or "", each.index or 0))
     if in_order:
@@ -72,7 +75,8 @@ def _in_memory(config: Pipeline, history: str) -> Found | None:
     counts = {kind: sum(each.kind == kind for each in in_order) for kind in MEANING}
     shown = [asdict(each) for each in in_order[:SHOWN_MAX]]
     how = f"in memory, because there are {there:,} rows (audit.memory_rows: {config.audit.memory_rows:,})"
-    return Found(counts, found.rows, found.told, [*found.unjudged, *not_compared(lake)], shown, how)
+    unjudged = [*_unproven(proof), *found.unjudged, *not_compared(lake)]
+    return Found(counts, found.rows, found.told, unjudged, shown, how)
 
 
 def _on_spark(context: Context, history: str) -> Found:
@@ -80,7 +84,8 @@ def _on_spark(context: Context, history: str) -> Found:
     from pipeline.reading import compared_of, heads_of, history_of
 
     config, spark = context.config, context.spark
-    lake = Lake(Path(config.lake.path))
+    lake = Lake(config.lake.path_of())
+    proof = prove(lake, on_progress=told_by(context.tell))
     told = history_of(spark, history) if history else None
     found = audit(compared_of(spark, lake), told, heads_of(spark, lake), ends_of(lake))
     try:
@@ -90,8 +95,12 @@ def _on_spark(context: Context, history: str) -> Found:
             found.violations.write.mode("overwrite").parquet(str(_place(config)))
     finally:
         found.close()
-    unjudged = [*found.unjudged, *not_compared(lake)]
+    unjudged = [*_unproven(proof), *found.unjudged, *not_compared(lake)]
     return Found(found.counts, found.rows, found.told, unjudged, shown, "on Spark")
+
+
+def _unproven(proof: Proof) -> list[str]:
+    return [OF_BEFORE] if proof.of_before else []
 
 
 def _place(config: Pipeline) -> Path:

@@ -202,7 +202,7 @@ class Following:
             staged = self.lake.staging(f"rows-{self.member}")
             frame.select(*COLUMNS).write.parquet(str(staged))
             rows = sum(pq.read_metadata(file).num_rows for file in staged.glob("*.parquet"))
-            published = self.lake.publish(self.member, self.at, end, staged)
+            published = self.lake.publish(self.member, self.at, end, staged, rows=rows)
         except PipelineError as error:
             self.failed = error
             raise

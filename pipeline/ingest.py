@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipeline.adopting import settle
 from pipeline.compacting import compact
 from pipeline.config import Pipeline
 from pipeline.following import Following
@@ -17,6 +18,7 @@ from pipeline.keeping import Keeping
 from pipeline.lake import Lake
 from pipeline.moved import Moved
 from pipeline.problems import INTERRUPTED, LAKE_SCHEMA, PipelineError
+from pipeline.proving import INGEST_BYTES, prove, told_by
 from pipeline.running import SIGNAL_S
 from pipeline.schema import BARE_JOURNAL, JOURNAL, ddl
 
@@ -55,6 +57,9 @@ def ingest(
     """
     lake = Lake(config.lake.path_of())
     with lake.locked():
+        unread = prove(lake, read_bytes=INGEST_BYTES, on_progress=told_by(tell)).unread_bytes
+        if unread:
+            tell(f"{lake.path}: of {unread:,} bytes names and sizes alone were looked at: `tandemq pipeline verify`")
         facts = {
             "domain": config.source.domain,
             "queues": sorted(config.source.queues),
@@ -65,6 +70,7 @@ def ingest(
                 f"{lake.path}: an older version kept it, without what stands beside a body: those columns stay null "
                 f"before log index {lake.attributes_from()}, and are filled from now on"
             )
+        settle(lake, tell)
         _check_columns(spark, lake)
         members = [Following(spark, config, lake, endpoint, tell) for endpoint in config.source.endpoints]
         run = _Run(members, Keeping(config, lake, tell), continuous, tell)

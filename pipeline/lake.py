@@ -1,6 +1,8 @@
 """The lake on disk: which stretches of a member's journal it holds, and how another one gets in, whole or not at all.
 
     lake/journal/member=a/log-<from>-<to>-<epoch>/*.parquet    records from..to-1; epoch: of the last of them
+                                                  _manifest.json    its files, with their digests
+    lake/_ranges/a.json                                        how far the stretches of a member reach
     lake/_lake.json                                            what this lake is of, and of which history
     lake/_heads/a.json                                         where the member said it stood
     lake/_staging/                                             what is not published, or not any more
@@ -9,13 +11,15 @@
 A stretch is published by renaming its directory, so its rows and the place where the next one begins become true in
 the same instant. The lake is thereby the only checkpoint there is: a job that died is followed by one that goes on
 from the last stretch. A stretch inside a wider one has been put together with others: it does not count any more.
+
+Manifests are published by that same rename. The ranges follow it: they say what must be there, and a stretch behind
+them is one whose writer died before it could say so. What is held against both is in `proving`.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -25,14 +29,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
+from pipeline import manifests
+from pipeline.manifests import DamageError
 from pipeline.problems import BAD_LAKE, DISK_FULL, LAKE_IN_USE, LAKE_SCHEMA, PipelineError
 from pipeline.schema import BARE_JOURNAL, JOURNAL, VERSION, names
+from pipeline.sealed import opened, sealed
 
 DIGITS = 20
 _NAME = re.compile(rf"log-([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})-([0-9]+)")
 MEMBER = "member="
 FACTS = "_lake.json"
 COLUMNS, ATTRIBUTES_FROM = "columns", "attributes_from"
+HEADS, RANGES = "_heads", "_ranges"
+BESIDE = f"*.json.{'[0-9a-f]' * 32}"
+"""What `write_json` writes before it has its name."""
+MANIFESTS = "manifests"
+"""In the facts: every stretch has a manifest, every member its range. A lake of an older version has not."""
 
 
 class Place(NamedTuple):
@@ -55,6 +69,19 @@ class Stretch(NamedTuple):
         return sum(file.stat().st_size for file in self.path.glob("*.parquet"))
 
 
+class Range(msgspec.Struct, frozen=True, kw_only=True):
+    """What a lake holds of one member at least."""
+
+    lake: str
+    """The lake's name; empty: nobody has claimed it."""
+    member: str
+    first: int
+    next: int
+    """The first log index that may be missing."""
+    heads: bool
+    """Whether it has said where it stands (`save_heads`)."""
+
+
 class Lake:
     """One directory. Reading needs no lock; writing is for who holds `locked`."""
 
@@ -72,7 +99,10 @@ class Lake:
 
     def stretches(self, member: str) -> list[Stretch]:
         """In order, gap-free. Raises PipelineError with reason BAD_LAKE where something is missing."""
-        return _counting(self._every(member))
+        found, holes = counting(self.every(member))
+        for before, after in holes:
+            raise PipelineError(BAD_LAKE, f"after {before.path} comes {after.path}: what is between is missing")
+        return found
 
     def end(self, member: str) -> Place | None:
         """From where the next stretch goes on; None when there is none yet."""
@@ -87,10 +117,14 @@ class Lake:
         self._check_known()
         return [str(stretch.path) for member in self.members() for stretch in self.stretches(member)]
 
-    def _every(self, member: str) -> list[Stretch]:
-        """Wider before narrower where they begin at one place."""
+    def folder(self, member: str) -> Path:
+        """Where its stretches are."""
+        return self.journal / f"{MEMBER}{member}"
+
+    def every(self, member: str) -> list[Stretch]:
+        """Those that do not count too; wider before narrower where they begin at one place."""
         found = []
-        folder = self.journal / f"{MEMBER}{member}"
+        folder = self.folder(member)
         for path in folder.iterdir() if folder.is_dir() else ():
             match = _NAME.fullmatch(path.name)
             if match:
@@ -120,8 +154,11 @@ class Lake:
             except OSError as error:
                 raise unwritable(self.path, error) from error
             shutil.rmtree(self._staging, ignore_errors=True)
+            for folder in (self.path, self.path / HEADS, self.path / RANGES):
+                for left in folder.glob(BESIDE):
+                    left.unlink(missing_ok=True)
             for member in self.members():
-                self._clear(member)
+                self._clear(member, trusted=False)
             yield
 
     def staging(self, name: str) -> Path:
@@ -134,12 +171,94 @@ class Lake:
         assert staged.parent == self._staging, f"{staged} is not in {self._staging}"
         shutil.rmtree(staged, ignore_errors=True)
 
-    def publish(self, member: str, start: int, end: Place, staged: Path) -> Stretch:
-        """Make a staged directory the records from start up to end. It is on the disk when this returns."""
-        name = f"log-{start:0{DIGITS}}-{end.log_index:0{DIGITS}}-{end.epoch}"
-        folder = self.journal / f"{MEMBER}{member}"
-        _make(folder)
+    def publish(self, member: str, start: int, end: Place, staged: Path, *, rows: int) -> Stretch:
+        """Make a staged directory the records from start up to end. It is on the disk when this returns.
+
+        1. What the member's stretches reach from is said, before the first of them. 2. The manifest is written into the
+        staged directory. 3. The rename. 4. What they reach to is said.
+        """
+        self.begin_range(member, start)
+        published = self._put(member, start, end, staged, rows=rows)
+        self.reach(member, end.log_index)
+        return published
+
+    def replace(self, member: str, merged: Sequence[Stretch], staged: Path, *, rows: int) -> Stretch:
+        """Publish one stretch instead of several that follow each other. Readers by `paths` see either.
+
+        The range stays: micro-batches are published meanwhile, and move it.
+        """
+        wide = self._put(member, merged[0].start, merged[-1].end, staged, rows=rows, merged=merged)
+        self._clear(member, trusted=True)
+        return wide
+
+    def add_manifest(self, member: str, each: Stretch, rows: int) -> None:
+        """To a stretch of a lake of before. Raises PipelineError."""
+        staged = self.staging("manifest")
         try:
+            manifest = manifests.made(
+                each.path, lake=self.known_name(), member=member, stretch=each.path.name, rows=rows
+            )
+            staged.write_text(manifest.text(), encoding="utf-8")
+            _sync(staged)
+            staged.rename(each.path / manifests.NAME)
+            _sync(each.path)
+        except OSError as error:
+            raise unwritable(each.path, error) from error
+        except DamageError as error:
+            raise PipelineError(BAD_LAKE, str(error)) from error
+
+    def begin_range(self, member: str, first: int) -> None:
+        """Say where its stretches begin, unless that was said."""
+        if not self.range_path(member).exists():
+            self._say_range(member, first, first, heads=self.heads_path(member).exists())
+
+    def reach(self, member: str, end: int) -> None:
+        """Say that its stretches reach so far, unless they were said to reach farther."""
+        there = self.range(member)
+        heads = there.heads or self.heads_path(member).exists()
+        if end > there.next or heads != there.heads:
+            self._say_range(member, there.first, max(end, there.next), heads=heads)
+
+    def range(self, member: str) -> Range:
+        """What must be there of it. Raises PipelineError with reason BAD_LAKE."""
+        path = self.range_path(member)
+        try:
+            return msgspec.convert(read_json(path, strict=True), Range)
+        except msgspec.ValidationError as error:
+            raise PipelineError(BAD_LAKE, f"{path} is damaged: {error}") from error
+
+    def ranges(self) -> list[str]:
+        """Members that have one."""
+        return sorted(path.stem for path in (self.path / RANGES).glob("*.json"))
+
+    def range_path(self, member: str) -> Path:
+        """Where that is."""
+        return self.path / RANGES / f"{member}.json"
+
+    def _say_range(self, member: str, first: int, end: int, *, heads: bool) -> None:
+        _make(self.path / RANGES)
+        said = Range(lake=self.known_name(), member=member, first=first, next=end, heads=heads)
+        write_json(self.range_path(member), msgspec.to_builtins(said))
+
+    def _put(
+        self,
+        member: str,
+        start: int,
+        end: Place,
+        staged: Path,
+        *,
+        rows: int,
+        merged: Sequence[Stretch] = (),
+    ) -> Stretch:
+        name = f"log-{start:0{DIGITS}}-{end.log_index:0{DIGITS}}-{end.epoch}"
+        folder = self.folder(member)
+        _make(folder)
+        inside = tuple(each.path.name for each in merged)
+        try:
+            manifest = manifests.made(
+                staged, lake=self.known_name(), member=member, stretch=name, rows=rows, merged=inside
+            )
+            (staged / manifests.NAME).write_text(manifest.text(), encoding="utf-8")
             for file in staged.iterdir():
                 _sync(file)
             _sync(staged)
@@ -147,25 +266,33 @@ class Lake:
             _sync(folder)
         except OSError as error:
             raise unwritable(folder / name, error) from error
+        except DamageError as error:
+            raise PipelineError(BAD_LAKE, str(error)) from error
         return Stretch(start, end, folder / name)
 
-    def replace(self, member: str, merged: Sequence[Stretch], staged: Path) -> Stretch:
-        """Publish one stretch instead of several that follow each other. Readers by `paths` see either."""
-        wide = self.publish(member, merged[0].start, merged[-1].end, staged)
-        self._clear(member)
-        return wide
+    def _clear(self, member: str, *, trusted: bool) -> None:
+        """Remove stretches that were put together with others and do not count any more.
 
-    def _clear(self, member: str) -> None:
-        """Remove stretches that do not count any more.
+        Only what the wider one says it was made of; and unless it is `trusted`, because it was just written, only where
+        its files are what its manifest says: it is the one copy then.
 
         They are listed once. A micro-batch is published while stretches are put together, on a thread of its own: in a
         second listing it would be one that does not count in the first.
         """
-        every = self._every(member)
-        counts = {stretch.path for stretch in _counting(every)}
-        for stretch in every:
-            if stretch.path not in counts:
-                shutil.rmtree(stretch.path, ignore_errors=True)
+        every = self.every(member)
+        counts, _ = counting(every)
+        for wide in counts:
+            inside = [each for each in every if each.path != wide.path and is_inside(each, wide)]
+            if not inside:
+                continue
+            try:
+                manifest = manifests.read(wide.path)
+            except DamageError:
+                continue
+            gone = [each for each in inside if each.path.name in manifest.merged]
+            if gone and (trusted or not any(manifests.differences(wide.path, manifest, digests=True))):
+                for each in gone:
+                    shutil.rmtree(each.path, ignore_errors=True)
 
     # -- what it is of -------------------------------------------------------------------------------------------------
 
@@ -180,10 +307,10 @@ class Lake:
         if not path.exists():
             if self.members():
                 raise PipelineError(LAKE_SCHEMA, f"{self.journal} has rows, and no {path.name} says what they are of")
-            write_json(path, wanted)
+            write_json(path, {**wanted, "name": _new_name(), MANIFESTS: manifests.VERSION})
             return False
         self._check_known()
-        found = read_json(path)
+        found = self.facts()
         before = found.get(COLUMNS) == list(names(BARE_JOURNAL))
         differing = [key for key in wanted if found.get(key) != wanted[key] and not (before and key == COLUMNS)]
         if differing:
@@ -196,15 +323,13 @@ class Lake:
 
     def attributes_from(self) -> int:
         """From this log index on the rows of both members tell what stood beside bodies; before it, they may not."""
-        path = self.path / FACTS
-        found = read_json(path) if path.exists() else {}
+        found = self.facts()
         if found.get(COLUMNS) == list(names(BARE_JOURNAL)):
             return max((end.log_index for member in self.members() if (end := self.end(member))), default=0)
         return int(found.get(ATTRIBUTES_FROM, 0))
 
     def _check_known(self) -> None:
-        path = self.path / FACTS
-        found = read_json(path) if path.exists() else {}
+        path, found = self.path / FACTS, self.facts()
         version, columns = found.get("version", VERSION), found.get(COLUMNS, [])
         unknown = [str(name) for name in columns if name not in names(JOURNAL)]
         if unknown or version != VERSION:
@@ -212,10 +337,20 @@ class Lake:
             told = told or f"it is of version {version!r}, and this one knows {VERSION}"
             raise PipelineError(LAKE_SCHEMA, f"{path}: {told}: a newer version of tandemq wrote it, use that one")
 
+    def facts(self) -> dict[str, Any]:
+        """What this lake is of; empty: nobody has said it. Raises PipelineError with reason BAD_LAKE."""
+        path = self.path / FACTS
+        if not path.exists():
+            return {}
+        found = read_json(path)
+        return read_json(path, strict=True) if MANIFESTS in found else found
+
+    def _add_fact(self, name: str, value: str | int) -> None:
+        write_json(self.path / FACTS, {**self.facts(), name: value})
+
     def history_id(self) -> str:
         """Which history its rows are of; empty: an older version wrote them, or none was read yet. BAD_LAKE."""
-        path = self.path / FACTS
-        return str(read_json(path).get("history_id", "")) if path.exists() else ""
+        return str(self.facts().get("history_id", ""))
 
     def hold_to(self, history_id: str, member: str) -> bool:
         """Its rows are of this history, as `member` has it, and of no other one. True: it has just taken that over.
@@ -228,47 +363,70 @@ class Lake:
         if before:
             text = f"{self.path} holds history {before}, and {member} has {history_id}"
             raise PipelineError("PAIR_CHANGED", f"{text}: another pair, or this one begun anew")
-        path = self.path / FACTS
-        write_json(path, {**read_json(path), "history_id": history_id})
+        self._add_fact("history_id", history_id)
         return True
 
     def name(self) -> str:
         """What no other lake is called. For who has claimed it; a copy of a lake has the same one."""
-        path = self.path / FACTS
-        found = read_json(path)
-        if "name" not in found:
-            found["name"] = f"lake-{uuid.uuid4().hex[:12]}"
-            write_json(path, found)
-        return str(found["name"])
+        if not (found := self.known_name()):
+            found = _new_name()
+            self._add_fact("name", found)
+        return found
+
+    def known_name(self) -> str:
+        """Empty: nobody has given it one. BAD_LAKE."""
+        return str(self.facts().get("name", ""))
+
+    def has_manifests(self) -> bool:
+        """Whether a stretch without one is damage; False: an older version kept this lake. BAD_LAKE."""
+        return MANIFESTS in self.facts() or not (self.path / FACTS).exists()
+
+    def mark(self) -> None:
+        """Say that every stretch has a manifest now, and every member its range."""
+        self._add_fact(MANIFESTS, manifests.VERSION)
 
     def save_heads(self, member: str, rows: list[dict[str, Any]]) -> None:
         """Where a member says that it stands (schema.HEADS), instead of what it said before."""
-        _make(self.path / "_heads")
-        write_json(self.path / "_heads" / f"{member}.json", {"rows": rows})
+        _make(self.path / HEADS)
+        write_json(self.heads_path(member), {"rows": rows})
+
+    def heads_path(self, member: str) -> Path:
+        """Where that is."""
+        return self.path / HEADS / f"{member}.json"
 
     def heads(self) -> list[dict[str, Any]]:
         """What every member said last; rows of schema.HEADS."""
-        found = sorted((self.path / "_heads").glob("*.json"))
+        found = sorted((self.path / HEADS).glob("*.json"))
         return [row for path in found for row in read_json(path)["rows"]]
 
 
-def _counting(every: Sequence[Stretch]) -> list[Stretch]:
-    """Of all that are there, in the order of `_every`, those that count: see Lake.stretches."""
+def counting(every: Sequence[Stretch]) -> tuple[list[Stretch], list[tuple[Stretch, Stretch]]]:
+    """Of all that are there, in the order of `Lake.every`, those that count, and pairs of them with a hole between."""
     found: list[Stretch] = []
+    holes = []
     for each in every:
         if found and each.end.log_index <= found[-1].end.log_index:
             continue  # inside the wider one before it
         if found and each.start != found[-1].end.log_index:
-            raise PipelineError(BAD_LAKE, f"after {found[-1].path} comes {each.path}: what is between is missing")
+            holes.append((found[-1], each))
         found.append(each)
-    return found
+    return found, holes
+
+
+def is_inside(each: Stretch, wide: Stretch) -> bool:
+    """Whether all of its records are in the wide one."""
+    return wide.start <= each.start and each.end.log_index <= wide.end.log_index
+
+
+def _new_name() -> str:
+    return f"lake-{uuid.uuid4().hex[:12]}"
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Whole or not at all, with a digest of itself."""
     beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
     try:
-        beside.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+        beside.write_text(sealed(value), encoding="utf-8")
         _sync(beside)
         beside.rename(path)
         _sync(path.parent)
@@ -277,14 +435,17 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
         raise unwritable(path, error) from error
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Raises PipelineError with reason BAD_LAKE."""
+def read_json(path: Path, *, strict: bool = False) -> dict[str, Any]:
+    """What is in it, without its digest. strict: one without a digest is damaged, too; those of before have none.
+
+    Raises PipelineError with reason BAD_LAKE.
+    """
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = opened(path.read_text(encoding="utf-8"), strict=strict)
+    except FileNotFoundError as error:
+        raise PipelineError(BAD_LAKE, f"{path} is gone") from error
     except (OSError, ValueError) as error:
         raise PipelineError(BAD_LAKE, f"{path} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise PipelineError(BAD_LAKE, f"{path} is not what a lake has there")
     return found
 
 
@@ -298,7 +459,7 @@ def _make(folder: Path) -> None:
     """A directory of the lake, which is there after a loss of power if anything in it is. Raises PipelineError."""
     try:
         if not folder.is_dir():
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)  # two members may publish for the first time at once
             _sync(folder.parent)
     except OSError as error:
         raise unwritable(folder, error) from error

@@ -109,10 +109,11 @@ def plant(lake: Lake, into: Path, fault: Fault, queue: str) -> Lake:
             table = pa.concat_tables([pq.ParquetFile(file).read().cast(WITH_ATTRIBUTES) for file in files])
             staged = copy.staging(f"planted-{member}")
             staged.mkdir()
-            pq.write_table(fault.change(table, queue), staged / "part-00000.parquet")
+            changed = fault.change(table, queue)
+            pq.write_table(changed, staged / "part-00000.parquet")
             for stretch in stretches:
                 shutil.rmtree(stretch.path)
-            copy.publish(member, stretches[0].start, stretches[-1].end, staged)
+            copy.publish(member, stretches[0].start, stretches[-1].end, staged, rows=len(changed))
     return copy
 
 

@@ -13,10 +13,15 @@ BAD_LAKE, LAKE_IN_USE, LAKE_SCHEMA = "BAD_LAKE", "LAKE_IN_USE", "LAKE_SCHEMA"
 DISK_FULL, WORKER_LOST, SPARK_FAILED, SPARK_LOST = "DISK_FULL", "WORKER_LOST", "SPARK_FAILED", "SPARK_LOST"
 INTERRUPTED, NO_PAYLOAD, LAKE_SHORT = "INTERRUPTED", "NO_PAYLOAD", "LAKE_SHORT"
 HISTORY_SCHEMA, DEMO_FAILED, TOO_BUSY, NOT_INSTALLED = "HISTORY_SCHEMA", "DEMO_FAILED", "TOO_BUSY", "NOT_INSTALLED"
+UNREADABLE, LAKE_CHANGED, LAKE_UNPROVEN = "UNREADABLE", "LAKE_CHANGED", "LAKE_UNPROVEN"
 
 NEXT_STEPS = {
     "CONFIG_ERROR": "correct that key; docs/SPARK.md lists them",
-    BAD_LAKE: "give another directory in lake.path, or mend what the cause names",
+    BAD_LAKE: "mend what the cause names, or give another directory in lake.path; `tandemq pipeline verify` lists all "
+    "that is wrong with a lake",
+    UNREADABLE: "restore the file that the cause names",
+    LAKE_CHANGED: "run it again",
+    LAKE_UNPROVEN: "run ingest, or `tandemq pipeline verify --adopt`: both give it manifests of what is there now",
     LAKE_IN_USE: "wait until that job ends, or stop it; a lake has one ingest at a time",
     LAKE_SCHEMA: "give another directory in lake.path; this one stays as it is",
     HISTORY_SCHEMA: "give Parquet with the columns that docs/SPARK.md lists in audit.history",
@@ -64,6 +69,12 @@ _OURS = re.compile(r"tandemq\.errors\.\w+: ([A-Z][A-Z_]+)(?:: ([^\n]*))?")
 _OWN = re.compile(r"pipeline\.problems\.PipelineError: ([A-Z][A-Z_]+): ([^\n]*)")
 _MISSING = re.compile(r"ModuleNotFoundError: (No module named '[\w.]+')")
 _CALLING = "An error occurred while calling o"
+_FILE = re.compile(
+    r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|PATH_NOT_FOUND)[.\w]*\]"
+    r"[^\n]*?\bfile:/*(/[^\n]*?)\.?(?: SQLSTATE|\n|$)"
+)
+CANNOT = " cannot be read"
+"""Behind the path, in the cause of UNREADABLE."""
 _FULL = ("No space left on device", "Disk quota exceeded")
 _LOST = (
     "Python worker exited unexpectedly",
@@ -85,15 +96,17 @@ _NEVER_UP = "JAVA_GATEWAY_EXITED"
 class PipelineError(Exception):
     """Ends a job. `reason` is stable, `cause` says what happened."""
 
-    def __init__(self, reason: str, cause: str) -> None:
+    def __init__(self, reason: str, cause: str, next_step: str = "") -> None:
         super().__init__(f"{reason}: {cause}")
         self.reason = reason
         self.cause = cause
+        self._next_step = next_step
+        """More than is known of the reason."""
 
     @property
     def next_step(self) -> str:
         """What to do; empty when the cause says it."""
-        return NEXT_STEPS.get(self.reason, "")
+        return self._next_step or NEXT_STEPS.get(self.reason, "")
 
     @property
     def may_pass(self) -> bool:
@@ -110,6 +123,8 @@ def problem_of(text: str) -> PipelineError:
     if missing := _MISSING.search(text):
         return PipelineError(NOT_INSTALLED, f"where a task of Spark runs: {missing[1]}")
     cause = _first_line(text)
+    if found := _FILE.search(text):
+        return PipelineError(UNREADABLE, f"{found[1]}{CANNOT}: {cause}")
     if _NEVER_UP in text:
         return PipelineError(SPARK_LOST, cause)
     if any(sign in text for sign in _FULL):

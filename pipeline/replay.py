@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.lake import Lake
 from pipeline.outcome import DONE, Outcome, Table
 from pipeline.problems import INTERRUPTED, LAKE_SHORT, NO_PAYLOAD, PipelineError
+from pipeline.proving import OF_BEFORE, prove, told_by
 from pipeline.replaying import Slice, Wanted, batch, chosen, groups, slices, summary
 from pipeline.schema import LAKE, ddl
 
@@ -70,6 +71,8 @@ def _journal(context: Context, asked: Asked) -> DataFrame:
     spark, source = context.spark, context.config.source
     if not asked.journal:
         lake = Lake(context.config.lake.path_of())
+        if prove(lake, on_progress=told_by(context.tell)).of_before:
+            context.tell(OF_BEFORE)
         _check_reach(lake, asked)
         return spark.read.schema(ddl(LAKE)).option("basePath", str(lake.journal)).parquet(*lake.paths())
     given = {"target": source.target, "domain": source.domain, "kinds": "enqueued", "attributes": "true"}

@@ -16,8 +16,19 @@ import msgspec
 from pipeline import config as configs
 from pipeline import report
 from pipeline.config import Pipeline
+from pipeline.lake import Lake
 from pipeline.outcome import Outcome
-from pipeline.problems import INTERRUPTED, SPARK_LOST, PipelineError, problem_of
+from pipeline.problems import (
+    BAD_LAKE,
+    CANNOT,
+    INTERRUPTED,
+    LAKE_CHANGED,
+    SPARK_LOST,
+    UNREADABLE,
+    PipelineError,
+    problem_of,
+)
+from pipeline.proving import RESTORE, prove
 from pipeline.session import check_machine, opened
 
 if TYPE_CHECKING:
@@ -43,7 +54,8 @@ class Ended(NamedTuple):
     """A job that came to its end, and where its page is."""
 
     outcome: Outcome
-    page: Path
+    page: Path | None
+    """None: there is no report."""
     seconds: float
 
 
@@ -72,7 +84,10 @@ def run(
         began = time.monotonic()
         outcome = small(config) if small is not None else None
         if outcome is None:
-            with opened(config.spark, name, place, verbose=verbose) as spark:
+            with (
+                opened(config.spark, name, place, verbose=verbose) as spark,
+                unreadable_told(Lake(config.lake.path_of())),
+            ):
                 outcome = make()(Context(spark, config, stop, tell))
         page = report.write(place, outcome)
         return Ended(outcome, page, time.monotonic() - began)
@@ -87,6 +102,27 @@ def interrupted_told(stop: threading.Event) -> Iterator[None]:
         if problem.reason == SPARK_LOST and stop.wait(SIGNAL_S):
             raise PipelineError(INTERRUPTED, "stopped by a signal") from problem
         raise
+
+
+@contextmanager
+def unreadable_told(lake: Lake) -> Iterator[None]:
+    """Of a file of the lake that Spark could not read it is told why: it was damaged after the job had looked at it, or
+    an ingest has put it together with others.
+    """
+    try:
+        with problems_told():
+            yield
+    except PipelineError as error:
+        if error.reason != UNREADABLE or str(lake.path) not in error.cause:
+            raise
+        proof = prove(lake)
+        if proof.of_before:
+            raise PipelineError(BAD_LAKE, error.cause, RESTORE) from error
+        if Path(error.cause.partition(CANNOT)[0]).exists():
+            advice = "see that every executor sees the lake at the same path, and may read it"
+            raise PipelineError(UNREADABLE, f"{error.cause}; here it is as it was published", advice) from error
+        text = f"an ingest has put stretches of {lake.path} together while this job read them: {error.cause}"
+        raise PipelineError(LAKE_CHANGED, text) from error
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pipeline import weighing
 from pipeline.lake import Lake
 from pipeline.outcome import DONE, Mark, Outcome, Plot, Table
 from pipeline.plots import KINDS
+from pipeline.proving import OF_BEFORE, prove, told_by
 from pipeline.reading import journal_of
 from pipeline.running import Context
 from pipeline.stats import one_history, windows
@@ -31,10 +32,13 @@ def statistics(context: Context, asked: Publication | None = None) -> Outcome:
 
     asked: publish shares as a table of weights, or tell what would be published.
     """
-    there = weighing.look(context.config.source, asked) if asked is not None else None
     config, spark = context.config, context.spark
+    lake = Lake(config.lake.path_of())
+    if prove(lake, on_progress=told_by(context.tell)).of_before:
+        context.tell(OF_BEFORE)
+    there = weighing.look(context.config.source, asked) if asked is not None else None
     place = Path(config.report.path) / "stats"
-    journal = one_history(journal_of(spark, Lake(Path(config.lake.path))))
+    journal = one_history(journal_of(spark, lake))
     windows(journal, config.stats.window_s).write.mode("overwrite").parquet(str(place / "windows"))
     counted = spark.read.parquet(str(place / "windows"))
     shares = weights(counted)

@@ -53,7 +53,7 @@ class Kept(NamedTuple):
         staged = self.lake.staging("rows")
         staged.mkdir()
         last = self.lake.end(member)
-        self.lake.publish(member, last.log_index if last else 1, end, staged)
+        self.lake.publish(member, last.log_index if last else 1, end, staged, rows=0)
 
     def ends(self) -> list[Place | None]:
         return [self.lake.end(member) for member in ("a", "b")]

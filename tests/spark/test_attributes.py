@@ -21,6 +21,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.support import new_name
 from tests.spark.conftest import heard
 from tests.spark.lakes import Piped
+from tests.support.lakes import of_before
 
 PAST = datetime(2001, 2, 3, 4, 5, 6, 789_000, UTC)
 MESSAGES = [
@@ -160,6 +161,7 @@ def test_a_lake_of_before_is_taken_over_once_and_read_with_nulls(
                 pq.write_table(pq.ParquetFile(file).read(list(names(BARE_JOURNAL))).cast(SCHEMA), file)
             for sums in stretch.path.glob(".*.crc"):
                 sums.unlink()
+    of_before(lake)
     facts.write_text(json.dumps({**json.loads(facts.read_text()), "columns": list(names(BARE_JOURNAL))}))
     client.enqueue(queue, [MESSAGES[2]])
     heard(client, queue, 2 * len(MESSAGES))

@@ -21,6 +21,7 @@ import pytest
 import tandemq
 from chaos.cluster import Cluster
 from pipeline.lake import Lake
+from pipeline.proving import examine
 from tandemq.errors import TandemqError
 from tests.integration.support import roles
 from tests.spark.conftest import heard
@@ -107,6 +108,7 @@ def test_every_row_is_in_the_lake_once_whoever_is_killed(spark: Any, tmp_path: P
             with tandemq.connect(pair.endpoint(name), follow_master=False) as client:
                 heard(client, QUEUE, max(load.acknowledged) + 1)
         piped.ingested()
+        assert examine(Lake(piped.lake)).findings == []
         for name in pair.members:
             place = Lake(piped.lake).end(name)
             assert place is not None
@@ -146,6 +148,7 @@ def _rounds(pair: Cluster, piped: Piped, chance: random.Random, struck: Counter[
                     assert running.ended() == 1, running.told[-3:]
                     assert any("SPARK_LOST" in line for line in running.told), running.told[-8:]
                 running.die()
+                assert examine(lake).findings == [], "whoever dies leaves nothing that looks like damage"
                 running = Running(piped.file, "--continuous")
             else:
                 running.kill(EXECUTOR if strike == "executor" else WORKER)

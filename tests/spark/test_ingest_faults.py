@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 import tandemq
 from chaos.cluster import Cluster
-from pipeline.lake import Lake
+from pipeline.lake import Lake, Place
 from tests.integration.support import new_name
 from tests.spark.conftest import more, trim
 from tests.spark.lakes import Piped, Told, journal_rows, lake_rows
@@ -52,12 +53,21 @@ def test_a_history_that_was_given_up_or_columns_of_another_kind_are_refused(
     piped.ingested()
     lake, name = Lake(piped.lake), pair.members[0]
     [last] = lake.stretches(name)
-    last.path.rename(last.path.with_name(f"{last.path.name.rpartition('-')[0]}-{last.end.epoch + 7}"))
+    with lake.locked():
+        again = lake.staging("again")
+        last.path.rename(again)
+        (again / "_manifest.json").unlink()
+        lake.publish(name, last.start, Place(last.end.log_index, last.end.epoch + 7), again, rows=1)
     refused(piped.run("ingest"), "EPOCH_DIVERGED")
     other = Piped(pair.target, tmp_path, "source.payloads = false")
     assert "payloads is True there, False is wanted" in refused(other.run("ingest"), "LAKE_SCHEMA")
     piped = Piped(pair.target, tmp_path)
-    spark.range(3).write.mode("overwrite").parquet(str(lake.stretches(name)[0].path))
+    [last] = lake.stretches(name)
+    with lake.locked():
+        again = lake.staging("again")
+        spark.range(3).write.parquet(str(again))
+        shutil.rmtree(last.path)
+        lake.publish(name, last.start, last.end, again, rows=3)
     assert "bigint" in refused(piped.run("ingest"), "LAKE_SCHEMA")
     assert len(lake.stretches(name)) == 1
 

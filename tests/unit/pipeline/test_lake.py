@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pipeline.compacting import groups
-from pipeline.lake import Lake, Place, Stretch
+from pipeline.lake import Lake, Place, Stretch, write_json
 from pipeline.problems import PipelineError
 from pipeline.schema import BARE_JOURNAL, JOURNAL, VERSION, names
 
@@ -23,7 +23,7 @@ def staged(lake: Lake, text: str = "rows") -> Path:
 def published(lake: Lake, *ends: int, start: int = 1) -> list[Stretch]:
     found = []
     for end in ends:
-        found.append(lake.publish("a", start, Place(end, 3), staged(lake)))
+        found.append(lake.publish("a", start, Place(end, 3), staged(lake), rows=1))
         start = end
     return found
 
@@ -66,12 +66,15 @@ def test_a_wider_stretch_replaces_those_inside_it_wherever_its_writer_died(tmp_p
     lake = Lake(tmp_path / "lake")
     with lake.locked():
         narrow = published(lake, 10, 20, 30, 40)
-        wide = lake.publish("a", 1, Place(30, 3), staged(lake))
+        kept = tmp_path / "kept"
+        shutil.copytree(lake.folder("a"), kept)
+        wide = lake.replace("a", narrow[:3], staged(lake), rows=3)
+        shutil.copytree(kept, lake.folder("a"), dirs_exist_ok=True)
     assert lake.paths() == [str(wide.path), str(narrow[3].path)]
     assert narrow[0].path.exists()
     with lake.locked():
         assert not narrow[0].path.exists()
-        merged = lake.replace("a", lake.stretches("a"), staged(lake))
+        merged = lake.replace("a", lake.stretches("a"), staged(lake), rows=4)
         assert lake.paths() == [str(merged.path)]
         assert not wide.path.exists()
     assert lake.end("a") == Place(40, 3)
@@ -82,11 +85,11 @@ class Busy(Lake):
 
     late: list[tuple[int, int]]
 
-    def _every(self, member: str) -> list[Stretch]:
-        found = super()._every(member)
+    def every(self, member: str) -> list[Stretch]:
+        found = super().every(member)
         if self.late:
             start, end = self.late.pop()
-            self.publish(member, start, Place(end, 3), staged(self))
+            self.publish(member, start, Place(end, 3), staged(self), rows=1)
         return found
 
 
@@ -98,7 +101,7 @@ def test_what_is_published_while_stretches_are_put_together_stays(tmp_path: Path
         narrow = published(lake, 10, 20)
         merging = staged(lake)
         lake.late = [(20, 30)]
-        lake.replace("a", narrow, merging)
+        lake.replace("a", narrow, merging, rows=2)
         assert not lake.late
     assert [(each.start, each.end.log_index) for each in lake.stretches("a")] == [(1, 20), (20, 30)]
 
@@ -169,7 +172,7 @@ def test_a_lake_of_before_is_taken_over_once_and_one_of_a_newer_version_refused(
     facts = lake.path / "_lake.json"
 
     def rewrite(**changes: object) -> None:
-        facts.write_text(json.dumps({**json.loads(facts.read_text()), **changes}))
+        write_json(facts, {**lake.facts(), **changes})
 
     with lake.locked():
         assert not lake.claim({"domain": "main"})

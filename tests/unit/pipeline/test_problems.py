@@ -49,3 +49,28 @@ def test_a_reason_survives_being_told_by_spark() -> None:
     again = problem_of(f"Traceback ...\n{type(problem).__module__}.PipelineError: {problem}\n  at org.apache")
     assert (again.reason, again.cause) == ("LAKE_SCHEMA", "columns differ")
     assert NEXT_STEPS["LAKE_SCHEMA"] == again.next_step
+
+
+FILE = "/lake/journal/member=a/log-1/part-0.parquet"
+READING = f"""An error occurred while calling o95.parquet.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file://{FILE}. SQLSTATE: K
+\tat org.apache"""
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (READING, FILE),
+        ("[PATH_NOT_FOUND] Path does not exist: file:/lake/my journal/x. SQLSTATE: 42K03", "/lake/my journal/x"),
+    ],
+)
+def test_a_file_that_spark_cannot_read_is_named(text: str, path: str) -> None:
+    found = problem_of(text)
+    assert found.reason == "UNREADABLE"
+    assert found.cause.startswith(f"{path} cannot be read: ")
+    assert "calling o95" not in found.cause
+
+
+def test_no_number_of_an_object_is_a_cause() -> None:
+    text = "An error occurred while calling o41.count.\n: java.lang.IllegalStateException: no such thing\n\tat x"
+    assert problem_of(text).cause == "java.lang.IllegalStateException: no such thing"

@@ -42,7 +42,7 @@ def in_lake(run: Run, path: Path, schema: pa.Schema = WITH_ATTRIBUTES) -> Lake:
                 staged = lake.staging("made")
                 staged.mkdir()
                 pq.write_table(pa.Table.from_pylist([columns(row) for row in rows], schema), staged / "part.parquet")
-                lake.publish(member, start, Place(stop, rows[-1].epoch), staged)
+                lake.publish(member, start, Place(stop, rows[-1].epoch), staged, rows=len(rows))
             heads = [asdict(head) for head in run.heads if head.member == member]
             lake.save_heads(member, [{name: head.get(name) for name in names(HEADS)} for head in heads])
     return lake
@@ -173,6 +173,17 @@ def test_the_job_takes_little_in_memory_and_says_so(tmp_path: Path) -> None:
     assert (outcome.verdict, outcome.facts["checked"][:9]) == ("clean", "in memory")
     assert "2 settlements are of deliveries whose lease is in no journal" in outcome.lead
     assert auditing_small()(configured(lake, history, memory_rows=rows - 1)) is None
+
+
+def test_a_lake_that_was_damaged_is_not_judged(tmp_path: Path) -> None:
+    lake = in_lake(usual(), tmp_path / "lake")
+    path = lake.stretches("a")[1].path / "part.parquet"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(PipelineError, match=f"BAD_LAKE: {path} is damaged"):
+        auditing_small()(configured(lake, ""))
+    path.unlink()
+    with pytest.raises(PipelineError, match=f"BAD_LAKE: {path} is gone"):
+        auditing_small()(configured(lake, "", memory_rows=1))
 
 
 def test_violations_are_written_beside_the_report(tmp_path: Path) -> None:
