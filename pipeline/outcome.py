@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-DONE, CLEAN, VIOLATIONS = "done", "clean", "violations"
+DONE, CLEAN, VIOLATIONS, DAMAGED = "done", "clean", "violations", "damaged"
 
 
 class Mark(NamedTuple):
@@ -51,4 +51,4 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        return self.verdict != VIOLATIONS
+        return self.verdict not in (VIOLATIONS, DAMAGED)

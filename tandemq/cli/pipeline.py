@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tandemq.cli.backup import bar_for
 from tandemq.cli.failure import FAILED, TIMED_OUT, UNREACHABLE, Failure
 from tandemq.cli.output import console, print_file, print_line, print_rows, say, unread_is_no_error
 from tandemq.cli.params import DURATION, output_option
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 VIOLATED = 5
+FINDINGS_SHOWN_MAX = 200
+"""Of a damaged lake, in a terminal; JSON has all."""
 EXIT_CODES = {
     "UNREACHABLE": UNREACHABLE,
     **dict.fromkeys(("DEADLINE_EXCEEDED", "NO_PROGRESS", "TOO_BUSY"), TIMED_OUT),
@@ -31,7 +34,8 @@ def pipeline() -> None:
     """Keep everything that happened on the queues as data, with Spark: follow it, audit it, draw it.
 
     Needs `pip install 'tandemq[spark]'` and Java 17. docs/SPARK.md has the keys of the file and the columns of the
-    lake. Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out, 5 the audit found violations.
+    lake. Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out, 5 the audit found violations,
+    or verify found damage.
 
     \b
     Example: tandemq pipeline config > pipeline.toml
@@ -217,6 +221,41 @@ def replay(ctx: click.Context, /, file: str, master: str, output: str, *, verbos
     _finish(ctx, _run("replay", make, file, master, verbose=verbose), output)
 
 
+@pipeline.command()
+@click.argument("lake", required=False, type=click.Path(file_okay=False))
+@click.option("--config", "file", metavar="FILE", default="", help="Instead of LAKE: lake.path of it; writes a report.")
+@click.option("--adopt", is_flag=True, help="Give a lake of an older version its manifests; nothing else is changed.")
+@output_option("table", "json")
+@click.pass_context
+def verify(ctx: click.Context, lake: str | None, file: str, output: str, *, adopt: bool) -> None:
+    """Hold every file of a lake against what was published: gone, added or damaged, each with its path.
+
+    Ends with 0 when all is as it was published, with 5 when something is wrong, and with 1 when there is no lake there,
+    or one of an older version without manifests (LAKE_UNPROVEN). Needs neither Spark nor a pair; an ingest may run.
+
+    \b
+    Example: tandemq pipeline verify lake
+             tandemq pipeline verify --config pipeline.toml -o json
+    """
+    if bool(lake) == bool(file):
+        raise click.UsageError("Give the directory of a lake, or --config FILE.")
+
+    def run(tell: Callable[[str], None]) -> Ended:
+        from pipeline.verifying import verified
+
+        del tell  # the bar tells
+        return verified(lake or "", file, adopted=adopt, on_progress=bar)
+
+    with bar_for(output) as bar:
+        ended = _told("verify", run, spark=False)
+    if output == "table":
+        for row in ended.outcome.tables[0].rows[:FINDINGS_SHOWN_MAX]:
+            say(row["path"], label=row["reason"], fg="red", bold=True)
+            say(f"  what: {row['what']}")
+            say(f"  next: {row['next']}")
+    _finish(ctx, ended, output, table=False)
+
+
 @pipeline.command("config")
 def config_() -> None:
     """Print a configuration to begin with: every key, with its default.
@@ -259,7 +298,7 @@ def _run(
     return _told(name, run)
 
 
-def _told(name: str, run: Callable[[Callable[[str], None]], Ended]) -> Ended:
+def _told(name: str, run: Callable[[Callable[[str], None]], Ended], *, spark: bool = True) -> Ended:
     """What it came to; a PipelineError ends the command, by its reason."""
     from pipeline.problems import PipelineError
 
@@ -268,27 +307,31 @@ def _told(name: str, run: Callable[[Callable[[str], None]], Ended]) -> Ended:
             say(f"{name}: {text}", err=True)
 
     try:
-        from pipeline.session import check_machine
+        if spark:
+            from pipeline.session import check_machine
 
-        check_machine()  # before anything that imports Spark
+            check_machine()  # before anything that imports Spark
         return run(tell)
     except PipelineError as error:
         code = EXIT_CODES.get(error.reason, FAILED)
         raise Failure(error.reason, error.cause, error.next_step, code) from error
 
 
-def _finish(ctx: click.Context, ended: Ended, output: str) -> None:
+def _finish(ctx: click.Context, ended: Ended, output: str, *, table: bool = True) -> None:
     from pipeline.report import facts_of
 
     outcome = ended.outcome
     with unread_is_no_error():
         if output == "json":
-            print_line({**facts_of(outcome), "seconds": round(ended.seconds, 1), "report": str(ended.page)})
+            report = {"report": str(ended.page)} if ended.page else {}
+            print_line({**facts_of(outcome), "seconds": round(ended.seconds, 1), **report})
         else:
-            print_rows(outcome.tables[0].rows, outcome.tables[0].title, "table")
+            if table:
+                print_rows(outcome.tables[0].rows, outcome.tables[0].title, "table")
             out = console()
             style = "bold green" if outcome.good else "bold red"
             out.print(f"{outcome.verdict.upper()}  {outcome.lead}", style=style)
-            out.print(f"written: {ended.page}, result.json", style="dim")
+            if ended.page:
+                out.print(f"written: {ended.page}, result.json", style="dim")
         sys.stdout.flush()
     ctx.exit(0 if outcome.good else VIOLATED)
