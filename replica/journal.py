@@ -46,6 +46,18 @@ class Place(NamedTuple):
     history_id: bytes = b""
 
 
+class Asking(NamedTuple):
+    """Who asks whether he can go on: the words of a refusal."""
+
+    done: str
+    """What he did there before."""
+    anew: str
+    """What he can do instead."""
+
+
+READING = Asking("read", "read it from the beginning, into a new place")
+
+
 class Page(NamedTuple):
     """Some rows, and where the next ones are."""
 
@@ -96,9 +108,9 @@ def epoch_before(shared: Shared, log_index: int) -> int | None:
     return found[0] if found is not None else None
 
 
-def problem_of(shared: Shared, place: Place, *, is_master: bool) -> Failed | None:
+def problem_of(shared: Shared, place: Place, *, is_master: bool, asking: Asking = READING) -> Failed | None:
     """Why nothing can be read from that place. None: it can, though there may be nothing yet."""
-    if (changed := problem_of_history(shared, place.history_id)) is not None:
+    if (changed := problem_of_history(shared, place.history_id, asking)) is not None:
         return changed
     bounds = bounds_of(shared)
     facts = {"first_log_index": str(bounds.first), "next_log_index": str(bounds.end), "member": shared.member}
@@ -109,7 +121,7 @@ def problem_of(shared: Shared, place: Place, *, is_master: bool) -> Failed | Non
         )
         return refusal(Reason.REASON_OUT_OF_RANGE, text, facts)
     last_read = place.log_index if place.row else place.log_index - 1
-    problem = _problem_of_epoch(shared, last_read, place.epoch)
+    problem = _problem_of_epoch(shared, last_read, place.epoch, asking)
     if problem is not None:
         return problem
     if last_read >= bounds.end and is_master:
@@ -123,7 +135,7 @@ def history_id_of(shared: Shared) -> bytes:
     return shared.machine.history_id if shared.machine is not None else b""
 
 
-def problem_of_history(shared: Shared, history_id: bytes) -> Failed | None:
+def problem_of_history(shared: Shared, history_id: bytes, asking: Asking = READING) -> Failed | None:
     """Whether the reader has read the history that is kept here (J0). A member whose queues' state is being rebuilt, or
     that follows a master of an older version, does not know.
     """
@@ -131,14 +143,14 @@ def problem_of_history(shared: Shared, history_id: bytes) -> Failed | None:
     if not history_id or not here or history_id == here:
         return None
     text = (
-        f"what was read is of history {history_id.hex()}, domain {shared.name} at {shared.member} has {here.hex()}: "
-        "this is another pair, or one that was begun anew; read it from the beginning, into a new place"
+        f"what was {asking.done} is of history {history_id.hex()}, domain {shared.name} at {shared.member} has "
+        f"{here.hex()}: this is another pair, or one that was begun anew; {asking.anew}"
     )
-    facts = {"history_id": here.hex(), "read_history_id": history_id.hex(), "member": shared.member}
+    facts = {"history_id": here.hex(), f"{asking.done}_history_id": history_id.hex(), "member": shared.member}
     return refusal(Reason.REASON_PAIR_CHANGED, text, facts)
 
 
-def _problem_of_epoch(shared: Shared, last_read: int, epoch: int) -> Failed | None:
+def _problem_of_epoch(shared: Shared, last_read: int, epoch: int, asking: Asking) -> Failed | None:
     """Whether the reader's last record is one of this history. (epoch, log index) names one record, and records are
     chained: the same epoch there means that everything before it is the same too.
     """
@@ -150,11 +162,12 @@ def _problem_of_epoch(shared: Shared, last_read: int, epoch: int) -> Failed | No
         return None
     facts = {"epoch": str(here or 0), "log_index": str(last_read), "member": shared.member}
     if last_read > log.last_index and epoch > log.last_epoch:
-        text = f"the reader has seen epoch {epoch}, {shared.member} knows {log.last_epoch}; repeat the call"
+        text = f"who asks has seen epoch {epoch}, {shared.member} knows {log.last_epoch}; repeat the call"
         return Failed(Reason.REASON_STALE_EPOCH, text, facts, STALE_RETRY_MS)
     text = (
-        f"log index {last_read} was read in epoch {epoch}, at {shared.member} it is of epoch {here or 'unknown'}: "
-        "the history that was read was given up; compare with `tandemq pair history`, and read anew"
+        f"log index {last_read} was {asking.done} in epoch {epoch}, at {shared.member} it is of epoch "
+        f"{here or 'unknown'}: the history that was {asking.done} was given up; compare with `tandemq pair history`, "
+        f"and {asking.anew if asking is not READING else 'read anew'}"
     )
     return refusal(Reason.REASON_EPOCH_DIVERGED, text, facts)
 

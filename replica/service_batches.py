@@ -15,6 +15,7 @@ from replica.calls import NamesCall
 from replica.counting import until_committed
 from replica.effects import Failed, Moved
 from replica.machine import BatchCall, Refused
+from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import parse
 from replica.service_failures import generic_handler
 from replica.whereabouts import check_origin
@@ -22,12 +23,15 @@ from tandemq.v1 import batch_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from replica.domain import Domain
     from replica.machine import Batch, Lease, Machine
     from replica.service_admin import AdminHandlers
     from replica.service_pair import Method
+    from tandemq.v1.journal_service_pb2 import JournalPosition
+
+    Local = Callable[[Domain], Awaitable[bytes | Failed | Moved]]
 
 SERVICE = "tandemq.v1.BatchService"
 MESSAGES, MESSAGES_MAX = 1_000, 10_000
@@ -86,7 +90,7 @@ class BatchHandlers:
             )
             return await self.admin.run(domain, call, lambda _done: _taken(domain, parsed))
 
-        return await self._forwarded("LeaseBatch", parsed.queue, request, context, local)
+        return await self._forwarded("LeaseBatch", parsed.queue, request, context, local, parsed.seen)
 
     def _problem_of_lease(self, parsed: pb.LeaseBatchRequest) -> Failed | None:
         problem = ""
@@ -118,7 +122,7 @@ class BatchHandlers:
             call = NamesCall(FutureWaiter(), parsed.queue, plan)
             return await self.admin.run(domain, call, lambda _done: pb.AckBatchResponse(duplicate=not ordered))
 
-        return await self._forwarded("AckBatch", parsed.queue, request, context, local)
+        return await self._forwarded("AckBatch", parsed.queue, request, context, local, parsed.seen)
 
     async def get(self, request: bytes, context: Context) -> bytes:
         """See BatchService.GetBatches."""
@@ -136,9 +140,11 @@ class BatchHandlers:
                 return Failed(refused.reason, refused.message, dict(refused.metadata))
             batches = [_words(number, batch, lease) for number, batch, lease in found]
             header = header_of(self.members, domain)
-            return pb.GetBatchesResponse(header=header, last_number=last, batches=batches).SerializeToString()
+            return pb.GetBatchesResponse(
+                header=header, last_number=last, batches=batches, position=place_now(domain.shared)
+            ).SerializeToString()
 
-        return await self._forwarded("GetBatches", parsed.queue, request, context, local)
+        return await self._forwarded("GetBatches", parsed.queue, request, context, local, parsed.seen)
 
     async def read(self, request: bytes, context: Context) -> bytes:
         """See BatchService.ReadBatch."""
@@ -147,7 +153,7 @@ class BatchHandlers:
         async def local(domain: Domain) -> bytes | Failed | Moved:
             return await self._read(domain, parsed)
 
-        return await self._forwarded("ReadBatch", parsed.queue, request, context, local)
+        return await self._forwarded("ReadBatch", parsed.queue, request, context, local, parsed.seen)
 
     async def _read(self, domain: Domain, request: pb.ReadBatchRequest) -> bytes | Failed | Moved:
         if not await until_committed(domain):
@@ -180,19 +186,27 @@ class BatchHandlers:
             return Failed(Reason.REASON_BATCH_GONE, text, {"number": str(request.number)})
         return response.SerializeToString()
 
-    async def _forwarded(self, method: str, queue: str, request: bytes, context: Context, local: Any) -> bytes:
+    async def _forwarded(
+        self, method: str, queue: str, request: bytes, context: Context, local: Local, seen: JournalPosition
+    ) -> bytes:
         await check_origin(self.members, queue, context)
         path = f"BatchService/{method}"
-        return await forward.unary(self.members, path, request, context, lambda: self.members.of_queue(queue), local)
+
+        async def checked(domain: Domain) -> bytes | Failed | Moved:
+            problem = await problem_of_seen(domain, seen)
+            return problem if problem is not None else await local(domain)
+
+        return await forward.unary(self.members, path, request, context, lambda: self.members.of_queue(queue), checked)
 
 
 def _taken(domain: Domain, request: pb.LeaseBatchRequest) -> pb.LeaseBatchResponse:
     machine = domain.shared.machine
     assert machine is not None
-    if machine.last_batch(request.queue, request.consumer) < request.number:
-        return pb.LeaseBatchResponse()
-    batch, lease = machine.batch(request.queue, request.consumer, request.number)
-    return pb.LeaseBatchResponse(batch=_words(request.number, batch, lease))
+    response = pb.LeaseBatchResponse(position=place_now(domain.shared))
+    if machine.last_batch(request.queue, request.consumer) >= request.number:
+        batch, lease = machine.batch(request.queue, request.consumer, request.number)
+        response.batch.CopyFrom(_words(request.number, batch, lease))
+    return response
 
 
 def _words(number: int, batch: Batch, lease: Lease) -> pb.LeasedBatch:

@@ -15,6 +15,7 @@ from replica.effects import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.content import PROPERTIES_MAX, check_content
 from replica.members import LOCAL, MAIN
+from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import fingerprint, parse
 from replica.service_checks import stale_epoch
 from replica.service_failures import generic_handler
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from replica.effects import Answer
     from replica.members import Members
     from replica.publishing import Publishing
+    from tandemq.v1.journal_service_pb2 import JournalPosition
 
 SERVICE = "tandemq.v1.StageService"
 MORE_BYTES = 1_024
@@ -95,7 +97,14 @@ class StageHandlers:
             return made
 
         return await self._change(
-            "Stage", request, context, lambda: self.members.of_queue(batch.queue), order, reply, epoch=parsed.epoch
+            "Stage",
+            request,
+            context,
+            lambda: self.members.of_queue(batch.queue),
+            order,
+            reply,
+            epoch=parsed.epoch,
+            seen=parsed.seen,
         )
 
     async def publish(self, request: bytes, context: Context) -> bytes:
@@ -105,7 +114,16 @@ class StageHandlers:
         member = forward.member_of(self.members, context)
 
         def order(publishing: Publishing, now_ms: int, waiter: FutureWaiter) -> None:
-            call = PublishCall(now_ms, parsed.writer, parsed.query_id, parsed.batch, list(parsed.stage_ids), member)
+            call = PublishCall(
+                now_ms,
+                parsed.writer,
+                parsed.query_id,
+                parsed.batch,
+                list(parsed.stage_ids),
+                member,
+                parsed.previous_batch if parsed.HasField("previous_batch") else None,
+                parsed.seen.history_id,
+            )
             publishing.publish(waiter, call, parsed.min_copies)
 
         def reply(done: Answer) -> pb.PublishResponse:
@@ -116,9 +134,11 @@ class StageHandlers:
                 )
                 for each in done.placed
             ]
-            return pb.PublishResponse(duplicate=done.duplicate, queues=queues)
+            return pb.PublishResponse(duplicate=done.duplicate, queues=queues, position=place_now(home.shared))
 
-        return await self._change("Publish", request, context, lambda: home, order, reply, epoch=parsed.epoch)
+        return await self._change(
+            "Publish", request, context, lambda: home, order, reply, epoch=parsed.epoch, seen=parsed.seen
+        )
 
     async def abort(self, request: bytes, context: Context) -> bytes:
         """See StageService.Abort."""
@@ -146,7 +166,7 @@ class StageHandlers:
             assert isinstance(done, UnstageDone)
             return pb.ReleaseWriterResponse(released=bool(done.count))
 
-        return await self._change("ReleaseWriter", request, context, lambda: home, order, reply)
+        return await self._change("ReleaseWriter", request, context, lambda: home, order, reply, seen=parsed.seen)
 
     async def get_writer(self, request: bytes, context: Context) -> bytes:
         """See StageService.GetWriter. Of what is ordered: the answer waits until that is committed."""
@@ -159,9 +179,10 @@ class StageHandlers:
         def reply(_done: Answer) -> pb.GetWriterResponse:
             machine = home.shared.machine
             found = machine.writer(parsed.writer) if machine is not None else None
+            made = pb.GetWriterResponse(position=place_now(home.shared))
             if found is None:
-                return pb.GetWriterResponse()
-            made = pb.GetWriterResponse(known=True, query_id=found.query_id, batch=found.batch)
+                return made
+            made.known, made.query_id, made.batch = True, found.query_id, found.batch
             made.published_at.FromMilliseconds(found.time_ms)
             return made
 
@@ -179,12 +200,15 @@ class StageHandlers:
         reply: Callable[[Answer], Any],
         *,
         epoch: int = 0,
+        seen: JournalPosition | None = None,
     ) -> bytes:
         """Have it ordered, here or at the master. Each of these calls carries its identity, so it may be repeated."""
 
         async def local(domain: Domain) -> bytes | Failed | Moved:
             if (stale := stale_epoch(self.members, domain, epoch)) is not None:
                 return stale
+            if seen is not None and (problem := await problem_of_seen(domain, seen)) is not None:
+                return problem
             node, waiter = self.members.node, FutureWaiter()
             domain.submit(StagingCall(waiter, lambda core, now_ms: order(core, now_ms, waiter)), node.clock.now_ms())
             node.dispatch(domain)

@@ -170,11 +170,20 @@ def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
 
 
 def any_history_reads_on(patch: Patch) -> None:
-    patch.setattr(replica.journal, "problem_of_history", lambda _shared, _history_id: None)
+    patch.setattr(replica.journal, "problem_of_history", lambda *_: None)
+
+
+def writers_go_on_anywhere(patch: Patch) -> None:
+    original = replica.machine.staging.plan_publish
+
+    def plan_publish(state: Any, call: Any) -> Any:
+        return original(state, replace(call, previous_batch=None))
+
+    patch.setattr(replica.machine.staging, "plan_publish", plan_publish)
 
 
 def any_epoch_reads_on(patch: Patch) -> None:
-    patch.setattr(replica.journal, "_problem_of_epoch", lambda _shared, _last_read, _epoch: None)
+    patch.setattr(replica.journal, "_problem_of_epoch", lambda *_: None)
 
 
 def any_copy_tells_its_journal(patch: Patch) -> None:
@@ -257,6 +266,12 @@ RULES = (
     ),
     Rule("w2_a_batch_is_seen_whole", "protocol/publication_is_seen_whole", nothing_is_hidden, "see a part of"),
     Rule("w3_a_batch_enters_once", "protocol/publication_is_repeated", batches_are_not_remembered, "twice|a part of"),
+    Rule(
+        "w4_a_writer_goes_on_where_he_is_known",
+        "protocol/publication_at_another_pair",
+        writers_go_on_anywhere,
+        "of another history",
+    ),
     Rule(
         "t1_a_table_outlives_its_master",
         "protocol/weights_outlive_their_master",

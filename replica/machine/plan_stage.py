@@ -14,7 +14,7 @@ from replica.machine.errors import Refused
 from replica.machine.plan_enqueue import EnqueueCall, check_may_enqueue, header_of
 from replica.machine.queue import QueueState
 from replica.machine.reply_copies import check_reply_tos
-from replica.machine.stages import Stage
+from replica.machine.stages import Stage, Writer
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -45,6 +45,8 @@ class PublishCall:
     batch: int
     stage_ids: Sequence[bytes]
     member: str
+    previous_batch: int | None = None  # that its caller has published; None: he does not say
+    history_id: bytes = b""  # of what he has published; empty: he does not say
 
 
 class PublishPlan(NamedTuple):
@@ -132,6 +134,8 @@ def plan_publish(state: State, call: PublishCall) -> PublishPlan:
             "another name, or release the writer when that query is over"
         )
         raise Refused(common_pb2.REASON_WRITER_TAKEN, text, {"query_id": known.query_id, "batch": str(known.batch)})
+    if call.previous_batch is not None and (known is None or known.batch < call.previous_batch):
+        raise _unheard_of(state, call, known)
     op = record_pb2.PublishOp(writer=call.writer, query_id=call.query_id, batch=call.batch)
     header = record_pb2.RecordHeader(time_ms=state.at(call.now_ms), publish=op)
     if known is not None and call.batch <= known.batch:
@@ -147,6 +151,24 @@ def plan_publish(state: State, call: PublishCall) -> PublishPlan:
     header.publish.stage_ids.extend(call.stage_ids)
     size = sum(stages.by_id[stage_id].payload_bytes for stage_id in call.stage_ids)
     return PublishPlan(header, False, size, queue_ids)
+
+
+def _unheard_of(state: State, call: PublishCall, known: Writer | None) -> Refused:
+    """What the caller has published was published elsewhere, or was given up: his next batch would hide that."""
+    here = f"its last batch here is {known.batch}" if known is not None else "it is not known here"
+    facts = {"writer": call.writer, "batch": str(known.batch) if known is not None else ""}
+    if known is None and not call.history_id:
+        text = (
+            f"writer {call.writer!r} has published before, and {here}: another pair answers, or this one was begun "
+            f"anew (its history is {state.history_id.hex() or 'without an id'}); begin there with a new checkpoint"
+        )
+        return Refused(common_pb2.REASON_PAIR_CHANGED, text, {**facts, "history_id": state.history_id.hex()})
+    text = (
+        f"writer {call.writer!r} has published batch {call.previous_batch}, and {here}: the pair went back behind it, "
+        "to a backup for example, or the writer was released; whoever wrote it knows what is missing: begin with a new "
+        "checkpoint"
+    )
+    return Refused(common_pb2.REASON_EPOCH_DIVERGED, text, facts)
 
 
 def _check_names(call: PublishCall) -> None:

@@ -13,6 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from tandemq.client.calls import BATCH_SERVICE, Caller
 from tandemq.client.delivery import ReceivedMessage
 from tandemq.client.parts import RowsPart
+from tandemq.client.places import JournalPosition, position_of, seen_of
 from tandemq.v1 import batch_service_pb2 as pb
 
 
@@ -25,6 +26,8 @@ class LeasedBatch(NamedTuple):
     lease_id: int
     expires_at: datetime
     """Then its messages are delivered again, and its number is refused."""
+    position: JournalPosition | None = None
+    """Where the journal was when it was taken: give it as `seen` with the next number. None: of a list, see there."""
 
 
 class TakenBatches(NamedTuple):
@@ -34,10 +37,16 @@ class TakenBatches(NamedTuple):
     """0: none is known."""
     batches: tuple[LeasedBatch, ...]
     """Those that can be read and acknowledged, by number."""
+    position: JournalPosition
+    """Where the journal of the queue's domain is now."""
 
 
 class Batches:
-    """The calls of a client about them; every one raises TandemqError, and may be repeated."""
+    """The calls of a client about them; every one raises TandemqError, and may be repeated.
+
+    seen, of each call: where the journal was when this consumer was last told a position. A pair that does not know of
+    it is another one, or went back: Refused with reason PAIR_CHANGED, EPOCH_DIVERGED or OUT_OF_RANGE.
+    """
 
     _caller: Caller
 
@@ -50,6 +59,7 @@ class Batches:
         max_messages: int = 0,
         max_bytes: int = 0,
         lease: timedelta | None = None,
+        seen: JournalPosition | None = None,
     ) -> LeasedBatch | None:
         """Takes the next messages of a queue as batch `number` of `consumer`, or says what that batch is when it was
         taken before. None: there is nothing to take, and the number is still free.
@@ -61,17 +71,31 @@ class Batches:
         lease has ended.
         """
         request = pb.LeaseBatchRequest(
-            queue=queue, consumer=consumer, number=number, max_messages=max_messages, max_bytes=max_bytes
+            queue=queue,
+            consumer=consumer,
+            number=number,
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            seen=seen_of(seen),
         )
         if lease is not None:
             duration = Duration()
             duration.FromTimedelta(lease)
             request.lease_duration.CopyFrom(duration)
         answer = await self._caller.call(BATCH_SERVICE + "LeaseBatch", request, pb.LeaseBatchResponse, queue=queue)
-        return _batch(answer.batch) if answer.HasField("batch") else None
+        if not answer.HasField("batch"):
+            return None
+        return _batch(answer.batch)._replace(position=position_of(answer.position))
 
     async def read_batch(
-        self, queue: str, consumer: str, number: int, *, first: int = 0, until: int | None = None
+        self,
+        queue: str,
+        consumer: str,
+        number: int,
+        *,
+        first: int = 0,
+        until: int | None = None,
+        seen: JournalPosition | None = None,
     ) -> AsyncIterator[list[ReceivedMessage]]:
         """The messages of a batch at the places from `first` up to before `until` (None: all), the same each time, page
         by page.
@@ -81,7 +105,12 @@ class Batches:
         at = first
         while until is None or at < until:
             request = pb.ReadBatchRequest(
-                queue=queue, consumer=consumer, number=number, first=at, max_messages=0 if until is None else until - at
+                queue=queue,
+                consumer=consumer,
+                number=number,
+                first=at,
+                max_messages=0 if until is None else until - at,
+                seen=seen_of(seen),
             )
             page = await self._caller.call(BATCH_SERVICE + "ReadBatch", request, pb.ReadBatchResponse, queue=queue)
             if not page.messages:
@@ -90,18 +119,18 @@ class Batches:
             yield [ReceivedMessage(queue, part, place) for place in range(len(page.messages))]
             at = page.next
 
-    async def ack_batch(self, queue: str, consumer: str, number: int) -> None:
+    async def ack_batch(self, queue: str, consumer: str, number: int, *, seen: JournalPosition | None = None) -> None:
         """Acknowledges a whole batch. Raises Refused with reason BATCH_GONE when its lease has ended: its messages are
         delivered again.
         """
-        request = pb.AckBatchRequest(queue=queue, consumer=consumer, number=number)
+        request = pb.AckBatchRequest(queue=queue, consumer=consumer, number=number, seen=seen_of(seen))
         await self._caller.call(BATCH_SERVICE + "AckBatch", request, pb.AckBatchResponse, queue=queue)
 
-    async def get_batches(self, queue: str, consumer: str) -> TakenBatches:
+    async def get_batches(self, queue: str, consumer: str, *, seen: JournalPosition | None = None) -> TakenBatches:
         """Where a consumer stands."""
-        request = pb.GetBatchesRequest(queue=queue, consumer=consumer)
+        request = pb.GetBatchesRequest(queue=queue, consumer=consumer, seen=seen_of(seen))
         found = await self._caller.call(BATCH_SERVICE + "GetBatches", request, pb.GetBatchesResponse, queue=queue)
-        return TakenBatches(found.last_number, tuple(map(_batch, found.batches)))
+        return TakenBatches(found.last_number, tuple(map(_batch, found.batches)), position_of(found.position))
 
 
 def _batch(told: pb.LeasedBatch) -> LeasedBatch:

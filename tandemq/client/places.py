@@ -28,3 +28,10 @@ def message_of(place: JournalPosition) -> pb.JournalPosition:
     return pb.JournalPosition(
         log_index=place.log_index, epoch=place.epoch, row=place.row, history_id=bytes.fromhex(place.history_id)
     )
+
+
+def seen_of(place: JournalPosition | None) -> pb.JournalPosition | None:
+    """For a call that may say where the journal was when its caller was last answered; a member of an older version
+    has told nothing, and nothing is checked then.
+    """
+    return message_of(place) if place is not None else None

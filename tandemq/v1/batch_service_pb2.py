@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
+from tandemq.v1 import journal_service_pb2 as tandemq_dot_v1_dot_journal__service__pb2
 from tandemq.v1 import message_pb2 as tandemq_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etandemq/v1/batch_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\"n\n\x0bLeasedBatch\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x10\n\x08lease_id\x18\x03 \x01(\x04\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xa0\x01\n\x11LeaseBatchRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x14\n\x0cmax_messages\x18\x04 \x01(\r\x12\x11\n\tmax_bytes\x18\x05 \x01(\x04\x12\x31\n\x0elease_duration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"h\n\x12LeaseBatchResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x17.tandemq.v1.LeasedBatch\"h\n\x10ReadBatchRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\r\n\x05\x66irst\x18\x04 \x01(\r\x12\x14\n\x0cmax_messages\x18\x05 \x01(\r\"\xa5\x01\n\x11ReadBatchResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x17.tandemq.v1.LeasedBatch\x12.\n\x08messages\x18\x03 \x03(\x0b\x32\x1c.tandemq.v1.DeliveredMessage\x12\x0c\n\x04next\x18\x04 \x01(\r\"B\n\x0f\x41\x63kBatchRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\"Q\n\x10\x41\x63kBatchResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x11\n\tduplicate\x18\x02 \x01(\x08\"4\n\x11GetBatchesRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\"\x7f\n\x12GetBatchesResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x13\n\x0blast_number\x18\x02 \x01(\x04\x12(\n\x07\x62\x61tches\x18\x03 \x03(\x0b\x32\x17.tandemq.v1.LeasedBatch2\xb9\x02\n\x0c\x42\x61tchService\x12K\n\nLeaseBatch\x12\x1d.tandemq.v1.LeaseBatchRequest\x1a\x1e.tandemq.v1.LeaseBatchResponse\x12H\n\tReadBatch\x12\x1c.tandemq.v1.ReadBatchRequest\x1a\x1d.tandemq.v1.ReadBatchResponse\x12\x45\n\x08\x41\x63kBatch\x12\x1b.tandemq.v1.AckBatchRequest\x1a\x1c.tandemq.v1.AckBatchResponse\x12K\n\nGetBatches\x12\x1d.tandemq.v1.GetBatchesRequest\x1a\x1e.tandemq.v1.GetBatchesResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etandemq/v1/batch_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\x1a tandemq/v1/journal_service.proto\x1a\x18tandemq/v1/message.proto\"n\n\x0bLeasedBatch\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\r\n\x05\x63ount\x18\x02 \x01(\r\x12\x10\n\x08lease_id\x18\x03 \x01(\x04\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xcb\x01\n\x11LeaseBatchRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\x14\n\x0cmax_messages\x18\x04 \x01(\r\x12\x11\n\tmax_bytes\x18\x05 \x01(\x04\x12\x31\n\x0elease_duration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x04seen\x18\x07 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"\x97\x01\n\x12LeaseBatchResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x17.tandemq.v1.LeasedBatch\x12-\n\x08position\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"\x93\x01\n\x10ReadBatchRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12\r\n\x05\x66irst\x18\x04 \x01(\r\x12\x14\n\x0cmax_messages\x18\x05 \x01(\r\x12)\n\x04seen\x18\x06 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"\xa5\x01\n\x11ReadBatchResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x17.tandemq.v1.LeasedBatch\x12.\n\x08messages\x18\x03 \x03(\x0b\x32\x1c.tandemq.v1.DeliveredMessage\x12\x0c\n\x04next\x18\x04 \x01(\r\"m\n\x0f\x41\x63kBatchRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x0e\n\x06number\x18\x03 \x01(\x04\x12)\n\x04seen\x18\x04 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"Q\n\x10\x41\x63kBatchResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x11\n\tduplicate\x18\x02 \x01(\x08\"_\n\x11GetBatchesRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12)\n\x04seen\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"\xae\x01\n\x12GetBatchesResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x13\n\x0blast_number\x18\x02 \x01(\x04\x12(\n\x07\x62\x61tches\x18\x03 \x03(\x0b\x32\x17.tandemq.v1.LeasedBatch\x12-\n\x08position\x18\x04 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition2\xb9\x02\n\x0c\x42\x61tchService\x12K\n\nLeaseBatch\x12\x1d.tandemq.v1.LeaseBatchRequest\x1a\x1e.tandemq.v1.LeaseBatchResponse\x12H\n\tReadBatch\x12\x1c.tandemq.v1.ReadBatchRequest\x1a\x1d.tandemq.v1.ReadBatchResponse\x12\x45\n\x08\x41\x63kBatch\x12\x1b.tandemq.v1.AckBatchRequest\x1a\x1c.tandemq.v1.AckBatchResponse\x12K\n\nGetBatches\x12\x1d.tandemq.v1.GetBatchesRequest\x1a\x1e.tandemq.v1.GetBatchesResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,24 +37,24 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.v1.batch_service_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
-  _globals['_LEASEDBATCH']._serialized_start=162
-  _globals['_LEASEDBATCH']._serialized_end=272
-  _globals['_LEASEBATCHREQUEST']._serialized_start=275
-  _globals['_LEASEBATCHREQUEST']._serialized_end=435
-  _globals['_LEASEBATCHRESPONSE']._serialized_start=437
-  _globals['_LEASEBATCHRESPONSE']._serialized_end=541
-  _globals['_READBATCHREQUEST']._serialized_start=543
-  _globals['_READBATCHREQUEST']._serialized_end=647
-  _globals['_READBATCHRESPONSE']._serialized_start=650
-  _globals['_READBATCHRESPONSE']._serialized_end=815
-  _globals['_ACKBATCHREQUEST']._serialized_start=817
-  _globals['_ACKBATCHREQUEST']._serialized_end=883
-  _globals['_ACKBATCHRESPONSE']._serialized_start=885
-  _globals['_ACKBATCHRESPONSE']._serialized_end=966
-  _globals['_GETBATCHESREQUEST']._serialized_start=968
-  _globals['_GETBATCHESREQUEST']._serialized_end=1020
-  _globals['_GETBATCHESRESPONSE']._serialized_start=1022
-  _globals['_GETBATCHESRESPONSE']._serialized_end=1149
-  _globals['_BATCHSERVICE']._serialized_start=1152
-  _globals['_BATCHSERVICE']._serialized_end=1465
+  _globals['_LEASEDBATCH']._serialized_start=196
+  _globals['_LEASEDBATCH']._serialized_end=306
+  _globals['_LEASEBATCHREQUEST']._serialized_start=309
+  _globals['_LEASEBATCHREQUEST']._serialized_end=512
+  _globals['_LEASEBATCHRESPONSE']._serialized_start=515
+  _globals['_LEASEBATCHRESPONSE']._serialized_end=666
+  _globals['_READBATCHREQUEST']._serialized_start=669
+  _globals['_READBATCHREQUEST']._serialized_end=816
+  _globals['_READBATCHRESPONSE']._serialized_start=819
+  _globals['_READBATCHRESPONSE']._serialized_end=984
+  _globals['_ACKBATCHREQUEST']._serialized_start=986
+  _globals['_ACKBATCHREQUEST']._serialized_end=1095
+  _globals['_ACKBATCHRESPONSE']._serialized_start=1097
+  _globals['_ACKBATCHRESPONSE']._serialized_end=1178
+  _globals['_GETBATCHESREQUEST']._serialized_start=1180
+  _globals['_GETBATCHESREQUEST']._serialized_end=1275
+  _globals['_GETBATCHESRESPONSE']._serialized_start=1278
+  _globals['_GETBATCHESRESPONSE']._serialized_end=1452
+  _globals['_BATCHSERVICE']._serialized_start=1455
+  _globals['_BATCHSERVICE']._serialized_end=1768
 # @@protoc_insertion_point(module_scope)

@@ -3,6 +3,7 @@ import datetime
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from tandemq.v1 import common_pb2 as _common_pb2
+from tandemq.v1 import journal_service_pb2 as _journal_service_pb2
 from tandemq.v1 import message_pb2 as _message_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -25,42 +26,48 @@ class LeasedBatch(_message.Message):
     def __init__(self, number: _Optional[int] = ..., count: _Optional[int] = ..., lease_id: _Optional[int] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class LeaseBatchRequest(_message.Message):
-    __slots__ = ("queue", "consumer", "number", "max_messages", "max_bytes", "lease_duration")
+    __slots__ = ("queue", "consumer", "number", "max_messages", "max_bytes", "lease_duration", "seen")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     LEASE_DURATION_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     queue: str
     consumer: str
     number: int
     max_messages: int
     max_bytes: int
     lease_duration: _duration_pb2.Duration
-    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ..., number: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    seen: _journal_service_pb2.JournalPosition
+    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ..., number: _Optional[int] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., seen: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ...) -> None: ...
 
 class LeaseBatchResponse(_message.Message):
-    __slots__ = ("header", "batch")
+    __slots__ = ("header", "batch", "position")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     batch: LeasedBatch
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., batch: _Optional[_Union[LeasedBatch, _Mapping]] = ...) -> None: ...
+    position: _journal_service_pb2.JournalPosition
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., batch: _Optional[_Union[LeasedBatch, _Mapping]] = ..., position: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ...) -> None: ...
 
 class ReadBatchRequest(_message.Message):
-    __slots__ = ("queue", "consumer", "number", "first", "max_messages")
+    __slots__ = ("queue", "consumer", "number", "first", "max_messages", "seen")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     queue: str
     consumer: str
     number: int
     first: int
     max_messages: int
-    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ..., number: _Optional[int] = ..., first: _Optional[int] = ..., max_messages: _Optional[int] = ...) -> None: ...
+    seen: _journal_service_pb2.JournalPosition
+    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ..., number: _Optional[int] = ..., first: _Optional[int] = ..., max_messages: _Optional[int] = ..., seen: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ...) -> None: ...
 
 class ReadBatchResponse(_message.Message):
     __slots__ = ("header", "batch", "messages", "next")
@@ -75,14 +82,16 @@ class ReadBatchResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., batch: _Optional[_Union[LeasedBatch, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., next: _Optional[int] = ...) -> None: ...
 
 class AckBatchRequest(_message.Message):
-    __slots__ = ("queue", "consumer", "number")
+    __slots__ = ("queue", "consumer", "number", "seen")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     queue: str
     consumer: str
     number: int
-    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+    seen: _journal_service_pb2.JournalPosition
+    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ..., number: _Optional[int] = ..., seen: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ...) -> None: ...
 
 class AckBatchResponse(_message.Message):
     __slots__ = ("header", "duplicate")
@@ -93,19 +102,23 @@ class AckBatchResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
 class GetBatchesRequest(_message.Message):
-    __slots__ = ("queue", "consumer")
+    __slots__ = ("queue", "consumer", "seen")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
     queue: str
     consumer: str
-    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ...) -> None: ...
+    seen: _journal_service_pb2.JournalPosition
+    def __init__(self, queue: _Optional[str] = ..., consumer: _Optional[str] = ..., seen: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ...) -> None: ...
 
 class GetBatchesResponse(_message.Message):
-    __slots__ = ("header", "last_number", "batches")
+    __slots__ = ("header", "last_number", "batches", "position")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     LAST_NUMBER_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     last_number: int
     batches: _containers.RepeatedCompositeFieldContainer[LeasedBatch]
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., last_number: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[LeasedBatch, _Mapping]]] = ...) -> None: ...
+    position: _journal_service_pb2.JournalPosition
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., last_number: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[LeasedBatch, _Mapping]]] = ..., position: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ...) -> None: ...

@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
+from tandemq.v1 import journal_service_pb2 as tandemq_dot_v1_dot_journal__service__pb2
 from tandemq.v1 import queue_service_pb2 as tandemq_dot_v1_dot_queue__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etandemq/v1/stage_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\x1a\x1etandemq/v1/queue_service.proto\"\x8e\x01\n\x0cStageRequest\x12\x10\n\x08stage_id\x18\x01 \x01(\x0c\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x18.tandemq.v1.EnqueueBatch\x12\x0c\n\x04part\x18\x03 \x01(\r\x12&\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\"\xa3\x01\n\rStageResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_bytes\x18\x03 \x01(\x04\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x05 \x01(\x08\"\x87\x01\n\x0ePublishRequest\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x10\n\x08query_id\x18\x02 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x03 \x01(\x04\x12\x11\n\tstage_ids\x18\x04 \x03(\x0c\x12\x0e\n\x06\x64omain\x18\x05 \x01(\t\x12\x12\n\nmin_copies\x18\x06 \x01(\r\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\"U\n\rPublishedRows\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x13\n\x0b\x66irst_index\x18\x02 \x01(\x04\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x0c\n\x04rows\x18\x04 \x01(\x04\"{\n\x0fPublishResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x11\n\tduplicate\x18\x02 \x01(\x08\x12)\n\x06queues\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.PublishedRows\"1\n\x0c\x41\x62ortRequest\x12\x11\n\tstage_ids\x18\x01 \x03(\x0c\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"L\n\rAbortResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0f\n\x07\x64ropped\x18\x02 \x01(\r\"2\n\x10GetWriterRequest\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"\xa1\x01\n\x11GetWriterResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\r\n\x05known\x18\x02 \x01(\x08\x12\x10\n\x08query_id\x18\x03 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x04 \x01(\x04\x12\x30\n\x0cpublished_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"6\n\x14ReleaseWriterRequest\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"U\n\x15ReleaseWriterResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x10\n\x08released\x18\x02 \x01(\x08\x32\xee\x02\n\x0cStageService\x12<\n\x05Stage\x12\x18.tandemq.v1.StageRequest\x1a\x19.tandemq.v1.StageResponse\x12\x42\n\x07Publish\x12\x1a.tandemq.v1.PublishRequest\x1a\x1b.tandemq.v1.PublishResponse\x12<\n\x05\x41\x62ort\x12\x18.tandemq.v1.AbortRequest\x1a\x19.tandemq.v1.AbortResponse\x12H\n\tGetWriter\x12\x1c.tandemq.v1.GetWriterRequest\x1a\x1d.tandemq.v1.GetWriterResponse\x12T\n\rReleaseWriter\x12 .tandemq.v1.ReleaseWriterRequest\x1a!.tandemq.v1.ReleaseWriterResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etandemq/v1/stage_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\x1a tandemq/v1/journal_service.proto\x1a\x1etandemq/v1/queue_service.proto\"\xb9\x01\n\x0cStageRequest\x12\x10\n\x08stage_id\x18\x01 \x01(\x0c\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x18.tandemq.v1.EnqueueBatch\x12\x0c\n\x04part\x18\x03 \x01(\r\x12&\n\x03ttl\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12)\n\x04seen\x18\x06 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"\xa3\x01\n\rStageResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_bytes\x18\x03 \x01(\x04\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tduplicate\x18\x05 \x01(\x08\"\xe2\x01\n\x0ePublishRequest\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x10\n\x08query_id\x18\x02 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x03 \x01(\x04\x12\x11\n\tstage_ids\x18\x04 \x03(\x0c\x12\x0e\n\x06\x64omain\x18\x05 \x01(\t\x12\x12\n\nmin_copies\x18\x06 \x01(\r\x12\r\n\x05\x65poch\x18\x07 \x01(\x04\x12)\n\x04seen\x18\x08 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\x12\x1b\n\x0eprevious_batch\x18\t \x01(\x04H\x00\x88\x01\x01\x42\x11\n\x0f_previous_batch\"U\n\rPublishedRows\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x13\n\x0b\x66irst_index\x18\x02 \x01(\x04\x12\x12\n\nlast_index\x18\x03 \x01(\x04\x12\x0c\n\x04rows\x18\x04 \x01(\x04\"\xaa\x01\n\x0fPublishResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x11\n\tduplicate\x18\x02 \x01(\x08\x12)\n\x06queues\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.PublishedRows\x12-\n\x08position\x18\x04 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"1\n\x0c\x41\x62ortRequest\x12\x11\n\tstage_ids\x18\x01 \x03(\x0c\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"L\n\rAbortResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0f\n\x07\x64ropped\x18\x02 \x01(\r\"2\n\x10GetWriterRequest\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\"\xd0\x01\n\x11GetWriterResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\r\n\x05known\x18\x02 \x01(\x08\x12\x10\n\x08query_id\x18\x03 \x01(\t\x12\r\n\x05\x62\x61tch\x18\x04 \x01(\x04\x12\x30\n\x0cpublished_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12-\n\x08position\x18\x06 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"a\n\x14ReleaseWriterRequest\x12\x0e\n\x06writer\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12)\n\x04seen\x18\x03 \x01(\x0b\x32\x1b.tandemq.v1.JournalPosition\"U\n\x15ReleaseWriterResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x10\n\x08released\x18\x02 \x01(\x08\x32\xee\x02\n\x0cStageService\x12<\n\x05Stage\x12\x18.tandemq.v1.StageRequest\x1a\x19.tandemq.v1.StageResponse\x12\x42\n\x07Publish\x12\x1a.tandemq.v1.PublishRequest\x1a\x1b.tandemq.v1.PublishResponse\x12<\n\x05\x41\x62ort\x12\x18.tandemq.v1.AbortRequest\x1a\x19.tandemq.v1.AbortResponse\x12H\n\tGetWriter\x12\x1c.tandemq.v1.GetWriterRequest\x1a\x1d.tandemq.v1.GetWriterResponse\x12T\n\rReleaseWriter\x12 .tandemq.v1.ReleaseWriterRequest\x1a!.tandemq.v1.ReleaseWriterResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,28 +37,28 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.v1.stage_service_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
-  _globals['_STAGEREQUEST']._serialized_start=169
-  _globals['_STAGEREQUEST']._serialized_end=311
-  _globals['_STAGERESPONSE']._serialized_start=314
-  _globals['_STAGERESPONSE']._serialized_end=477
-  _globals['_PUBLISHREQUEST']._serialized_start=480
-  _globals['_PUBLISHREQUEST']._serialized_end=615
-  _globals['_PUBLISHEDROWS']._serialized_start=617
-  _globals['_PUBLISHEDROWS']._serialized_end=702
-  _globals['_PUBLISHRESPONSE']._serialized_start=704
-  _globals['_PUBLISHRESPONSE']._serialized_end=827
-  _globals['_ABORTREQUEST']._serialized_start=829
-  _globals['_ABORTREQUEST']._serialized_end=878
-  _globals['_ABORTRESPONSE']._serialized_start=880
-  _globals['_ABORTRESPONSE']._serialized_end=956
-  _globals['_GETWRITERREQUEST']._serialized_start=958
-  _globals['_GETWRITERREQUEST']._serialized_end=1008
-  _globals['_GETWRITERRESPONSE']._serialized_start=1011
-  _globals['_GETWRITERRESPONSE']._serialized_end=1172
-  _globals['_RELEASEWRITERREQUEST']._serialized_start=1174
-  _globals['_RELEASEWRITERREQUEST']._serialized_end=1228
-  _globals['_RELEASEWRITERRESPONSE']._serialized_start=1230
-  _globals['_RELEASEWRITERRESPONSE']._serialized_end=1315
-  _globals['_STAGESERVICE']._serialized_start=1318
-  _globals['_STAGESERVICE']._serialized_end=1684
+  _globals['_STAGEREQUEST']._serialized_start=203
+  _globals['_STAGEREQUEST']._serialized_end=388
+  _globals['_STAGERESPONSE']._serialized_start=391
+  _globals['_STAGERESPONSE']._serialized_end=554
+  _globals['_PUBLISHREQUEST']._serialized_start=557
+  _globals['_PUBLISHREQUEST']._serialized_end=783
+  _globals['_PUBLISHEDROWS']._serialized_start=785
+  _globals['_PUBLISHEDROWS']._serialized_end=870
+  _globals['_PUBLISHRESPONSE']._serialized_start=873
+  _globals['_PUBLISHRESPONSE']._serialized_end=1043
+  _globals['_ABORTREQUEST']._serialized_start=1045
+  _globals['_ABORTREQUEST']._serialized_end=1094
+  _globals['_ABORTRESPONSE']._serialized_start=1096
+  _globals['_ABORTRESPONSE']._serialized_end=1172
+  _globals['_GETWRITERREQUEST']._serialized_start=1174
+  _globals['_GETWRITERREQUEST']._serialized_end=1224
+  _globals['_GETWRITERRESPONSE']._serialized_start=1227
+  _globals['_GETWRITERRESPONSE']._serialized_end=1435
+  _globals['_RELEASEWRITERREQUEST']._serialized_start=1437
+  _globals['_RELEASEWRITERREQUEST']._serialized_end=1534
+  _globals['_RELEASEWRITERRESPONSE']._serialized_start=1536
+  _globals['_RELEASEWRITERRESPONSE']._serialized_end=1621
+  _globals['_STAGESERVICE']._serialized_start=1624
+  _globals['_STAGESERVICE']._serialized_end=1990
 # @@protoc_insertion_point(module_scope)

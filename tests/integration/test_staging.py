@@ -43,7 +43,7 @@ async def test_rows_are_published_once_and_in_order(client: aio.Client) -> None:
 
     done = await client.publish(writer, "query", 4, [second, first])
 
-    assert done == (False, (aio.PublishedRows(queue, 1, 3, 3), aio.PublishedRows(other, 1, 1, 1)))
+    assert done[:2] == (False, (aio.PublishedRows(queue, 1, 3, 3), aio.PublishedRows(other, 1, 1, 1)))
     assert (await payloads(client, queue), await payloads(client, other)) == ([b"c", b"a", b"b"], [b"x"])
     got = await client.dequeue(queue, 10)
     assert [message.payload for message in got] == [b"b", b"c", b"a"]
@@ -51,7 +51,7 @@ async def test_rows_are_published_once_and_in_order(client: aio.Client) -> None:
     late = new_stage_id()
     await client.stage(queue, [b"c"], stage_id=late)
     repeated = await client.publish(writer, "query", 4, [late])
-    assert repeated == (True, done.queues)
+    assert repeated[:2] == (True, done.queues)
     assert await payloads(client, queue) == []
     state = await client.writer_state(writer)
     assert state is not None

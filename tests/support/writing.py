@@ -12,6 +12,7 @@ import google_crc32c
 
 from replica.calls import StagingCall
 from replica.effects import Failed, PublishDone
+from replica.journal import history_id_of
 from replica.machine import PublishCall, StageCall, columns_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
@@ -40,6 +41,8 @@ class Batch:
     attempts: int = 0
     """Stages that were made of it."""
     done: PublishDone | None = None
+    history_id: bytes = b""
+    """Of the pair that has published it."""
     told: list[str] = field(default_factory=list)
     """What its writer heard and nobody has said yet."""
 
@@ -49,9 +52,9 @@ class Batch:
     def stage_id(self) -> bytes:
         return f"{self.name}-{self.attempts}".encode().ljust(16, b".")
 
-    def on_answer(self, result: Any) -> None:
+    def on_answer(self, result: Any, history_id: bytes) -> None:
         if isinstance(result, PublishDone):
-            self.done = result
+            self.done, self.history_id = result, history_id
             self.told.append(f"writer: {self.name} is published{' already' if result.duplicate else ''}")
         elif isinstance(result, Failed):
             reason = Reason.Name(result.reason).removeprefix("REASON_")
@@ -73,7 +76,7 @@ class Writing(Reading):
 
     @command("publish OP as batch COUNT at MEMBER")
     def publish(self, name: str, number: str, member: str) -> list[str]:
-        """The writer publishes there what it has staged; nothing is moved."""
+        """The writer publishes there what it has staged, and says which batch was its last; nothing is moved."""
         batch = self._batch(name)
         batch.number = int(number)
         self._publish(batch, self.member(member))
@@ -113,7 +116,13 @@ class Writing(Reading):
                     self.pair.settle(1_000)
         for member in self.pair.up if self.batches else ():
             self.rows(member.name)
-            for batch in self.batches.values():
+            here = [batch for batch in self.batches.values() if batch.history_id in (b"", history_id_of(member.shared))]
+            known = [batch for batch in here if batch.done is not None]
+            require(
+                not known or len(here) == len(self.batches),
+                f"{known[0].name if known else ''} is published here, and follows a batch of another history",
+            )
+            for batch in here:
                 found = [payload for _, payload in remaining(member) if payload in batch.rows()]
                 decided = member.shared.machine.writer(WRITER)
                 known = decided is not None and batch.number and decided.batch >= batch.number
@@ -136,11 +145,12 @@ class Writing(Reading):
 
     def _publish(self, batch: Batch, member: Member) -> None:
         number, stage_id = batch.number, batch.stage_id()
+        before = max((each.number for each in self.batches.values() if each.done and each is not batch), default=None)
 
         def order(core: Any, now_ms: int, waiter: Any) -> None:
-            core.publish(waiter, PublishCall(now_ms, WRITER, QUERY, number, [stage_id], member.name), 0)
+            core.publish(waiter, PublishCall(now_ms, WRITER, QUERY, number, [stage_id], member.name, before), 0)
 
-        self._submit(member, Waiter(batch.on_answer), order)
+        self._submit(member, Waiter(lambda result: batch.on_answer(result, history_id_of(member.shared))), order)
 
     def _submit(self, member: Member, waiter: Waiter, order: Any) -> None:
         member.submit(StagingCall(waiter, lambda core, now_ms: order(core, now_ms, waiter)))

@@ -47,9 +47,18 @@ class Staged(Driver):
             self.sizes[self.log_index] = sizes
         return header
 
-    def decide(self, batch: int, *numbers: int, writer: str = "w", query_id: str = "query") -> bool:
+    def decide(
+        self,
+        batch: int,
+        *numbers: int,
+        writer: str = "w",
+        query_id: str = "query",
+        previous: int | None = None,
+        history_id: bytes = b"",
+    ) -> bool:
         """Order the publication alone; says whether it was one before."""
-        call = PublishCall(self.now_ms, writer, query_id, batch, [stage_id(each) for each in numbers], "a")
+        ids = [stage_id(each) for each in numbers]
+        call = PublishCall(self.now_ms, writer, query_id, batch, ids, "a", previous, history_id)
         plan = self.plan(lambda: self.master.plan_publish(call))
         if plan.header is not None:
             self.order(plan.header)
@@ -411,3 +420,18 @@ def test_a_refusal_is_an_exception_of_its_own() -> None:
     driver = made()
     with pytest.raises(Refused):
         driver.decide(0, 1)
+
+
+def test_a_batch_follows_the_one_that_its_writer_has_published_or_nothing_is_published() -> None:
+    driver = made()
+    for number in range(1, 4):
+        driver.stage(number)
+    assert driver.reason(lambda: driver.decide(58, 1, previous=57)) == "PAIR_CHANGED", "of which history, nobody says"
+    assert driver.reason(lambda: driver.decide(58, 1, previous=57, history_id=b"h")) == "EPOCH_DIVERGED"
+    driver.publish(40, 1)
+    for known in ({"previous": 57}, {"previous": 57, "history_id": b"h"}):
+        assert driver.reason(lambda known=known: driver.decide(58, 2, **known)) == "EPOCH_DIVERGED"
+    assert not driver.decide(58, 2, previous=40)
+    driver.enter()
+    assert driver.decide(58, 3, previous=58), "a repetition, whose writer has written its number down"
+    assert [rows for _, _, _, rows in driver.placed()] == [2]
