@@ -30,8 +30,8 @@ def finish(spark: SparkSession, checkpoint: str, options: Mapping[str, str], *, 
 
     checkpoint: as checkpointLocation of the query. options: as they were given to readStream. source: which one of the
     query's sources, in its order. Raises InvalidRequest with reason BAD_OPTION without reader and consumer,
-    BAD_CHECKPOINT for what is no place of this source; Refused with reason READER_LOST or BATCH_GONE as the query
-    itself would.
+    BAD_CHECKPOINT for what is no place of this source; Refused with reason READER_LOST, BATCH_GONE or PAIR_CHANGED as
+    the query itself would.
     """
     if "consumer" in {key.lower() for key in options}:
         _acknowledge(spark, checkpoint, options, source)
@@ -58,9 +58,9 @@ def _acknowledge(spark: SparkSession, checkpoint: str, options: Mapping[str, str
     wanted = consume_options.parse(options)
     offset = committed(spark, checkpoint, source)
     if offset is not None:
-        number = consume.number_of_offset(wanted, offset)
+        taken = consume.taken_of_offset(wanted, offset)
         with consume.connect(wanted) as client:
-            consume.acknowledge(client, wanted, number, known=True)
+            consume.acknowledge(client, wanted, taken, known=True)
 
 
 def committed(spark: SparkSession, checkpoint: str, source: int = 0) -> dict[str, Any] | None:

@@ -16,8 +16,9 @@ QUEUES_MAX = 1_000
 """As JournalSelection has it."""
 FROM = ("earliest", "latest")
 _PLACE = re.compile(r"([0-9]+)(?::([0-9]+)(?::([0-9a-f]{32}))?)?")
+_HISTORY_ID = re.compile(r"[0-9a-f]{32}")
 
-BATCH_ONLY = ("startLogIndex", "endLogIndex", "startIndex", "endIndex")
+BATCH_ONLY = ("startLogIndex", "endLogIndex", "startIndex", "endIndex", "historyId")
 STREAM_ONLY = ("startingPosition", "maxRowsPerTrigger", "reader")
 ALWAYS = ("target", "queues", "domain", "kinds", "payloads", "attributes", "partitions", "timeoutSeconds", "thisMember")
 NAMES = (*ALWAYS, *BATCH_ONLY, *STREAM_ONLY)
@@ -51,7 +52,7 @@ class Options:
     starting_epoch: int = 0
     """Of the record before that log index; another one there is refused. 0: not given."""
     starting_history_id: str = ""
-    """Of the journal; another one is refused. Empty: not given."""
+    """Of the journal, of a batch read too; another one is refused. Empty: not given."""
     max_rows: int = 0
     """Of a micro-batch, rounded up to the end of a record; 0: all that there is."""
     timeout_s: int = 60
@@ -94,7 +95,7 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
         partitions=number_of(values, "partitions", PARTITIONS, 1, PARTITIONS_MAX),
         starting_position=position,
         starting_epoch=epoch,
-        starting_history_id=history_id,
+        starting_history_id=history_id if streaming else history_id_of(values),
         max_rows=number_of(values, "maxRowsPerTrigger", 0, 1, MAX_INDEX),
         timeout_s=number_of(values, "timeoutSeconds", 60, 1, TIMEOUT_S_MAX),
         reader=_name(values),
@@ -158,6 +159,18 @@ def number_of(values: Mapping[str, str], name: str, default: int, low: int, high
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and low <= int(text) <= high):
         raise bad_option(name, text, f"it is a whole number from {low} to {high}")
     return int(text)
+
+
+def history_id_of(values: Mapping[str, str]) -> str:
+    """The option historyId. Raises InvalidRequest with reason BAD_OPTION."""
+    text = values.get("historyId", "").lower()
+    if text and not _HISTORY_ID.fullmatch(text):
+        raise bad_option(
+            "historyId",
+            values["historyId"],
+            "it is 32 hexadecimal digits, as `tandemq queue journal QUEUE --head` tells them",
+        )
+    return text
 
 
 def _name(values: Mapping[str, str]) -> str:

@@ -122,7 +122,7 @@ def check_queues(head: JournalHead, queue_ids: Mapping[str, int]) -> None:
 
 def plan(client: tandemq.Client, options: Options) -> list[Span]:
     """All that a batch read reads, up to the commit index of this moment."""
-    head = head_of(client, options)
+    head = head_of_history(client, options, options.domain, options.starting_history_id)
     _check_within(options, head)
     domain, queue = head.domain, options.queues[0] if options.queues else ""
     if options.start_index:

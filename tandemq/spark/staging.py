@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import tandemq
+from tandemq.client.places import JournalPosition
 from tandemq.client.staging import new_stage_id
 from tandemq.errors import InvalidRequest
 from tandemq.spark.sending import batch_of, values_of, weight_of
@@ -35,9 +36,10 @@ class _Part:
 class Stager:
     """One task's stage."""
 
-    def __init__(self, client: tandemq.Client, options: WriteOptions) -> None:
+    def __init__(self, client: tandemq.Client, options: WriteOptions, seen: JournalPosition | None = None) -> None:
         self._client = client
         self._options = options
+        self._seen = seen
         self._parts: dict[str, _Part] = {}
         self._sent = 0
         self._buffered = 0
@@ -92,5 +94,5 @@ class Stager:
             raise InvalidRequest("BAD_ROW", f"a row for queue {queue}: {error}", definite=True) from error
         ttl = timedelta(seconds=self._options.stage_s)
         self._sent += 1
-        self._client.stage(queue, batch, stage_id=self.stage_id, part=self._sent, ttl=ttl)
+        self._client.stage(queue, batch, stage_id=self.stage_id, part=self._sent, ttl=ttl, seen=self._seen)
         self.rows += part.rows

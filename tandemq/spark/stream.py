@@ -50,6 +50,8 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         self._options = options
         self._last: JournalPosition | None = None
         """Of trigger(availableNow=True): what was committed when the query began."""
+        self._is_told = False
+        """That an offset of an older version takes the history over."""
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint begins. Spark calls it twice at its start, and keeps one answer."""
@@ -80,7 +82,8 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         """
         with connect(self._options) as client:
             head, place = self._place(client, start)
-            if not place.history_id:
+            if not place.history_id and not self._is_told:
+                self._is_told = True
                 _LOG.warning("%s", taken_over(head))
             if self._options.reader:
                 renew(client, self._options, head.domain, place)

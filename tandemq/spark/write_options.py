@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tandemq.spark.options import MAX_INDEX, TIMEOUT_S_MAX, bad_option, number_of
+from tandemq.spark.options import MAX_INDEX, TIMEOUT_S_MAX, bad_option, history_id_of, number_of
 
 STAGE_S, STAGE_S_MAX = 6 * 3_600, 24 * 3_600
 """How long staged rows are kept from their last part on: the whole of a job, or of a micro-batch."""
 NAME_BYTES_MAX = 255
 
-ALWAYS = ("target", "queue", "domain", "writer", "queryId", "stageSeconds", "timeoutSeconds")
+ALWAYS = ("target", "queue", "domain", "writer", "queryId", "historyId", "stageSeconds", "timeoutSeconds")
 BATCH_ONLY = ("batchId",)
 NAMES = (*ALWAYS, *BATCH_ONLY)
 TEXTS = ("content_type", "correlation_id", "group_id", "reply_to")
@@ -49,6 +49,10 @@ class WriteOptions:
     stage_s: int = STAGE_S
     timeout_s: int = 60
     """How long one call may wait, over a takeover for example."""
+    history_id: str = ""
+    """Of the history that is meant; empty: that beside a stream's checkpoint, of a batch write any."""
+    checkpoint: str = ""
+    """Of a stream, where it is an option of the query."""
 
 
 QUERY_ID = "batch"
@@ -57,9 +61,10 @@ QUERY_ID = "batch"
 def parse(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     """Read what was given. Raises InvalidRequest with reason BAD_OPTION, which names the option."""
     spelling = {name.lower(): name for name in NAMES}
-    values = {}
+    values, checkpoint = {}, ""
     for key, value in given.items():
         if key.lower() == "checkpointlocation":  # Spark's own
+            checkpoint = value
             continue
         name = spelling.get(key.lower())
         if name is None:
@@ -85,6 +90,8 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> WriteOptions:
         batch_id=number_of(values, "batchId", 0, 0, MAX_INDEX),
         stage_s=number_of(values, "stageSeconds", STAGE_S, 1, STAGE_S_MAX),
         timeout_s=number_of(values, "timeoutSeconds", 60, 1, TIMEOUT_S_MAX),
+        history_id=history_id_of(values),
+        checkpoint=checkpoint if streaming else "",
     )
 
 

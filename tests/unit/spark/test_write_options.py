@@ -19,7 +19,8 @@ def refusal(given: dict[str, str], *, streaming: bool = False) -> str:
 
 def test_what_is_not_given_has_a_default() -> None:
     assert parse({}, streaming=False) == WriteOptions(query_id=QUERY_ID, stage_s=STAGE_S, timeout_s=60)
-    assert parse({"writer": "w", "checkpointLocation": "x"}, streaming=True) == WriteOptions(writer="w")
+    streamed = parse({"writer": "w", "checkpointLocation": "x"}, streaming=True)
+    assert streamed == WriteOptions(writer="w", checkpoint="x")
 
 
 def test_everything_can_be_said_however_it_is_spelled() -> None:
@@ -32,8 +33,9 @@ def test_everything_can_be_said_however_it_is_spelled() -> None:
         "batchId": "0",
         "stageSeconds": "60",
         "timeoutSeconds": "5",
+        "historyID": "AB" * 16,
     }
-    assert parse(given, streaming=False) == WriteOptions("h:1", "q", "d", "w", "id", 0, 60, 5)
+    assert parse(given, streaming=False) == WriteOptions("h:1", "q", "d", "w", "id", 0, 60, 5, "ab" * 16)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,7 @@ def test_everything_can_be_said_however_it_is_spelled() -> None:
         ({"writer": "w", "batchId": "-1"}, False, "option batchId = '-1'"),
         ({"queues": "q"}, False, "option queues = 'q': there is no such option of a write"),
         ({"stageSeconds": "86401"}, False, "option stageSeconds"),
+        ({"historyId": "4711"}, False, "option historyId = '4711': it is 32 hexadecimal digits"),
         ({"writer": "w" * 256, "batchId": "1"}, False, "it may have 255 bytes"),
     ],
 )
