@@ -46,6 +46,8 @@ class Batcher(SimClient):
         self.acking: set[int] = set()
         """Somebody has asked to acknowledge it, heard or not."""
         self.acked: set[int] = set()
+        self.seen = self.before
+        """Where the journal was when the last number was taken: this pair must know of it."""
 
     @property
     def lease(self) -> timedelta:
@@ -60,6 +62,9 @@ class Batcher(SimClient):
             try:
                 await self._one(client, call)
             except TandemqError as error:
+                if self.is_told(error):
+                    self.seen = None
+                    continue
                 if error.reason == GONE:
                     self._gone()
                 else:
@@ -70,12 +75,14 @@ class Batcher(SimClient):
         number, name = self.number, self.plan.name
         self.asked_s.setdefault(number, self.now_s)
         batch = await client.lease_batch(
-            self.queue, name, number, max_messages=number_of(call, "max", 3), lease=self.lease
+            self.queue, name, number, max_messages=number_of(call, "max", 3), lease=self.lease, seen=self.seen
         )
+        self.went_on()
         if batch is None:
             del self.asked_s[number]  # nothing was there: the number is still free
             self.world.count("empty")
             return
+        self.seen = batch.position
         await self._read(client, number, batch)
         again = str(call.args.get("again", ""))
         if again:
@@ -95,7 +102,7 @@ class Batcher(SimClient):
 
     async def _read(self, client: aio.Client, number: int, batch: LeasedBatch) -> None:
         found, deliveries = list[Row](), list[Received]()
-        async for page in client.read_batch(self.queue, self.plan.name, number):
+        async for page in client.read_batch(self.queue, self.plan.name, number, seen=self.seen):
             found += [(each.index, bytes(each.payload)) for each in page]
             deliveries += [Received(each.index, bytes(each.payload), each.delivery_count) for each in page]
         epoch = client.epoch()
@@ -119,7 +126,7 @@ class Batcher(SimClient):
         indexes = [index for index, _ in self.rows[number]]
         self.acking.add(number)
         self.book.done_with(self.now_s, indexes)
-        await client.ack_batch(self.queue, self.plan.name, number)
+        await client.ack_batch(self.queue, self.plan.name, number, seen=self.seen)
         self.acked.add(number)
         self.book.settled(self.now_s, indexes)
         self.book.acknowledged.update(indexes)

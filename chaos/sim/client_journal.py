@@ -28,7 +28,7 @@ class Reader(SimClient):
 
     def __init__(self, world: World, plan: ClientPlan) -> None:
         super().__init__(world, plan)
-        self.position: JournalPosition | None = None
+        self.position: JournalPosition | None = self.before
         """From where it reads on; None: from the place that the pair knows."""
         self.next_index = 0
         """Of the queue: what it must meet next; 0: whatever comes first."""
@@ -49,8 +49,11 @@ class Reader(SimClient):
     async def _one(self, client: aio.Client, call: Call) -> None:
         if not self.registered:
             await self._register(client)
-        if call.args.get("forgets", False):
+        if call.args.get("forgets", False) and self.before is None:
             self.position = None
+        if call.args.get("early", False) and self.before is not None:
+            await client.advance_reader(self.plan.name, self.before)
+            self.went_on()
         async for page in client.read_journal(
             (self.queue,),
             self.position,
@@ -58,6 +61,7 @@ class Reader(SimClient):
             max_rows=number_of(call, "rows"),
             reader=self.plan.name,
         ):
+            self.went_on()
             self._look(page)
             self.position = page.next
             epoch = client.epoch()
@@ -94,7 +98,10 @@ class Reader(SimClient):
                     self.world.violation("the journal never changes", text)
 
     def _refused(self, error: TandemqError) -> None:
-        """It lost its place: said with a reason that somebody can know."""
+        """It lost its place: said with a reason that somebody can know. Or it is that of another pair."""
+        if self.is_told(error):
+            self.position = None
+            return
         if error.reason not in (LOST, TRIMMED):
             self.expects(error)
             return

@@ -1,5 +1,6 @@
-"""Draws what the clients of a pipeline do: "publications", which stage and publish batches and take numbered ones, and
-"readers", which read the journal under a name while the log is trimmed behind them.
+"""Draws what the clients of a pipeline do: "publications", which stage and publish batches and take numbered ones,
+"readers", which read the journal under a name while the log is trimmed behind them, and "rebuilt", in which both go on
+in a pair that was begun anew.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ WATCHED, WORKED, READ = "s", "w", "q"
 """Where nobody takes anything before the end; where consumers work; what readers read of."""
 DEATH_SHARE = 0.4
 AGAIN = ("", "here", "a", "b")
+GOES_ON = ("reader", "stager", "batcher")
+"""Who keeps a place."""
 
 
 def draw_publications(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
@@ -45,11 +48,25 @@ def draw_readers(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
     return tuple(drawing.found)
 
 
+def draw_rebuilt(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run whose pair was begun anew: who keeps a place goes on from where it was in the one before."""
+    drawing = _Draw(stream, safety_ms, before=True)
+    drawing.setup(READ, WATCHED, WORKED)
+    for queue in (READ, WORKED):
+        drawing.caller(queue, 8)
+    drawing.reader()
+    drawing.stager()
+    drawing.batcher()
+    drawing.watcher()
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
 class _Draw:
     """One drawing."""
 
-    def __init__(self, stream: random.Random, safety_ms: int) -> None:
-        self.stream, self.safety_ms = stream, safety_ms
+    def __init__(self, stream: random.Random, safety_ms: int, *, before: bool = False) -> None:
+        self.stream, self.safety_ms, self.before = stream, safety_ms, before
         self.numbers = 0
         self.found: list[ClientPlan] = []
 
@@ -109,6 +126,8 @@ class _Draw:
         chance, calls = self.stream.random, []
         for at_ms in self._times(self.stream.choice((3, 8, 12))):
             args: dict[str, Value] = {"rows": self.stream.choice((2, 5, 20)), "advance": chance() < 0.7}
+            if self.before:
+                args["early"] = chance() < 0.5
             calls.append(Call(at_ms, "read", args | {"forgets": chance() < 0.3, "only": chance() < 0.5}))
         calls.append(Call(self.safety_ms + self.stream.choice((100, 3_000)), "read", {"rows": 0}))
         self._add("reader", self._with_deaths(calls), {"queue": READ})
@@ -138,4 +157,6 @@ class _Draw:
     def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value]) -> None:
         name = f"{role}{sum(1 for each in self.found if each.role == role)}"
         given: dict[str, Value] = {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7}
+        if self.before and role in GOES_ON:
+            given |= {"before": True, "says": self.stream.choice(("place", "number"))}
         self.found.append(ClientPlan(name, role, calls, given | args))

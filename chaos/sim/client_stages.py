@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from chaos.sim.plan import Call, ClientPlan
     from chaos.sim.world import World
     from tandemq import aio
+    from tandemq.client.places import JournalPosition
     from tandemq.client.staging import Published
 
 CALL_NUMBERS, PART_NUMBERS = 100, 10
 """Of messages that a call, and a part of it, may use."""
 ATTEMPTS = 3
+BEFORE = 5
+"""Batches that a writer has published to the pair that was there before."""
 """Stages of one batch in one life: the first ones may have been dropped because their time was over."""
 Part = tuple[str, list[Message]]
 """Queue, rows."""
@@ -43,6 +46,10 @@ class Stager(SimClient):
         self.asked_s: dict[int, float] = {}
         self.published = False
         """Some batch was, so that the name belongs to its query."""
+        self.last: tuple[int | None, JournalPosition | None] = None, self.before
+        """The last one that was answered, and where the journal was then: this pair must know of both."""
+        if self.before is not None and plan.args.get("says") == "number":
+            self.last = BEFORE, None
 
     @property
     def batch(self) -> int:
@@ -57,6 +64,9 @@ class Stager(SimClient):
             try:
                 await how[call.kind](client, call)
             except TandemqError as error:
+                if self.is_told(error):
+                    self.last = None, None
+                    continue
                 self.expects(error)
             self.at += 1
 
@@ -82,7 +92,10 @@ class Stager(SimClient):
                 ids.append(hashlib.blake2b(text.encode(), digest_size=16).digest())
             rows, part = [payload_of(each) for each in messages], 1 if apart else place + 1
             ttl = timedelta(milliseconds=number_of(call, "ttl_ms")) if "ttl_ms" in call.args and not attempt else None
-            staged = await client.stage(queue, rows, stage_id=ids[-1], part=part, ttl=ttl)
+            seen = self.last[1]
+            staged = await client.stage(queue, rows, stage_id=ids[-1], part=part, ttl=ttl, seen=seen)
+            if seen is not None:
+                self.went_on()
             if call.args.get("twice", False):
                 again = await client.stage(queue, rows, stage_id=ids[-1], part=part, ttl=ttl)
                 if (again.rows, again.payload_bytes) != staged[:2]:
@@ -98,13 +111,18 @@ class Stager(SimClient):
                 ids = await self._stage(client, call, attempt)
                 if "ttl_ms" in call.args and not attempt:
                     await asyncio.sleep(number_of(call, "hold_ms") / 1000)
-                done = await client.publish(self.plan.name, self.plan.name, self.batch, ids)
+                number, seen = self.last
+                done = await client.publish(
+                    self.plan.name, self.plan.name, self.batch, ids, seen=seen, previous_batch=number
+                )
             except TandemqError as error:
                 if error.reason != "STAGE_NOT_FOUND" or "ttl_ms" not in call.args:
                     raise
                 self.world.sometimes("a stage dropped because its time was over")
                 continue
             self.published = True
+            self.went_on()
+            self.last = self.batch, done.position
             self._note(asked_s, wanted, done)
             await self._again(client, call, ids, done)
             return

@@ -31,6 +31,7 @@ TOTAL_S, ATTEMPT_S = 600.0, 2.0
 TOLD = frozenset({"STORAGE_FULL", "NOT_ENOUGH_COPIES", "LEASE_LOST"})
 """Refusals that a client must expect. Any other one is a violation: it did nothing wrong, and repeats what may help."""
 DAMAGE = "CORRUPT_STORE"
+CHANGED = "PAIR_CHANGED"
 DIE = "die"
 
 Role = TypeVar("Role", bound="type[SimClient]")
@@ -51,6 +52,8 @@ class SimClient(ABC):
         self.process: Process | None = None
         self.header: ResponseHeader | None = None
         """Of the last reply."""
+        self.before = world.earlier if plan.args.get("before", False) else None
+        """Where it was in the journal of the pair that was there before, and goes on; None: nowhere, or it knows."""
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -164,6 +167,22 @@ class SimClient(ABC):
         """Raises it again unless a client must put up with it."""
         if error.reason not in TOLD and not isinstance(error, Closed):
             raise error
+
+    def went_on(self) -> None:
+        """It was answered: with the place of another pair that must not be."""
+        if self.before is not None:
+            self.world.violation(
+                "who goes on does so in its own history", f"{self.plan.name} goes on from {self.before}"
+            )
+            self.before = None
+
+    def is_told(self, error: TandemqError) -> bool:
+        """Whether it was told that this is not the pair that it knows; it begins anew then."""
+        if self.before is None or error.reason != CHANGED:
+            return False
+        self.world.sometimes("a client of the pair before was told")
+        self.before = None
+        return True
 
     def is_damage(self, error: TandemqError) -> bool:
         """Whether it was refused what is damaged at the master: asked for by itself, that cannot be passed over."""

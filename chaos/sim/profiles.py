@@ -5,7 +5,7 @@ biased profiles draw more of what met a bug only rarely: late frames at a fence,
 in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
-"late_readers" they read the journal while it is trimmed.
+"late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was begun anew.
 In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
 and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from chaos.sim.asked import KINDS
 from chaos.sim.client_features import draw_letters, draw_requests
-from chaos.sim.client_pipeline import draw_publications, draw_readers
+from chaos.sim.client_pipeline import draw_publications, draw_readers, draw_rebuilt
 from chaos.sim.client_plans import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.client_weights import draw_weights
 from chaos.sim.kinds import APART
@@ -227,6 +227,12 @@ PROFILES: dict[str, Profile] = {
         settings=TRIMMED | {"reader_bytes": 2_000},
         clients=draw_readers,
         beside=FEATURE_BESIDE,
+    ),
+    "rebuilt": Profile(
+        PIPELINE_FAULTS,
+        faults=(1, 6),
+        settings={"checkpoint_bytes": 3_000, "rebuilt": 1},
+        clients=draw_rebuilt,
     ),
     "lying": Profile(
         {"lost_writes": 8, "reset": 2, "slow_disk": 1, "slow_link": 1, "client_cut": 1, "register_away": 1},

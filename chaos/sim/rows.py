@@ -81,6 +81,7 @@ NAMED = {
     "a numbered batch that was gone": "its lease had ended",
     "a reader read on after a takeover": "of the journal, under its name",
     "a reader that lost its place was told": "it was too far behind",
+    "a client of the pair before was told": "it went on from its place, in a pair that was begun anew",
 }
 """Points that every campaign must meet, beside those of `chaos.sim.coverage`; clients tell of some themselves."""
 RARE = {

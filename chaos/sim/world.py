@@ -9,7 +9,8 @@ Settings of a plan: `link_ms` (mean delay of a packet, 0.2), `wait_ms` (how long
 one that was claimed before the pair was formed, by nobody who lived to commit it), `checkpoint_bytes` (of log between
 two checkpoints, 64 MiB: none in a run), `ring_bytes` (of log in memory, 64 MiB: all of it), `move_max` (messages that
 one record moves), `journal_bytes` and `reader_bytes` (of log that is kept for nobody, and for named readers alone; as
-the product has them, which no run reaches).
+the product has them, which no run reaches), `rebuilt` (1: a pair of the same names was there before, and clients with
+`before` go on from where they were in it).
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from chaos.sim.telling import Teller, told_register
 from failover.marks import DataMark
 from failover.register import RegisterState
 from replica.members import MAIN
+from replica.seen_places import place_now
 from tandemq import ambient
+from tandemq.client.places import JournalPosition
 from tandemq.config import Limits
 
 if TYPE_CHECKING:
@@ -75,11 +78,8 @@ class World:
         self.network.on_arrived = self.coverage.on_arrived
         if keep_trace:
             self.network.on_item = Teller(self).on_item
-        self.history = History()
-        """Of the pair; what was seen of each queue is in the books."""
-        self.books = Books()
-        self.browsed: dict[str, dict[int, Message]] = {}
-        """By queue and index, over all browsers."""
+        self.earlier: JournalPosition | None = None
+        """Where its clients were in the journal of the pair that was there before."""
         self.weights: list[Told] = []
         """What publishers and readers of routing weights asked and heard, in the order of their asking."""
         self.registers = SimRegister(plan.stream("register"))
@@ -92,15 +92,25 @@ class World:
         self.limits = Limits(**{name: int(plan.settings[name]) for name in sizes if name in plan.settings})
         self.oracle = Oracle(self._is_alive)
         self.members = {name: self._member(name) for name in MEMBERS}
-        self.invariants, self.steps = Invariants(self), Steps(self.sometimes)
-        self.places = Places(self, may_be_lost="reader_bytes" in plan.settings)
-        self.publications = Publications()
-        for member in self.members.values():
-            self._watch(member)
-        self.clients = [clients.make(self, each) for each in client_admins.with_setup(plan.clients)]
+        self.steps = Steps(self.sometimes)
+        self._begin()
         self.healed = False
         self.is_harmed = False
         """What was acknowledged may be on one disk alone, until the pair has been whole again."""
+
+    def _begin(self) -> None:
+        """Nothing was seen of this pair yet, and nobody has worked with it."""
+        self.history = History()
+        """Of the pair; what was seen of each queue is in the books."""
+        self.books = Books()
+        self.browsed: dict[str, dict[int, Message]] = {}
+        """By queue and index, over all browsers."""
+        self.invariants = Invariants(self)
+        self.places = Places(self, may_be_lost="reader_bytes" in self.plan.settings)
+        self.publications = Publications()
+        for member in self.members.values():
+            self._watch(member)
+        self.clients = [clients.make(self, each) for each in client_admins.with_setup(self.plan.clients)]
 
     def _member(self, name: str) -> SimMember:
         disk = Disk(name, self.plan.stream(f"disk {name}"), self.loop.time)
@@ -196,19 +206,14 @@ class World:
 
     def _run(self) -> None:
         loop, plan = self.loop, self.plan
-        for member in self.members.values():
-            member.start()
-        if not self._until(self.is_whole, 10.0):
-            self.violation("never paired", self.describe())
+        if not self._is_made():
             return self._end()
-        first = [client for client in self.clients if client.plan.role == SETUP]
-        for client in first:
-            client.start()
-        if not self._until(lambda: all(client.is_done() for client in first), 10.0):
-            self.violation("stuck", f"the queues are not made: {self.describe()}")
-            return self._end()
+        if plan.settings.get("rebuilt"):
+            self._lose_everything()
+            if not self._is_made():
+                return self._end()
         for client in self.clients:
-            if client not in first:
+            if client.plan.role != SETUP:
                 client.start()
         began = loop.now
         for fault in plan.faults:
@@ -222,6 +227,37 @@ class World:
             return self._end()
         self._drain()
         return self._end()
+
+    def _is_made(self) -> bool:
+        """The pair is whole, and has its queues; False: that is a violation."""
+        for member in self.members.values():
+            member.start()
+        if not self._until(self.is_whole, 10.0):
+            self.violation("never paired", self.describe())
+            return False
+        first = [client for client in self.clients if client.plan.role == SETUP]
+        for client in first:
+            client.start()
+        if not self._until(lambda: all(client.is_done() for client in first), 10.0):
+            self.violation("stuck", f"the queues are not made: {self.describe()}")
+            return False
+        return True
+
+    def _lose_everything(self) -> None:
+        """Both members and the witness lose their disks, and somebody sets the pair up anew under the same names. Its
+        clients know nothing of that.
+        """
+        master = next(member for member in self.members.values() if member.is_serving)
+        assert master.domain is not None
+        place = place_now(master.domain.shared)
+        self.earlier = JournalPosition(place.log_index, place.epoch, history_id=place.history_id.hex())
+        for member in self.members.values():
+            member.kill()
+            member.machine.disk.strike("lost")
+            member.machine.disk.replaced = 0  # of this pair nothing is lost
+            member.machine.salvaged.clear()
+        self.registers.wipe()
+        self._begin()
 
     def _heal(self) -> None:
         self.healed = True

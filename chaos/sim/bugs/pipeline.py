@@ -12,7 +12,9 @@ import replica.machine.snapshot
 import replica.machine.staging
 import replica.publishing
 import replica.readers
+import replica.seen_places
 import replica.service_journal
+import replica.service_readers
 from chaos.sim.bugs.planting import Patch, bug
 from replica.journal import Bounds
 from replica.machine.plan_stage import plan_publish
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from replica.publishing import Publishing
     from replica.shared import Shared
 
-PUBLICATIONS, READERS, LATE = "publications", "readers", "late_readers"
+PUBLICATIONS, READERS, LATE, REBUILT = "publications", "readers", "late_readers", "rebuilt"
 
 
 @bug("publication-waits-for-who-decided", "W1", "Only the master that decided a batch carries it out.", PUBLICATIONS)
@@ -72,6 +74,20 @@ def names_belong_to_nobody(patch: Patch) -> None:
         return plan_publish(state, replace(call, query_id=known.query_id) if known is not None else call)
 
     patch.setattr(replica.machine.staging, "plan_publish", plan)
+
+
+@bug("writer-goes-on-anywhere", "W4", "A batch enters whether its writer is known or not.", REBUILT)
+def writers_go_on_anywhere(patch: Patch) -> None:
+    def plan(state: State, call: PublishCall) -> PublishPlan:
+        return plan_publish(state, replace(call, previous_batch=None))
+
+    patch.setattr(replica.machine.staging, "plan_publish", plan)
+
+
+@bug("any-history-goes-on", "J8", "A place is taken for one of this pair, whichever it is of.", REBUILT)
+def any_history_goes_on(patch: Patch) -> None:
+    for module in (replica.journal, replica.service_journal, replica.service_readers, replica.seen_places):
+        patch.setattr(module, "problem_of_history", lambda *_: None)
 
 
 @bug("numbers-forgotten", "J7", "Which batches were taken is not remembered.", PUBLICATIONS)
