@@ -10,6 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+import tandemq
 from pipeline.lake import Lake
 from pipeline.outcome import DONE, Outcome, Table
 from pipeline.problems import INTERRUPTED, LAKE_SHORT, NO_PAYLOAD, PipelineError
@@ -43,14 +44,17 @@ class Asked(NamedTuple):
     dry_run: bool = False
     skip_missing: bool = False
     """Leave out messages whose payload is nowhere; else refuse."""
+    history_id: str = ""
+    """Of what is sent; another one is refused. Empty: any."""
 
-    def query_id(self, parts: Sequence[Slice]) -> str:
+    def query_id(self, parts: Sequence[Slice], history_id: str = "") -> str:
         """Of a run under a writer's name: whoever is asked for something else is another one, and refused.
 
         parts: who finds other messages cuts other batches, and the pair knows them by their numbers alone. In a journal
-        the messages of a queue that was deleted since have no name any more.
+        the messages of a queue that was deleted since have no name any more. history_id: of what is sent, for another
+        pair may have the same numbers; empty: it has none.
         """
-        what = json.dumps([self.wanted, self.to, self.journal, parts])
+        what = json.dumps([self.wanted, self.to, self.journal, parts, *([history_id] if history_id else [])])
         return f"replay {hashlib.blake2b(what.encode(), digest_size=8).hexdigest()}"
 
 
@@ -58,16 +62,34 @@ def replaying(asked: Asked) -> Job:
     """The job."""
 
     def job(context: Context) -> Outcome:
-        messages = chosen(_journal(context, asked), asked.wanted).persist()
+        history_id = _history_id(context, asked)
+        messages = chosen(_journal(context, asked, history_id), asked.wanted).persist()
         try:
-            return _replay(context, asked, messages)
+            return _replay(context, asked, messages, history_id)
         finally:
             messages.unpersist()
 
     return job
 
 
-def _journal(context: Context, asked: Asked) -> DataFrame:
+def _history_id(context: Context, asked: Asked) -> str:
+    """Of what is sent; empty: it has none, or nobody asks. Raises PipelineError with reason PAIR_CHANGED."""
+    if asked.journal:
+        if asked.history_id or not asked.writer:
+            return asked.history_id
+        source = context.config.source
+        with tandemq.connect(source.target, timeout=source.timeout_s) as client:
+            return client.journal_head(domain=source.domain).next.history_id
+    lake = Lake(context.config.lake.path_of())
+    lake.check_one_history()
+    found = lake.history_id()
+    if found and asked.history_id not in ("", found):
+        text = f"{lake.path} holds history {found}, and {asked.history_id} is asked for"
+        raise PipelineError("PAIR_CHANGED", f"{text}: it is the lake of another pair, or of this one begun anew")
+    return found
+
+
+def _journal(context: Context, asked: Asked, history_id: str) -> DataFrame:
     spark, source = context.spark, context.config.source
     if not asked.journal:
         lake = Lake(context.config.lake.path_of())
@@ -79,6 +101,7 @@ def _journal(context: Context, asked: Asked) -> DataFrame:
     given |= {"queues": ",".join(asked.wanted.queues)} if asked.wanted.queues else {}
     given |= {"startLogIndex": str(asked.wanted.from_log_index)} if asked.wanted.from_log_index else {}
     given |= {"endLogIndex": str(asked.wanted.until_log_index)} if asked.wanted.until_log_index else {}
+    given |= {"historyId": history_id} if history_id else {}
     return spark.read.format("tandemq").options(**given).load()
 
 
@@ -99,7 +122,7 @@ def _bare_before(context: Context, asked: Asked) -> int:
     return since if since > asked.wanted.from_log_index else 0
 
 
-def _replay(context: Context, asked: Asked, messages: DataFrame) -> Outcome:
+def _replay(context: Context, asked: Asked, messages: DataFrame, history_id: str) -> Outcome:
     rows = [{**row.asDict(), "to": asked.to or row["queue"]} for row in summary(messages).collect()]
     missing = sum(row["without_payload"] for row in rows)
     count = sum(row["rows"] for row in rows) - missing
@@ -114,7 +137,7 @@ def _replay(context: Context, asked: Asked, messages: DataFrame) -> Outcome:
         lead = f"{count:,} messages would be sent in {len(parts)} batches; nothing was.{bare}"
         return Outcome("replay", DONE, lead, [Table("queues", rows)], facts=facts)
     options = {"target": asked.target or context.config.source.target, "domain": context.config.source.domain}
-    query_id = asked.query_id(parts)
+    query_id = asked.query_id(parts, history_id)
     for number, part in enumerate(parts):
         if context.stop.is_set():
             raise PipelineError(INTERRUPTED, f"stopped by a signal after {number} of {len(parts)} batches")

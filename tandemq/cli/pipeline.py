@@ -13,6 +13,7 @@ from tandemq.cli.backup import bar_for
 from tandemq.cli.failure import FAILED, TIMED_OUT, UNREACHABLE, Failure
 from tandemq.cli.output import console, print_file, print_line, print_rows, say, unread_is_no_error
 from tandemq.cli.params import DURATION, output_option
+from tandemq.cli.queue_journal import PLACE, Place
 
 if TYPE_CHECKING:
     from pipeline.config import Pipeline
@@ -188,7 +189,7 @@ def demo(ctx: click.Context, out: str, rows: int, output: str) -> None:
 @click.option("--queue", "queues", metavar="NAME", multiple=True, help="Only messages of this queue; may be repeated.")
 @click.option("--to", metavar="NAME", default="", help="Send all of them to this queue; else to where they were.")
 @click.option("--target", metavar="ENDPOINTS", default="", help="Another pair; else the one of the file.")
-@click.option("--from-log-index", type=click.IntRange(1), default=None, help="The first record.")
+@click.option("--from-log-index", type=PLACE, default=None, help="The first record; 120:3:<id> at that history alone.")
 @click.option("--until-log-index", type=click.IntRange(1), default=None, help="The first record that is left out.")
 @click.option("--journal", is_flag=True, help="From the journals as they are now, and not from the lake.")
 @click.option("--writer", metavar="NAME", default="", help="Each message once, however often this is run.")
@@ -215,8 +216,9 @@ def replay(ctx: click.Context, /, file: str, master: str, output: str, *, verbos
         from pipeline.replay import Asked, replaying
         from pipeline.replaying import Wanted
 
-        first, until = asked.pop("from_log_index") or 0, asked.pop("until_log_index") or 0
-        return replaying(Asked(Wanted(asked.pop("queues"), first, until), **asked))
+        first, until = asked.pop("from_log_index") or Place(0), asked.pop("until_log_index") or 0
+        wanted = Wanted(asked.pop("queues"), first.number, until)
+        return replaying(Asked(wanted, history_id=first.history_id, **asked))
 
     _finish(ctx, _run("replay", make, file, master, verbose=verbose), output)
 

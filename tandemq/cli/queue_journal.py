@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tandemq.cli.output import print_facts, print_line, print_rows
+from tandemq.cli.output import print_facts, print_json, print_line, print_rows
 from tandemq.cli.params import output_option, target_option, timeout_option
 from tandemq.cli.session import run
 
 if TYPE_CHECKING:
     from tandemq.client.aio import Client, JournalHead, JournalPosition, JournalRow, JournalStart
 
-    PlaceParamType = click.ParamType[tuple[int, int]]  # see `params`
+    PlaceParamType = click.ParamType["Place"]  # see `params`
 else:
     PlaceParamType = click.ParamType
 
@@ -26,20 +27,36 @@ KINDS = (
     *("staged", "published", "unstaged"),
 )
 NUMBER_MAX = (1 << 64) - 1
+_HISTORY_ID = re.compile("[0-9a-f]{32}")
+
+
+class Place(NamedTuple):
+    """What a user writes; as Spark's startingPosition has it."""
+
+    number: int
+    epoch: int = 0
+    history_id: str = ""
 
 
 class PlaceType(PlaceParamType):
-    """`INDEX`, or `INDEX:EPOCH`, which is refused where that history was given up."""
+    """`INDEX`; with `:EPOCH`, which is refused where that history was given up (EPOCH_DIVERGED); and with
+    `:EPOCH:HISTORY`, which is refused at another pair, and at one that was begun anew (PAIR_CHANGED).
+    """
 
-    name = "n[:epoch]"
+    name = "n[:epoch[:history]]"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        if isinstance(value, Place):
             return value
-        number, colon, epoch = value.partition(":")
-        if not _is_number(number) or not int(number) or (colon and not _is_number(epoch)):
-            self.fail(f"{value!r} is no place; write a number from 1, or with its epoch: 120:3", param, ctx)
-        return int(number), int(epoch or 0)
+        number, *more = value.split(":")
+        epoch, history_id = more[0] if more else "0", more[1].lower() if len(more) > 1 else ""
+        known = _is_number(number) and int(number) and _is_number(epoch) and len(more) <= 2
+        if not known or (len(more) > 1 and not _HISTORY_ID.fullmatch(history_id)):
+            told = (
+                "write a number from 1, or with its epoch: 120:3, or with the history's id behind that: 120:3:0a1b..."
+            )
+            self.fail(f"{value!r} is no place; {told}", param, ctx)
+        return Place(int(number), int(epoch), history_id)
 
 
 def _is_number(text: str) -> bool:
@@ -52,7 +69,7 @@ PLACE = PlaceType()
 @click.command()
 @click.argument("name", nargs=-1)
 @click.option("--from-index", type=PLACE, help="Begin with this message; name one queue.")
-@click.option("--from-log-index", type=PLACE, help="Begin with this record: `next` of an earlier run.")
+@click.option("--from-log-index", type=PLACE, help="Begin with this record: `next` or `from_here` of an earlier run.")
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only these; may be repeated.")
 @click.option("--count", type=click.IntRange(min=0), default=0, help="Rows; 0 means all there are.")
 @click.option("--no-body", is_flag=True, help="Leave out what the messages say.")
@@ -63,8 +80,8 @@ PLACE = PlaceType()
 @output_option("jsonl", "json", "table")
 def journal(
     name: tuple[str, ...],
-    from_index: tuple[int, int] | None,
-    from_log_index: tuple[int, int] | None,
+    from_index: Place | None,
+    from_log_index: Place | None,
     kinds: tuple[str, ...],
     count: int,
     no_body: bool,
@@ -78,9 +95,15 @@ def journal(
 
     Without a NAME: of every queue of domain main. A replica answers where there is one. Nothing is changed.
 
+    `-o json` says in `next` where the next run begins, `--head` in `from_here` where the journal ends: N:EPOCH:HISTORY.
+    At another pair, and at one that was begun anew, such a place is refused: PAIR_CHANGED, exit code 1. After --count
+    rows it may be inside a record, all of which comes once more then.
+
     Example: tandemq queue journal orders --kind enqueued --kind acked -o jsonl
 
     Example: tandemq queue journal orders --from-index 120:3
+
+    Example: tandemq queue journal orders --from-log-index "$(jq -r .next before.json)" -o json
 
     Example: tandemq queue journal orders --head -o json
     """
@@ -93,8 +116,10 @@ def journal(
         print_facts(_facts_of_head(found), output)
         return
     rows: list[dict[str, Any]] = []
+    following = ""
 
     async def work(client: Client) -> None:
+        nonlocal following
         from tandemq.client.aio import JournalKind
 
         pages = client.read_journal(
@@ -106,6 +131,7 @@ def journal(
             this_member=this_member,
         )
         async for page in pages:
+            following = text_of(page.next)
             for row in page.rows():
                 if output == "jsonl":
                     print_line(facts_of(row))
@@ -113,16 +139,33 @@ def journal(
                     rows.append(facts_of(row))
 
     run(target, timeout_ms, work)
-    if output != "jsonl":
+    if output == "json":
+        print_json({"rows": rows, "next": following})
+    elif output == "table":
         print_rows(rows, "rows", output, COLUMNS)
 
 
-def _start(index: tuple[int, int] | None, log_index: tuple[int, int] | None) -> JournalPosition | JournalStart | None:
-    from tandemq.client.aio import JournalPosition, JournalStart
+def _start(index: Place | None, log_index: Place | None) -> JournalPosition | JournalStart | None:
+    from tandemq.client.aio import JournalStart
 
     if index is not None:
-        return JournalStart(*index)
-    return JournalPosition(*log_index) if log_index is not None else None
+        return JournalStart(index.number, index.epoch, index.history_id)
+    return position_of(log_index)
+
+
+def position_of(place: Place | None) -> JournalPosition | None:
+    """For the client."""
+    from tandemq.client.aio import JournalPosition
+
+    if place is None:
+        return None
+    return JournalPosition(place.number, place.epoch, history_id=place.history_id)
+
+
+def text_of(place: JournalPosition) -> str:
+    """As --from-log-index takes it. Inside a record (`--count`): its beginning, so that nothing is left out."""
+    epoch = place.epoch if not place.row else 0  # that of the record before it is not known here
+    return f"{place.log_index}:{epoch}" + (f":{place.history_id}" if place.history_id else "")
 
 
 def facts_of(row: JournalRow) -> dict[str, Any]:
@@ -162,7 +205,8 @@ def _facts_of_head(head: JournalHead) -> dict[str, Any]:
         "first_log_index": head.first.log_index,
         "next_log_index": head.next.log_index,
         "epoch": head.next.epoch,
-        "from_here": f"{head.next.log_index}:{head.next.epoch}",
+        "history_id": head.next.history_id,
+        "from_here": text_of(head.next),
     }
     if head.queues:
         facts["queues"] = [

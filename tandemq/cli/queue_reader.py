@@ -9,7 +9,7 @@ import click
 
 from tandemq.cli.output import print_facts, print_rows
 from tandemq.cli.params import DURATION, confirm, output_option, target_option, timeout_option, yes_option
-from tandemq.cli.queue_journal import PLACE
+from tandemq.cli.queue_journal import PLACE, Place, position_of
 from tandemq.cli.session import run
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def list_(domain: str, target: str | None, timeout_ms: int, output: str) -> None
 @output_option()
 def register(
     name: str,
-    from_log_index: tuple[int, int] | None,
+    from_log_index: Place | None,
     at_end: bool,
     ttl_ms: int | None,
     restart: bool,
@@ -67,17 +67,16 @@ def register(
     Example: tandemq queue reader register lake --at-end --ttl 24h
 
     Example: tandemq queue reader register lake --restart
+
+    Example: tandemq queue reader register lake --from-log-index 120:3:5d41402abc4b2a76b9719d911017c592
     """
     if from_log_index and at_end:
         raise click.UsageError("give --from-log-index or --at-end, not both")
     ttl = timedelta(milliseconds=ttl_ms) if ttl_ms is not None else None
 
     async def work(client: Any) -> JournalReader:
-        from tandemq.client.aio import JournalPosition
-
-        start = JournalPosition(*from_log_index) if from_log_index else None
         made: JournalReader = await client.register_reader(
-            name, start, at_end=at_end, ttl=ttl, restart=restart, domain=domain
+            name, position_of(from_log_index), at_end=at_end, ttl=ttl, restart=restart, domain=domain
         )
         return made
 
@@ -108,6 +107,7 @@ def facts_of(found: JournalReader) -> dict[str, Any]:
         "log_index": found.position.log_index,
         "epoch": found.position.epoch,
         "row": found.position.row,
+        "history_id": found.position.history_id,
         "lag_records": found.lag_records,
         "ttl_seconds": found.ttl.total_seconds(),
         "expires_at": found.expires_at.isoformat(timespec="seconds"),

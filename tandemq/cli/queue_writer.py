@@ -41,6 +41,7 @@ def show(name: str, domain: str, target: str | None, timeout_ms: int, output: st
         "query_id": found.query_id,
         "batch": found.batch,
         "published_at": found.published_at.isoformat(timespec="seconds"),
+        "history_id": found.position.history_id,
     }
     print_facts(facts, output)
 

@@ -226,6 +226,14 @@ async def test_the_command_prints_it(pair: Cluster, client: aio.Client) -> None:
     wrong = await asyncio.to_thread(run, queue, "--from-log-index", f"{head['next_log_index']}:99")
     assert (wrong.exit_code, "EPOCH_DIVERGED" in wrong.output or "STALE_EPOCH" in wrong.output) == (1, True)
     assert "pair history" in wrong.output
+    place = head["from_here"]
+    assert place == f"{head['next_log_index']}:{head['epoch']}:{head['history_id']}"
+    found = json.loads((await asyncio.to_thread(run, queue, "--kind", "enqueued", "-o", "json")).stdout)
+    assert ([row["index"] for row in found["rows"]], found["next"]) == ([1, 2], place)
+    for option in ("--from-log-index", "--from-index"):
+        other = await asyncio.to_thread(run, queue, option, f"2:1:{'ab' * 16}")
+        assert (other.exit_code, "PAIR_CHANGED" in other.output, head["history_id"] in other.output) == (1, True, True)
+        assert (await asyncio.to_thread(run, queue, option, "2:1:ab")).exit_code == 2
     for words in (("--from-index", "1"), (queue, "--from-index", "x"), (queue, "--from-index", "0")):
         assert (await asyncio.to_thread(run, *words)).exit_code == 2
     assert "Example:" in (await asyncio.to_thread(run, "--help")).output
