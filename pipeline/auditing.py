@@ -64,6 +64,7 @@ def auditing_small(history: str = "") -> Callable[[Pipeline], Outcome | None]:
 def _in_memory(config: Pipeline, history: str) -> Found | None:
     lake = Lake(config.lake.path_of())
     names = prove(lake, read_bytes=0)  # who judges the rows reads all
+    lake.check_one_history()
     there = rows_there(lake, history, None if names.of_before else names.rows)
     if there > config.audit.memory_rows:
         return None

@@ -366,6 +366,20 @@ class Lake:
         self._add_fact("history_id", history_id)
         return True
 
+    def check_one_history(self) -> None:
+        """What its members said last is of one history: rows of two differ in everything, and none of it is a fault.
+
+        Raises PipelineError with reason PAIR_CHANGED. A member that has said nothing of it is of an older version.
+        """
+        known = {"this lake": self.history_id()} | {
+            f"member {row['member']}": row.get("history_id") for row in self.heads()
+        }
+        told = [(who, history_id) for who, history_id in known.items() if history_id]
+        for who, history_id in told[1:]:
+            if history_id != told[0][1]:
+                text = f"{self.path}: {told[0][0]} is of history {told[0][1]}, and {who} of {history_id}"
+                raise PipelineError("PAIR_CHANGED", f"{text}: two pairs, or one before and after it was begun anew")
+
     def name(self) -> str:
         """What no other lake is called. For who has claimed it; a copy of a lake has the same one."""
         if not (found := self.known_name()):

@@ -36,7 +36,8 @@ def statistics(context: Context, asked: Publication | None = None) -> Outcome:
     lake = Lake(config.lake.path_of())
     if prove(lake, on_progress=told_by(context.tell)).of_before:
         context.tell(OF_BEFORE)
-    there = weighing.look(context.config.source, asked) if asked is not None else None
+    lake.check_one_history()
+    there = weighing.look(config.source, asked, lake.history_id()) if asked is not None else None
     place = Path(config.report.path) / "stats"
     journal = one_history(journal_of(spark, lake))
     windows(journal, config.stats.window_s).write.mode("overwrite").parquet(str(place / "windows"))

@@ -16,6 +16,7 @@ from pipeline.outcome import Table
 from pipeline.problems import LAKE_SHORT, PipelineError
 from pipeline.weights import EPOCH, span, weights
 from tandemq.errors import NotFound, TandemqError
+from tandemq.spark.places import check_history
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,10 +55,16 @@ class Weighed(NamedTuple):
     lead: str
 
 
-def look(source: Source, asked: Publication) -> There:
-    """Raises PipelineError with the reason of a refusal, QUEUE_NOT_FOUND for a queue that is named and not there."""
+def look(source: Source, asked: Publication, history_id: str) -> There:
+    """history_id: of the lake; empty: it names none.
+
+    Raises PipelineError with the reason of a refusal: QUEUE_NOT_FOUND for a queue that is named and not there,
+    PAIR_CHANGED where the lake is of another pair, whose queues may have the same names.
+    """
 
     def ask(client: tandemq.Client) -> There:
+        if history_id:
+            check_history(client.journal_head((), domain=source.domain), history_id)
         queues = frozenset(info.name for info in client.list_queues() if info.config.domain == source.domain)
         try:
             return There(client.get_weights(asked.name, domain=source.domain).version, queues)

@@ -8,6 +8,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import tandemq
 from chaos.cluster import Cluster
 from pipeline.lake import Lake
@@ -38,6 +40,8 @@ def begin(cluster: Cluster, count: int) -> None:
 
 
 def test_a_pair_that_is_begun_anew_is_never_read_as_the_old_one(spark: Any, tmp_path: Path) -> None:
+    from pyspark.errors import PySparkException
+
     cluster = Cluster(tmp_path / "pair", members=("a",))
     followed = Followed(spark, cluster.target, tmp_path / "checkpoint", queues=QUEUE)
     named = Followed(spark, cluster.target, tmp_path / "named", queues=QUEUE, reader="lake")
@@ -49,7 +53,8 @@ def test_a_pair_that_is_begun_anew_is_never_read_as_the_old_one(spark: Any, tmp_
             assert indexes_of(each.run()) == list(range(1, 41))
         piped.ingested()
         unnamed.ingested()
-        before = Lake(piped.lake).paths()
+        lake = Lake(piped.lake)
+        before = lake.paths()
         asyncio.run(cluster.stop())
 
         begin(cluster, 400)  # the places of the old one are within its journal, and of the same epoch
@@ -57,7 +62,18 @@ def test_a_pair_that_is_begun_anew_is_never_read_as_the_old_one(spark: Any, tmp_
             assert "PAIR_CHANGED" in each.refusal()
         assert "another pair, or one that was begun anew" in refused(piped.run("ingest"), "PAIR_CHANGED")
         assert "holds history" in refused(unnamed.run("ingest"), "PAIR_CHANGED")
-        assert Lake(piped.lake).paths() == before
+        old = spark.read.format("tandemq").options(target=cluster.target, queues=QUEUE, historyId=lake.history_id())
+        with pytest.raises(PySparkException, match="PAIR_CHANGED"):
+            old.load().count()
+        weights = piped.run("stats", "--publish-weights", "shares", "--weights-of", QUEUE, "--yes")
+        assert "another pair, or one that was begun anew" in refused(weights, "PAIR_CHANGED")
+        place = f"9:1:{lake.history_id()}"
+        replay = piped.run("replay", "--journal", "--from-log-index", place, "--to", QUEUE)
+        assert "another pair, or one that was begun anew" in refused(replay, "PAIR_CHANGED")
+        lake.save_heads("b", [{**lake.heads()[0], "member": "b", "history_id": "ab" * 16}])
+        for job in (("audit",), ("stats",), ("replay", "--dry-run")):
+            assert "member b of" in refused(piped.run(*job), "PAIR_CHANGED")
+        assert lake.paths() == before
 
         fresh = Piped(cluster.target, made(tmp_path / "new"), SOURCE)
         fresh.ingested()

@@ -217,6 +217,18 @@ def test_a_directory_of_the_lake_that_cannot_be_made_is_refused_by_its_reason(tm
             lake.save_heads("a", [])
 
 
+def test_members_of_two_histories_are_refused_once_and_by_name(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        lake.check_one_history()
+        for member, history_id in (("a", "aa"), ("b", None), ("c", "aa")):
+            lake.save_heads(member, [{"member": member, "history_id": history_id}])
+        lake.check_one_history()
+        lake.save_heads("b", [{"member": "b", "history_id": "bb"}])
+        with pytest.raises(PipelineError, match=r"PAIR_CHANGED: .*member a is of history aa, and member b of bb"):
+            lake.check_one_history()
+
+
 def test_heads_are_kept_by_member(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     with lake.locked():
