@@ -143,10 +143,13 @@ class JournalPage:
         leases, sequences = _column("Q", columns.lease_ids), _column("Q", columns.sequences)
         producers, ends = _column("I", columns.producers), _column("i", columns.payload_offsets)
         extra = _column("i", columns.attribute_offsets)
+        # Each look at a column of bytes copies it.
+        kinds, ids, states = columns.kinds, columns.ids, columns.payload_states
+        payloads, attributes = columns.payloads, columns.attributes
         for at in range(columns.count):
-            kind = JournalKind(columns.kinds[at])
+            kind = JournalKind(kinds[at])
             entered = kind is JournalKind.ENQUEUED
-            present = columns.payload_states[at] == pb.JOURNAL_PAYLOAD_PRESENT
+            present = states[at] == pb.JOURNAL_PAYLOAD_PRESENT
             yield JournalRow(
                 log_indexes[at],
                 epochs[at],
@@ -156,12 +159,12 @@ class JournalPage:
                 queue_ids[at],
                 indexes[at],
                 counts[at],
-                columns.ids[at * ID_BYTES : (at + 1) * ID_BYTES] if entered else b"",
+                ids[at * ID_BYTES : (at + 1) * ID_BYTES] if entered else b"",
                 leases[at],
                 columns.producer_ids[producers[at] - 1] if producers[at] else b"",
                 sequences[at],
-                columns.payloads[ends[at] : ends[at + 1]] if present else None,
-                Sent.FromString(columns.attributes[extra[at] : extra[at + 1]]) if extra and entered else None,
+                payloads[ends[at] : ends[at + 1]] if present else None,
+                Sent.FromString(attributes[extra[at] : extra[at + 1]]) if extra and entered else None,
             )
 
 

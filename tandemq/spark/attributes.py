@@ -47,16 +47,20 @@ def attribute_columns(columns: pb.JournalColumns) -> list[pa.Array]:
     """The columns of ATTRIBUTES, a row for each of the page."""
     if not columns.attribute_offsets:
         return [pa.nulls(columns.count, field.type) for field in ATTRIBUTES]
-    offsets = memoryview(columns.attribute_offsets).cast("i")
-    known: dict[bytes, Values] = {b"": _NOTHING}
-    rows = []
+    offsets, attributes = memoryview(columns.attribute_offsets).cast("i"), columns.attributes
+    known: dict[bytes, int] = {b"": 0}  # many rows say the same: each is taken apart once
+    distinct, places = [_NOTHING], []
     for at in range(columns.count):
-        data = columns.attributes[offsets[at] : offsets[at + 1]]
-        found = known.get(data)
-        if found is None:
-            found = known[data] = _values(Message.FromString(data))
-        rows.append(found)
-    return [_array(values, field) for values, field in zip(zip(*rows, strict=True), ATTRIBUTES, strict=True)]
+        data = attributes[offsets[at] : offsets[at + 1]]
+        place = known.get(data)
+        if place is None:
+            place = known[data] = len(distinct)
+            distinct.append(_values(Message.FromString(data)))
+        places.append(place)
+    rows = pa.array(places, pa.int32())
+    return [
+        _array(values, field).take(rows) for values, field in zip(zip(*distinct, strict=True), ATTRIBUTES, strict=True)
+    ]
 
 
 def _array(values: Values, field: pa.Field) -> pa.Array:

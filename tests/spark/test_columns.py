@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from pipeline.schema import BARE_JOURNAL, JOURNAL
 from replica.bodies import row_of
-from tandemq.client.journal import JournalKind
+from tandemq.client.journal import JournalKind, JournalPage
 from tandemq.errors import InvalidRequest
 from tandemq.spark import sending
-from tandemq.spark.attributes import ATTRIBUTES
+from tandemq.spark.attributes import ATTRIBUTES, attribute_columns
 from tandemq.spark.columns import SCHEMA, WITH_ATTRIBUTES, batch_of, before_message
 from tandemq.spark.sending import values_of
 from tandemq.spark.write_options import COLUMNS
@@ -140,6 +142,33 @@ def test_what_stands_beside_a_body_is_a_column_each() -> None:
         "reply_to": "//m/q",
         "dedup_id": "d",
     }
+
+
+class Looked:
+    """Columns of a page, and how often each was looked at: protobuf copies one of bytes each time."""
+
+    def __init__(self, columns: pb.JournalColumns) -> None:
+        self._columns, self.looks = columns, Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        self.looks[name] += 1
+        return getattr(self._columns, name)
+
+
+def test_no_column_of_bytes_is_copied_for_each_row() -> None:
+    columns, count = page(), 4
+    columns.attributes = RICH.SerializeToString() * count
+    columns.attribute_offsets = array(
+        "i", range(0, len(columns.attributes) + 1, len(columns.attributes) // count)
+    ).tobytes()
+    columns.kinds = bytes([JournalKind.ENQUEUED]) * count
+    looked: Any = Looked(columns)
+    attribute_columns(looked)
+    rows = JournalPage(pb.ReadJournalPageResponse())
+    rows.columns = looked
+    assert len(list(rows.rows())) == count
+    copied = {name: times for name, times in looked.looks.items() if name not in ("count", "producer_ids")}
+    assert max(copied.values()) < count, copied
 
 
 def test_what_was_read_is_what_is_written() -> None:
