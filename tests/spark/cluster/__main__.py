@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    found.add_argument("--rounds", type=int, metavar="N", default=10, help="kills; each kind in turn (10)")
+    found.add_argument("--rounds", type=int, metavar="N", default=5, help="kills; each of five kinds in turn (5)")
     found.add_argument("--seed", type=int, metavar="N", default=1, help="of the pauses before a kill (1)")
     found.add_argument("--out", type=Path, default=OUT, help="where the figures are written (build/spark-cluster.json)")
     found.add_argument("-o", "--output", choices=("table", "json"), default="table")

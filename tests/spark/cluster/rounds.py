@@ -228,8 +228,7 @@ class Story:
         if '"verdict":"clean"' not in audit.replace(" ", ""):
             self.run.steps["audit, --archives"] = f"not clean: {audit[-300:]}"
         anew = self._folder / "anew.toml"
-        conf = {"spark.archives": archive, "spark.pyspark.python": python, "spark.driver.host": self._driver.address}
-        self._write(anew, "anew", "\n".join(f'"{key}" = "{value}"' for key, value in conf.items()))
+        self._write(anew, "anew", f'"spark.archives" = "{archive}"\n"spark.pyspark.python" = "{python}"')
         self._ends("ingest anew, spark.archives", self._pipeline("ingest", "-o", "json", file=anew))
 
     def _submitted(self, job: str, *options: str) -> list[str]:
