@@ -60,6 +60,8 @@ class ReaderHandlers:
         digest = fingerprint(b"register reader", parsed.SerializeToString(deterministic=True))
 
         def plan(shared: Shared, machine: Machine, now_ms: int) -> RecordHeader:
+            if not parsed.restart and any(each.name == parsed.name for each in machine.readers()):
+                machine.reader(parsed.name)  # one that has lost its place says so, wherever it asks to begin
             place = _first_place(shared, parsed)
             call = RegisterCall(now_ms, parsed.name, place, ttl_ms, parsed.restart, parsed.request_id, digest)
             return machine.plan_register(call)

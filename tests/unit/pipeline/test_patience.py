@@ -11,17 +11,24 @@ from pipeline.patience import stuck, while_it_moves
 from pipeline.problems import DEMO_FAILED, TOO_BUSY, PipelineError
 
 
-async def test_what_moves_is_waited_for_much_longer_than_anything_may_stand_still() -> None:
-    steps = 0
+async def test_what_moves_is_waited_for_much_longer_than_anything_may_stand_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "LOOK_S", 0.02)
+    steps, enough = 0, asyncio.Event()
+
+    def progress() -> int:
+        nonlocal steps
+        steps += 1
+        if steps == 20:
+            enough.set()
+        return steps
 
     async def work() -> str:
-        nonlocal steps
-        for _ in range(6):
-            await asyncio.sleep(0.1)
-            steps += 1
+        await enough.wait()
         return "done"
 
-    assert await while_it_moves(work(), lambda: steps, "steps", 0.5) == "done"
+    assert await while_it_moves(work(), progress, "steps", 0.05) == "done"
 
 
 async def test_what_stands_still_is_cancelled_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
