@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tandemq.v1.message_pb2 import MessageBatch
 
 ENQUEUED = JournalKind.JOURNAL_KIND_ENQUEUED
+NOTHING = JournalKind.JOURNAL_KIND_NOTHING
 
 _SETTLED = {
     Outcome.OUTCOME_ACK: JournalKind.JOURNAL_KIND_ACKED,
@@ -68,9 +69,13 @@ class Wanted:
     """Empty: all."""
     payloads: bool = True
     attributes: bool = False
+    every_record: bool = False
+    """Records that did nothing to a queue or a message have a row too."""
 
     def takes(self, kind: int, queue_id: int) -> bool:
         """Whether a row is given; one that is not is counted all the same."""
+        if kind == NOTHING and not self.every_record:
+            return False
         return (not self.kinds or kind in self.kinds) and (not self.queue_ids or queue_id in self.queue_ids)
 
 
@@ -201,7 +206,10 @@ class Rows:
                         return row
                 else:
                     row = stored
-        for fact in facts_of(prefix, header)[row - stored :]:
+        facts = facts_of(prefix, header)
+        if not facts and not stored:
+            facts = [Fact(NOTHING)]
+        for fact in facts[row - stored :]:
             if self.wanted.takes(fact.kind, fact.queue_id):
                 if self.is_full():
                     return row

@@ -226,6 +226,7 @@ class JournalHandlers:
             first=JournalPosition(log_index=bounds.first, epoch=first_epoch or 0, history_id=history_id),
             next=JournalPosition(log_index=bounds.end, epoch=last_epoch or 0, history_id=history_id),
             queues=heads,
+            every_record=True,
         ).SerializeToString()
 
     async def _page(
@@ -252,6 +253,7 @@ class JournalHandlers:
             frozenset(selection.kinds),
             payloads=not selection.without_payloads,
             attributes=selection.with_attributes,
+            every_record=selection.every_record,
         )
         number = shared.domain
         counts = self._counts.setdefault(number, RowCounts())

@@ -24,7 +24,7 @@ KINDS = (
     *("enqueued", "leased", "taken", "acked", "released", "rejected", "extended", "replied", "expired", "lease_ended"),
     *("lost", "matured", "reply_timed_out", "moved", "dead_lettered", "dropped", "removed", "purged", "saved"),
     *("queue_created", "queue_deleted", "configured", "epoch_began"),
-    *("staged", "published", "unstaged"),
+    *("staged", "published", "unstaged", "nothing"),
 )
 NUMBER_MAX = (1 << 64) - 1
 _HISTORY_ID = re.compile("[0-9a-f]{32}")
@@ -71,6 +71,7 @@ PLACE = PlaceType()
 @click.option("--from-index", type=PLACE, help="Begin with this message; name one queue.")
 @click.option("--from-log-index", type=PLACE, help="Begin with this record: `next` or `from_here` of an earlier run.")
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only these; may be repeated.")
+@click.option("--every-record", is_flag=True, help="Records that did nothing to a queue too: kind nothing.")
 @click.option("--count", type=click.IntRange(min=0), default=0, help="Rows; 0 means all there are.")
 @click.option("--no-body", is_flag=True, help="Leave out what the messages say.")
 @click.option("--head", is_flag=True, help="Only tell where the journal begins and ends.")
@@ -83,6 +84,7 @@ def journal(
     from_index: Place | None,
     from_log_index: Place | None,
     kinds: tuple[str, ...],
+    every_record: bool,
     count: int,
     no_body: bool,
     head: bool,
@@ -129,6 +131,7 @@ def journal(
             max_rows=count,
             payloads=not no_body,
             this_member=this_member,
+            every_record=every_record or "nothing" in kinds,
         )
         async for page in pages:
             following = text_of(page.next)

@@ -36,6 +36,7 @@ class Journals:
         this_member: bool = False,
         reader: str = "",
         rows: bool = True,
+        every_record: bool = False,
     ) -> Iterator[JournalPage]:
         """The committed operations from `start` on, page by page; see aio.Client.read_journal."""
         pages = self._inner.read_journal(
@@ -50,6 +51,7 @@ class Journals:
             this_member=this_member,
             reader=reader,
             rows=rows,
+            every_record=every_record,
         )
         while (page := self._thread.run(_next_of(pages))) is not None:
             yield page

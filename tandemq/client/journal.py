@@ -58,6 +58,7 @@ class JournalKind(IntEnum):
     STAGED = pb.JOURNAL_KIND_STAGED
     PUBLISHED = pb.JOURNAL_KIND_PUBLISHED
     UNSTAGED = pb.JOURNAL_KIND_UNSTAGED
+    NOTHING = pb.JOURNAL_KIND_NOTHING
 
 
 class JournalStart(NamedTuple):
@@ -90,6 +91,8 @@ class JournalHead(NamedTuple):
     first: JournalPosition
     next: JournalPosition
     queues: tuple[QueueHead, ...]
+    every_record: bool = False
+    """The member can give a row of every record; one of an older version can not."""
 
 
 class JournalRow(NamedTuple):
@@ -206,6 +209,7 @@ class Journals(Readers):
         this_member: bool = False,
         reader: str = "",
         rows: bool = True,
+        every_record: bool = False,
     ) -> AsyncIterator[JournalPage]:
         """The committed operations from `start` on, up to the commit index at the first page; then it ends.
 
@@ -214,6 +218,8 @@ class Journals(Readers):
         reader: read on behalf of this named one, and without `start` from its place, which renews it.
         rows: False counts them instead, out of an index at the member: a page says by its length how many it stands
         for, and the last one ends behind the record that has the last of max_rows. An older member gives rows.
+        every_record: records that did nothing to a queue or a message have a row too (NOTHING), from a member whose
+        head says that it can: a record without a row is one that is missing then.
         Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
         and EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is that of another pair, or
         of this one before it was begun anew; READER_LOST when the named reader has lost its
@@ -231,6 +237,7 @@ class Journals(Readers):
             with_attributes=attributes,
             this_member=this_member,
             reader=reader,
+            every_record=every_record,
         )
         if isinstance(start, JournalStart):
             selection.index.CopyFrom(
@@ -371,5 +378,11 @@ def _head(reply: pb.GetJournalHeadResponse) -> JournalHead:
     heads = (QueueHead(each.queue, each.queue_id, each.first_index, each.next_index) for each in reply.queues)
     header = reply.header
     return JournalHead(
-        header.member, header.domain, header.epoch, position_of(reply.first), position_of(reply.next), tuple(heads)
+        header.member,
+        header.domain,
+        header.epoch,
+        position_of(reply.first),
+        position_of(reply.next),
+        tuple(heads),
+        reply.every_record,
     )

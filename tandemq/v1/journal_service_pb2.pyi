@@ -41,6 +41,7 @@ class JournalKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOURNAL_KIND_STAGED: _ClassVar[JournalKind]
     JOURNAL_KIND_PUBLISHED: _ClassVar[JournalKind]
     JOURNAL_KIND_UNSTAGED: _ClassVar[JournalKind]
+    JOURNAL_KIND_NOTHING: _ClassVar[JournalKind]
 
 class JournalPayload(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -75,6 +76,7 @@ JOURNAL_KIND_EPOCH_BEGAN: JournalKind
 JOURNAL_KIND_STAGED: JournalKind
 JOURNAL_KIND_PUBLISHED: JournalKind
 JOURNAL_KIND_UNSTAGED: JournalKind
+JOURNAL_KIND_NOTHING: JournalKind
 JOURNAL_PAYLOAD_UNSPECIFIED: JournalPayload
 JOURNAL_PAYLOAD_PRESENT: JournalPayload
 JOURNAL_PAYLOAD_VOLATILE: JournalPayload
@@ -103,7 +105,7 @@ class JournalIndex(_message.Message):
     def __init__(self, index: _Optional[int] = ..., epoch: _Optional[int] = ..., history_id: _Optional[bytes] = ...) -> None: ...
 
 class JournalSelection(_message.Message):
-    __slots__ = ("domain", "queues", "position", "index", "until_log_index", "kinds", "without_payloads", "with_attributes", "this_member", "reader", "without_rows")
+    __slots__ = ("domain", "queues", "position", "index", "until_log_index", "kinds", "without_payloads", "with_attributes", "this_member", "reader", "without_rows", "every_record")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +117,7 @@ class JournalSelection(_message.Message):
     THIS_MEMBER_FIELD_NUMBER: _ClassVar[int]
     READER_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_ROWS_FIELD_NUMBER: _ClassVar[int]
+    EVERY_RECORD_FIELD_NUMBER: _ClassVar[int]
     domain: str
     queues: _containers.RepeatedScalarFieldContainer[str]
     position: JournalPosition
@@ -126,7 +129,8 @@ class JournalSelection(_message.Message):
     this_member: bool
     reader: str
     without_rows: bool
-    def __init__(self, domain: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., index: _Optional[_Union[JournalIndex, _Mapping]] = ..., until_log_index: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[JournalKind, str]]] = ..., without_payloads: bool = ..., with_attributes: bool = ..., this_member: bool = ..., reader: _Optional[str] = ..., without_rows: bool = ...) -> None: ...
+    every_record: bool
+    def __init__(self, domain: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., position: _Optional[_Union[JournalPosition, _Mapping]] = ..., index: _Optional[_Union[JournalIndex, _Mapping]] = ..., until_log_index: _Optional[int] = ..., kinds: _Optional[_Iterable[_Union[JournalKind, str]]] = ..., without_payloads: bool = ..., with_attributes: bool = ..., this_member: bool = ..., reader: _Optional[str] = ..., without_rows: bool = ..., every_record: bool = ...) -> None: ...
 
 class JournalQueue(_message.Message):
     __slots__ = ("queue_id", "name")
@@ -201,16 +205,18 @@ class JournalQueueHead(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., queue_id: _Optional[int] = ..., first_index: _Optional[int] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class GetJournalHeadResponse(_message.Message):
-    __slots__ = ("header", "first", "next", "queues")
+    __slots__ = ("header", "first", "next", "queues", "every_record")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    EVERY_RECORD_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     first: JournalPosition
     next: JournalPosition
     queues: _containers.RepeatedCompositeFieldContainer[JournalQueueHead]
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., first: _Optional[_Union[JournalPosition, _Mapping]] = ..., next: _Optional[_Union[JournalPosition, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[JournalQueueHead, _Mapping]]] = ...) -> None: ...
+    every_record: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., first: _Optional[_Union[JournalPosition, _Mapping]] = ..., next: _Optional[_Union[JournalPosition, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[JournalQueueHead, _Mapping]]] = ..., every_record: bool = ...) -> None: ...
 
 class ReadJournalRequest(_message.Message):
     __slots__ = ("selection", "max_rows")

@@ -168,6 +168,36 @@ def test_what_is_left_out_is_counted() -> None:
     assert rows_of(header, body, Wanted(frozenset((9,))))[0] == []
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        {"reader": {"name": "lake"}},
+        {"weights": {"name": "w"}},
+        {"enqueue": {"queue_id": 3, "count": 1, "duplicates": [{"ordinal": 0, "index": 5}]}},
+        {"settle": {"queue_id": 3}},
+    ],
+    ids=lambda op: next(iter(op)),
+)
+def test_what_did_nothing_to_a_queue_is_told_to_who_asks_for_every_record(op: dict[str, Any]) -> None:
+    header = header_of(**op)
+    assert rows_of(header) == ([], None)
+    every = Wanted(every_record=True)
+    (row,), end = rows_of(header, wanted=every)
+    assert (row.kind, row.log_index, row.epoch, row.queue_id, row.first, row.messages, end) == (
+        *(JournalKind.NOTHING, LOG_INDEX, EPOCH, 0, 0, 0),
+        None,
+    )
+    assert rows_of(header, wanted=every, rows_max=0) == ([], 0), "no room: the next page begins with it"
+    assert rows_of(header, wanted=Wanted(frozenset((3,)), every_record=True)) == ([], None), "it is of no queue"
+    only = frozenset((pb.JOURNAL_KIND_ACKED,))
+    assert rows_of(header, wanted=Wanted(kinds=only, every_record=True)) == ([], None)
+
+
+def test_what_did_something_has_no_other_row_for_who_asks_for_every_record() -> None:
+    header = header_of(**settle(OUTCOME_ACK))
+    assert rows_of(header, wanted=Wanted(every_record=True)) == rows_of(header)
+
+
 def settle(outcome: Any, **more: Any) -> dict[str, Any]:
     effect = record_pb2.SettleEffect(lease_id=6, ranges=[IndexRange(first=2, count=3)], outcome=outcome, **more)
     return {"settle": record_pb2.SettleOp(queue_id=3, effects=[effect])}
