@@ -59,6 +59,8 @@ class Following:
     progress_at: float = field(default_factory=time.monotonic)
     failed: PipelineError | None = None
     """In a micro-batch of ours, of which Spark only repeats the text."""
+    every_record: bool = False
+    """The member can give a row of each record, and no queues are chosen."""
     _place: Place = BEGINNING
     _checkpoint: Path | None = None
     """Of the query; None: there is none."""
@@ -96,6 +98,7 @@ class Following:
             "timeoutSeconds": str(round(source.timeout_s)),
             "partitions": str(self.config.ingest.partitions),
             "maxRowsPerTrigger": str(self.config.ingest.rows_per_batch),
+            "everyRecord": str(self.every_record).lower(),
             "startingPosition": self._position(),
         }
         frame = self.spark.readStream.format("tandemq").options(**options).load()
@@ -164,6 +167,7 @@ class Following:
             start = JournalPosition(place.log_index, place.epoch, history_id=self.lake.history_id()) if place else None
             found = settled(client, options, source.domain, start)
             self._place = place or Place(found.log_index, found.epoch)
+            self.lake.tell_every_record(self.member, self.at if self.every_record else None)
             self.first = self.first or self.at
 
     def _heads(self, client: tandemq.Client) -> None:
@@ -179,6 +183,7 @@ class Following:
         if source_queues and self.lake.end(member) is not None:
             self._check_queues(member, rows)
         self.member, self.head = member, rows[0]["next_log_index"]
+        self.every_record = rows[0]["every_record"] and not source_queues
         self.lake.save_heads(member, rows)
 
     def _check_queues(self, member: str, rows: list[dict[str, Any]]) -> None:

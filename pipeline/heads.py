@@ -45,6 +45,7 @@ def _row(head: JournalHead, queue: QueueHead | None) -> dict[str, Any]:
         "next_log_index": head.next.log_index,
         "epoch": head.next.epoch,
         "history_id": head.next.history_id or None,
+        "every_record": head.every_record,
         "queue": queue.queue if queue else None,
         "queue_id": queue.queue_id if queue else None,
         "first_index": queue.first_index if queue else None,

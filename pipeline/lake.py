@@ -345,7 +345,7 @@ class Lake:
         found = read_json(path)
         return read_json(path, strict=True) if MANIFESTS in found else found
 
-    def _add_fact(self, name: str, value: str | int) -> None:
+    def _add_fact(self, name: str, value: str | int | dict[str, int]) -> None:
         write_json(self.path / FACTS, {**self.facts(), name: value})
 
     def history_id(self) -> str:
@@ -379,6 +379,25 @@ class Lake:
             if history_id != told[0][1]:
                 text = f"{self.path}: {told[0][0]} is of history {told[0][1]}, and {who} of {history_id}"
                 raise PipelineError("PAIR_CHANGED", f"{text}: two pairs, or one before and after it was begun anew")
+
+    def every_record_from(self) -> dict[str, int]:
+        """By member, the record from which on each one has a row: what has none is missing. Members whose rows were
+        read by an older version, or without those of chosen queues, are not in it. BAD_LAKE.
+        """
+        path = self.path / FACTS
+        found = self.facts().get("every_record_from", {})
+        if not isinstance(found, dict) or not all(isinstance(each, int) for each in found.values()):
+            raise PipelineError(BAD_LAKE, f"{path}: every_record_from is {found!r}, not a log index for each member")
+        return found
+
+    def tell_every_record(self, member: str, start: int | None) -> None:
+        """What is read of it from `start` on has a row of each record; None: it has not. For who has claimed it."""
+        told = self.every_record_from()
+        wanted = {name: first for name, first in told.items() if name != member}
+        if start is not None:
+            wanted[member] = told.get(member, start)
+        if wanted != told:
+            self._add_fact("every_record_from", wanted)
 
     def name(self) -> str:
         """What no other lake is called. For who has claimed it; a copy of a lake has the same one."""

@@ -20,7 +20,10 @@ _HISTORY_ID = re.compile(r"[0-9a-f]{32}")
 
 BATCH_ONLY = ("startLogIndex", "endLogIndex", "startIndex", "endIndex", "historyId")
 STREAM_ONLY = ("startingPosition", "maxRowsPerTrigger", "reader")
-ALWAYS = ("target", "queues", "domain", "kinds", "payloads", "attributes", "partitions", "timeoutSeconds", "thisMember")
+ALWAYS = (
+    *("target", "queues", "domain", "kinds", "payloads", "attributes", "partitions", "timeoutSeconds", "thisMember"),
+    "everyRecord",
+)
 NAMES = (*ALWAYS, *BATCH_ONLY, *STREAM_ONLY)
 
 
@@ -63,6 +66,8 @@ class Options:
     """The copy of the first endpoint alone, whatever its role: what an audit compares."""
     attributes: bool = False
     """What stands beside a body has columns too."""
+    every_record: bool = False
+    """A row of records that did nothing to a queue or a message, too: what is missing can be told from them."""
 
 
 def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
@@ -101,6 +106,7 @@ def parse(given: Mapping[str, str], *, streaming: bool) -> Options:
         reader=_name(values),
         this_member=_truth("thisMember", values.get("thisMember", "false")),
         attributes=wants_attributes(values),
+        every_record=_truth("everyRecord", values.get("everyRecord", "false")),
     )
     _check_range(values, options)
     return options

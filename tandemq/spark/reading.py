@@ -53,6 +53,7 @@ def _pages(client: tandemq.Client, options: Options, span: Span) -> Iterator[Jou
             payloads=options.payloads,
             attributes=options.attributes,
             this_member=options.this_member,
+            every_record=options.every_record,
         ):
             place = page.next
             yield page

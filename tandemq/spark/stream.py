@@ -199,6 +199,7 @@ def _after_rows(
             max_rows=rows,
             rows=False,
             this_member=options.this_member,
+            every_record=options.every_record,
         ):
             place = page.next
         return place

@@ -66,7 +66,9 @@ def lake_rows(spark: Any, lake: Path, member: str) -> list[Row]:
 
 
 def journal_rows(pair: Cluster, member: str, until_log_index: int = 0) -> list[Row]:
-    """As the member itself says it is."""
+    """As the member itself says it is, with a row of every record."""
     with tandemq.connect(pair.endpoint(member), follow_master=False) as client:
-        pages = client.read_journal(this_member=True, payloads=False, until_log_index=until_log_index)
+        pages = client.read_journal(
+            this_member=True, payloads=False, until_log_index=until_log_index, every_record=True
+        )
         return sorted((row.log_index, row.kind.name, row.first, row.messages) for page in pages for row in page.rows())

@@ -49,4 +49,7 @@ def test_both_journals_are_in_the_lake_once_and_the_next_run_goes_on_behind_what
         there = journal_rows(pair, name, second[name]["next_log_index"])
         assert lake_rows(spark, piped.lake, name) == there
         assert len(there) == first[name]["rows"] + second[name]["rows"]
+        begin = first[name]["from_log_index"]
+        assert lake.every_record_from()[name] == begin
+        assert {row[0] for row in there} == set(range(begin, second[name]["next_log_index"])), "each record has a row"
     assert (tmp_path / "reports" / "ingest" / "report.html").read_text().startswith("<!doctype html>")

@@ -238,6 +238,24 @@ def test_heads_are_kept_by_member(tmp_path: Path) -> None:
     assert [(row["member"], row["next_log_index"]) for row in lake.heads()] == [("a", 5), ("b", 4)]
 
 
+def test_a_lake_knows_from_where_on_each_record_has_a_row(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    with lake.locked():
+        assert lake.every_record_from() == {}, "nothing was claimed"
+        lake.claim({})
+        lake.tell_every_record("a", 1)
+        lake.tell_every_record("b", 40)
+        lake.tell_every_record("a", 70)
+        assert lake.every_record_from() == {"a": 1, "b": 40}, "the next run goes on"
+        lake.tell_every_record("a", None)
+        assert lake.every_record_from() == {"b": 40}, "a member of an older version gave what follows"
+        lake.tell_every_record("a", 90)
+    assert Lake(tmp_path / "lake").every_record_from() == {"a": 90, "b": 40}
+    (lake.path / "_lake.json").write_text('{"every_record_from": {"a": "x"}}')
+    with pytest.raises(PipelineError, match=r"BAD_LAKE: .*every_record_from"):
+        lake.every_record_from()
+
+
 def test_small_stretches_that_follow_each_other_go_together(tmp_path: Path) -> None:
     def stretches(*sizes: int) -> list[Stretch]:
         found = []

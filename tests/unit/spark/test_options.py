@@ -41,6 +41,7 @@ def test_everything_given_is_read_whatever_its_case() -> None:
     assert parse({"startingPosition": "17"}, streaming=True).starting_position == "17"
     placed = parse({"startingPosition": "17:3", "thisMember": "true"}, streaming=True)
     assert (placed.starting_position, placed.starting_epoch, placed.this_member) == ("17", 3, True)
+    assert parse({"everyRecord": "true"}, streaming=True).every_record
 
 
 @pytest.mark.parametrize(
