@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from chaos.journal_bodies import bodies_are_those_that_were_sent
 from chaos.journal_lives import (
     TRIMMED,
     UNSTORED,
@@ -27,6 +28,7 @@ from chaos.journal_lives import (
     unexplained_counts,
 )
 from chaos.journal_proof import about, hex_of, of_place, telling
+from chaos.journal_records import no_record_is_missing
 from chaos.journal_told import (
     epochs_are_those_of_ids,
     first_deliveries_are_in_order,
@@ -45,6 +47,7 @@ from chaos.journals import (
     GAP,
     INDEX_TWICE,
     MEMBERS_MAX,
+    NOTHING,
     REJECTED,
     SETTLED_TWICE,
     TAIL_CUT,
@@ -66,7 +69,7 @@ def copies_equal(found: Audited) -> Iterator[Violation]:
     end = min(span.next for span in found.spans.values())
     sides: dict[tuple[int, str, int, int, int], dict[str, list[Row]]] = {}
     for row in found.rows:
-        if first <= row.log_index < end:
+        if first <= row.log_index < end and row.kind != NOTHING:
             key = (row.log_index, row.kind, row.queue_id, row.index, row.lease_id)
             sides.setdefault(key, defaultdict(list))[row.member].append(row)
     saved, changed = _once_volatile(found)
@@ -84,7 +87,7 @@ def _same(one: Sequence[Row], other: Sequence[Row], *, volatile: bool) -> bool:
     when the page was made.
     """
     contents = [
-        Counter(replace(row, member="", queue=None, payload=None, attributes=None) for row in side)
+        Counter(replace(row, member="", queue=None, payload=None, attributes=None, body_crc32=None) for row in side)
         for side in (one, other)
     ]
     bodies = [
@@ -230,14 +233,19 @@ CHECKS: tuple[Callable[[Audited], Iterator[Violation]], ...] = (
     epochs_are_those_of_ids,
     received_no_more_after_an_acknowledgement,
     first_deliveries_are_in_order,
+    bodies_are_those_that_were_sent,
 )
 
 
 def violations(
-    rows: Sequence[Row], told: Sequence[Told] = (), heads: Sequence[Head] = (), ends: Mapping[str, int] | None = None
+    rows: Sequence[Row],
+    told: Sequence[Told] = (),
+    heads: Sequence[Head] = (),
+    ends: Mapping[str, int] | None = None,
+    every_record_from: Mapping[str, int] | None = None,
 ) -> list[Violation]:
     """Every broken promise, each once. Raises ValueError where the rows are of more than two members."""
-    return judged(rows, told, heads, ends).violations
+    return judged(rows, told, heads, ends, every_record_from).violations
 
 
 class Judged(NamedTuple):
@@ -253,11 +261,16 @@ class Judged(NamedTuple):
 
 
 def judged(
-    rows: Sequence[Row], told: Sequence[Told] = (), heads: Sequence[Head] = (), ends: Mapping[str, int] | None = None
+    rows: Sequence[Row],
+    told: Sequence[Told] = (),
+    heads: Sequence[Head] = (),
+    ends: Mapping[str, int] | None = None,
+    every_record_from: Mapping[str, int] | None = None,
 ) -> Judged:
     """The same, with what was not judged.
 
-    ends: by member, the first record that was not read.
+    ends: by member, the first record that was not read. every_record_from: by member, the first one from which on each
+    record has a row; of members that are not in it no record is known to be missing.
     """
     found = Audited(rows, told, heads)
     differing = list(copies_equal(found))
@@ -266,10 +279,11 @@ def judged(
     others = [each for check in CHECKS for each in check(found)]
     others += [*lives_are_right(found, lives), *settled_under_their_leases(found, lives)]
     others += records_are_there(found, ends or {})
+    others += no_record_is_missing(found, every_record_from or {}, ends or {})
     once = {_key(each): _proven(found, each) for each in (*differing, *others)}
     sizes = Counter(row.member for row in rows)
     counts = {member: sizes[member] for member in found.spans}
-    return Judged(list(once.values()), counts, len(told), told_of(_seen(found, lives, ends)))
+    return Judged(list(once.values()), counts, len(told), told_of(_seen(found, lives, ends, every_record_from or {})))
 
 
 def _proven(found: Audited, each: Violation) -> Violation:
@@ -281,7 +295,7 @@ def _proven(found: Audited, each: Violation) -> Violation:
     return replace(each, journals=proof.journals, clients=proof.clients)
 
 
-def _seen(found: Audited, lives: Lives, ends: Mapping[str, int] | None) -> Seen:
+def _seen(found: Audited, lives: Lives, ends: Mapping[str, int] | None, every_record_from: Mapping[str, int]) -> Seen:
     unexplained = unexplained_counts(found, lives)
     records = Counter(member for member, _, _ in {(row.member, row.epoch, row.log_index) for row in found.rows})
     received = [told for told in found.told if told.op == "recv" and told.outcome == "ok"]
@@ -296,6 +310,7 @@ def _seen(found: Audited, lives: Lives, ends: Mapping[str, int] | None) -> Seen:
         absent=found.absent,
         heads=bool(found.heads),
         ends=ends is not None,
+        every_record_from=every_record_from,
     )
 
 

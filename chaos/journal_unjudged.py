@@ -26,6 +26,8 @@ class Seen(NamedTuple):
     absent: Collection[str]
     heads: bool
     ends: bool
+    every_record_from: Mapping[str, int]
+    """By member, from where on each record has a row."""
 
 
 def told_of(seen: Seen) -> list[str]:
@@ -43,10 +45,7 @@ def _of_journals(seen: Seen) -> list[str]:
             found.append(
                 f"Nothing is said of records before {span.first:,} of member {member}: its journal begins there."
             )
-        rowless = span.next - span.first - seen.records.get(member, 0)
-        if rowless and member not in seen.absent:
-            text = "the journal does not tell those that give none from those that are missing at both members"
-            found.append(f"{rowless:,} records of member {member} have no row: {text}.")
+        found += _of_records(seen, member, span)
     if not seen.heads:
         found.append("Tails were not judged: no member has said where it stands.")
     elif not seen.ends:
@@ -63,6 +62,22 @@ def _of_journals(seen: Seen) -> list[str]:
     if seen.trimmed:
         found.append(f"{seen.trimmed:,} settlements were not judged: their leases are of before the journal.")
     return found
+
+
+def _of_records(seen: Seen, member: str, span: Span) -> list[str]:
+    if member in seen.absent:
+        return []
+    every = seen.every_record_from.get(member)
+    if every is not None and every > span.first:
+        text = "they were read without those that give no row"
+        return [
+            f"Records of member {member} before {every:,} that are missing at both members were not judged: {text}."
+        ]
+    rowless = span.next - span.first - seen.records.get(member, 0)
+    if every is None and rowless:
+        text = "the journal was not asked to tell those that give none from those that are missing at both members"
+        return [f"{rowless:,} records of member {member} have no row: {text}."]
+    return []
 
 
 def _of_clients(seen: Seen) -> list[str]:

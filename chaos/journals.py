@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,35 +36,9 @@ RECEIVED_LOST = "RECEIVED_LOST"
 RECEIVED_AFTER_ACK = "RECEIVED_AFTER_ACK"
 DELIVERY_ORDER = "DELIVERY_ORDER"
 EPOCH_TOLD = "EPOCH_TOLD"
-
-MEANING = {
-    LOST: "a client was told that the message is stored, and it is in no journal",
-    DUPLICATE: "one message of one producer is stored at a second index",
-    INDEX_TWICE: "one index of a queue was given to two rows of one member's journal",
-    GHOST: "a client was told that the message is certainly not stored, and it is",
-    UNSENT: "the message is stored, and no client of that queue sent it",
-    SETTLED_TWICE: "the message left the queue twice",
-    SETTLE_LOST: "a client was told that the message is acknowledged, and no journal says so",
-    COPIES_DIFFER: "the two members' journals differ in a row",
-    GAP: "indexes of a queue are missing between others in a member's journal",
-    EPOCH_NOT_FENCED: "a record of an older epoch stands after the first of a newer one",
-    REAL_TIME_ORDER: "a message has a lower index than one that was acknowledged before it was sent",
-    TAIL_CUT: "the journal ends before the place where the member said that it ended",
-    MEMBER_ABSENT: "a member said which records it has, and none of them is there",
-    TIME_BACKWARDS: "a record has an earlier time than the one before it",
-    ID_OF_OTHER: "the id of a message names another record than the one that stores it",
-    NEVER_ENTERED: "messages were leased or left the queue, and no record stored them",
-    BEFORE_ENTERED: "a message was leased, or left the queue, before the record that stored it",
-    LEASED_TWICE: "a message was leased while another lease held it",
-    LEASED_AFTER_END: "a message was leased after it had left the queue",
-    SETTLED_UNLEASED: "messages were settled under a lease that never held them",
-    ACK_LOST: "a client was told that the message is acknowledged, and no journal ever stored it",
-    RECEIVED_LOST: "a client received the message, and no journal ever stored it",
-    RECEIVED_AFTER_ACK: "a message came again after its acknowledgement was confirmed, and no lease explains it",
-    DELIVERY_ORDER: "a client first received the message after one with a higher index of the same priority",
-    EPOCH_TOLD: "a client was told another epoch than the one that the id of its message has",
-}
-KINDS = tuple(MEANING)
+RECORD_MISSING = "RECORD_MISSING"
+BODY_NOT_SENT = "BODY_NOT_SENT"
+BODY_CHANGED = "BODY_CHANGED"
 
 # What a row does to its messages. A rejected message may be moved to the dead-letter queue by a later record: that is
 # one end, in two rows.
@@ -76,6 +51,8 @@ SETTLES = frozenset({"ACKED", REJECTED, RELEASED, "EXTENDED", "REPLIED"})
 """Rows that name the lease they speak for."""
 TOUCHES = LEASES | SETTLES | ENDED
 """Rows about messages that are in a queue."""
+NOTHING = "NOTHING"
+"""Of a record that did nothing to a queue or a message: a row for who asked for every record, and no copy of one."""
 LEASE_BITS = 40
 """A lease is named by the record that gave it: its epoch, and below these bits its log index."""
 MOVED_HERE = frozenset({"MOVED", "DEAD_LETTERED"})
@@ -103,6 +80,15 @@ class Row:
     payload: bytes | None = None
     attributes: bytes | None = None
     """What stood beside the body, or a digest of it; None: nothing did, or it is not known."""
+    """Or what tells it from other ones; then `body_crc32` is known."""
+    body_crc32: int | None = None
+
+    @property
+    def crc32(self) -> int | None:
+        """Of the body; None where there is none to show."""
+        if self.payload is None:
+            return None
+        return zlib.crc32(self.payload) if self.body_crc32 is None else self.body_crc32
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +108,8 @@ class Told:
     client: str = ""
     priority: int | None = None
     """Of a recv, where the order of the queue depends on priority and index alone; None: it is not judged."""
+    payload_crc32: int | None = None
+    """Of the body that was sent or received; None: it is not judged."""
 
 
 @dataclass(frozen=True, slots=True)

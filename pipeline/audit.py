@@ -16,10 +16,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from chaos.journal_checks import cut_short, unfenced
+from chaos.journal_kinds import KINDS
 from chaos.journal_lives import TRIMMED, UNSTORED, absent
 from chaos.journal_unjudged import Seen, told_of
-from chaos.journals import KINDS, MEMBERS_MAX, Span, Violation
-from pipeline import audit_copies, audit_lives, audit_messages, audit_order, audit_records, audit_told
+from chaos.journals import MEMBERS_MAX, Span, Violation
+from pipeline import audit_bodies, audit_copies, audit_lives, audit_messages, audit_order, audit_records, audit_told
 from pipeline.audit_rows import entered, placed, queue_names, touched, violations_of, with_names
 from pipeline.schema import HEADS, HISTORY, OK, RECV, SEND, VIOLATIONS, Table, ddl
 
@@ -41,6 +42,8 @@ MESSAGE_KINDS = (
     "BEFORE_ENTERED",
     "LEASED_TWICE",
     "LEASED_AFTER_END",
+    "BODY_NOT_SENT",
+    "BODY_CHANGED",
 )
 """Of one message: both sides' words are gathered for it."""
 
@@ -79,18 +82,20 @@ def audit(
     history: DataFrame | None = None,
     heads: DataFrame | None = None,
     ends: Mapping[str, int] | None = None,
+    every_record_from: Mapping[str, int] | None = None,
 ) -> Audit:
     """Judge one domain of one pair.
 
     journal: pipeline.schema.LAKE, history: HISTORY, heads: HEADS. Without a history only the journals are held against
     each other; without heads a tail that is cut off both is not seen. What was trimmed is not judged. ends: by member,
-    the first record that was not read; without it a tail is seen by its messages alone.
+    the first record that was not read; without it a tail is seen by its messages alone. every_record_from: by member,
+    the first one from which on each record has a row; of other members no record is known to be missing.
     Raises ValueError where the journal is of more than two members. The caller closes what it is given.
     """
     found = _Found(journal.sparkSession)
     with ExitStack() as failed:
         failed.callback(found.forget)
-        done = _audit(found, journal, history, heads, ends)
+        done = _audit(found, journal, history, heads, ends, every_record_from or {})
         failed.pop_all()
     return done
 
@@ -101,6 +106,7 @@ def _audit(
     history: DataFrame | None,
     heads: DataFrame | None,
     ends: Mapping[str, int] | None,
+    every_record_from: Mapping[str, int],
 ) -> Audit:
     told, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
     digests = found.keep(audit_copies.digests(journal))
@@ -113,6 +119,8 @@ def _audit(
     found.add_told(absent(member, spans[member]) for member in sorted(missing))
     reaches = {key: (each.first, each.last) for key, each in reach.items()}
     found.add_told(_in_queues(journal, list(unfenced(reaches))))
+    every = _every_record(every_record_from, ends or {}, reaches, [each for each in spans if each not in missing])
+    found.add_told(audit_records.no_record_is_missing(journal, digests, every))
     found.add(audit_records.time_never_falls(journal))
     found.add(audit_records.ids_name_their_records(journal))
     differ = not missing and _compare(found, journal, digests, spans)
@@ -147,6 +155,7 @@ def _audit(
         absent=missing,
         heads=heads is not None and where.limit(1).count() > 0,
         ends=ends is not None,
+        every_record_from=every_record_from,
     )
     by_kind = {kind: counts[kind] for kind in KINDS if kind in counts}
     return Audit(violations, by_kind, rows, spans, sum(seen.told.values()), told_of(seen), found.kept)
@@ -186,6 +195,21 @@ def _absent(journal: DataFrame, spans: Mapping[str, Span], rows: Mapping[str, in
         for member, span in spans.items()
         if not rows[member] and journal.where((at >= span.first) & (at < span.next)).limit(1).count()
     ]
+
+
+def _every_record(
+    first: Mapping[str, int],
+    ends: Mapping[str, int],
+    reaches: Mapping[tuple[str, int], tuple[int, int]],
+    members: Iterable[str],
+) -> dict[str, Span]:
+    """Of these members, which records each have a row."""
+    last = {
+        member: max((each for (name, _), (_, each) in reaches.items() if name == member), default=0)
+        for member in members
+    }
+    spans = {member: Span(first[member], ends.get(member, last[member] + 1)) for member in members if member in first}
+    return {member: span for member, span in spans.items() if span.first < span.next}
 
 
 def _in_queues(journal: DataFrame, told: list[Violation]) -> list[Violation]:
@@ -303,7 +327,9 @@ def _add_messages(
     sent_to = history.told.where(F.col("op") == SEND).select("queue").distinct()
     watched = queues.join(sent_to, "queue", "left_semi").groupBy("queue_id").agg(F.max("queue").alias("name"))
     told = history.answered
-    suspects = found.keep(audit_messages.suspects(judged, told, watched, sides=2 if where.differ else 1))
+    bodies = history.told.where(F.col("payload_crc32").isNotNull()).limit(1).count() > 0
+    sides = 2 if where.differ else 1
+    suspects = found.keep(audit_messages.suspects(judged, told, watched, sides=sides, bodies=bodies))
     counts = suspects.agg(*(F.count_if(flag).alias(flag) for flag in audit_messages.FLAGS)).collect()[0]
     if any(counts[flag] for flag in audit_messages.CERTAIN.values()):
         found.add(audit_messages.certain(suspects))
@@ -311,6 +337,10 @@ def _add_messages(
         found.add(audit_messages.lost(suspects, judged, told, kept))
     if counts["unanswered"]:
         found.add(audit_messages.unasked(suspects, judged, history.placed))
+        if bodies:
+            found.add(audit_bodies.unanswered_are_those_that_were_sent(suspects, judged, history.told))
+    if bodies and counts["bodies"]:
+        found.add(audit_bodies.bodies_are_those_that_were_sent(suspects, judged, told))
     if counts["never_entered"]:
         found.add(audit_lives.never_entered(suspects, kept))
     if counts["came_again"]:

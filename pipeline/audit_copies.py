@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from chaos.journals import COPIES_DIFFER, Span
+from chaos.journals import COPIES_DIFFER, NOTHING, Span
 from pipeline.audit_rows import BUCKET_BITS, bucket, each_of, violations_of
 from pipeline.schema import ATTRIBUTES, PROPERTIES, names
 
@@ -18,6 +18,7 @@ CONTENT = (
     "log_index, epoch, time, kind, queue_id, `index`, `count`, id, id is null, lease_id, producer, producer is null, "
     "sequence"
 )
+WORD_BITS = 6
 HALF = 0xFFFF_FFFF
 """Sums of halves of hashes stay within a BIGINT for two billion rows a bucket."""
 
@@ -34,25 +35,42 @@ def is_shown() -> Column:
 
 
 def digests(journal: DataFrame) -> DataFrame:
-    """member, epoch, bucket of log indexes: first_log, last_log, rows, and what tells their contents and bodies."""
+    """member, epoch, bucket of log indexes: first_log, last_log, rows, how many records have one, and what tells the
+    contents and bodies of those rows that are compared.
+
+    Words of 64 records first: which of them are there is one number. A set of them for a whole bucket is no number, and
+    Spark sorts all rows for an aggregate that keeps such a thing.
+    """
     content, body = F.expr(f"xxhash64({CONTENT})"), F.when(is_shown(), F.xxhash64("log_index", "index", *shown()))
-    return journal.groupBy("member", "epoch", bucket("log_index").alias("bucket")).agg(
+    compared = F.col("kind") != NOTHING
+    word = F.shiftright("log_index", WORD_BITS).alias("word")
+    words = journal.groupBy("member", "epoch", word).agg(
         F.min("log_index").alias("first_log"),
         F.max("log_index").alias("last_log"),
         F.count(F.lit(1)).alias("rows"),
-        F.bitmap_count(F.bitmap_construct_agg(F.col("log_index").bitwiseAND((1 << BUCKET_BITS) - 1))).alias("records"),
-        F.sum(content.bitwiseAND(HALF)).alias("content_sum"),
-        F.bit_xor(content).alias("content_xor"),
+        F.bit_or(F.expr(f"shiftleft(1L, cast(log_index & {(1 << WORD_BITS) - 1} as int))")).alias("there"),
+        F.count_if(compared).alias("compared"),
+        F.sum(F.when(compared, content.bitwiseAND(HALF)).otherwise(0)).alias("content_sum"),
+        F.bit_xor(F.when(compared, content).otherwise(0)).alias("content_xor"),
         F.count(body).alias("bodies"),
         F.coalesce(F.sum(body.bitwiseAND(HALF)), F.lit(0)).alias("body_sum"),
+    )
+    return words.groupBy("member", "epoch", F.shiftright("word", BUCKET_BITS - WORD_BITS).alias("bucket")).agg(
+        F.min("first_log").alias("first_log"),
+        F.max("last_log").alias("last_log"),
+        F.sum(F.bit_count("there")).alias("records"),
+        F.bit_xor("content_xor").alias("content_xor"),
+        *(F.sum(name).alias(name) for name in ("rows", "compared", "content_sum", "bodies", "body_sum")),
     )
 
 
 def differing_buckets(found: DataFrame, members: tuple[str, str], first: int, end: int) -> DataFrame:
     """bucket: those with log indexes from `first` to before `end` whose digests differ between the two members."""
-    told = ["epoch", "rows", "content_sum", "content_xor", "bodies", "body_sum"]
+    told = ["epoch", "compared", "content_sum", "content_xor", "bodies", "body_sum"]
     inside = found.where(
-        (bucket("last_log") >= (first >> BUCKET_BITS)) & (bucket("first_log") <= ((end - 1) >> BUCKET_BITS))
+        (F.col("compared") > 0)
+        & (bucket("last_log") >= (first >> BUCKET_BITS))
+        & (bucket("first_log") <= ((end - 1) >> BUCKET_BITS))
     )
     by_member = inside.groupBy("bucket").agg(
         *(
@@ -77,7 +95,7 @@ def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str
     was made.
     """
     at = F.col("log_index")
-    inside = journal.where((at >= first) & (at < end))
+    inside = journal.where((at >= first) & (at < end) & (F.col("kind") != NOTHING))
     rows = inside.withColumn("bucket", bucket("log_index")).join(F.broadcast(buckets), "bucket", "left_semi")
     key = ["log_index", "kind", "queue_id", "index", "lease_id"]
     content = F.struct("epoch", "time", "count", "id", "producer", "sequence")

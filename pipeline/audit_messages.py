@@ -43,10 +43,10 @@ RECVS, ACKS = 21, 42
 
 _LOWEST = ("entered_log", "touched_log", "ended_log", "lease_low", "settle_low")
 _HIGHEST = ("lease_high", "settle_high")
-_TOLD = ("stored", "told")
+_TOLD = ("stored", "told", "body")
 FLAGS = (
     *("twice", "settled_twice", "maybe_lost", "settle_lost", "unanswered"),
-    *("never_entered", "early", "after_end", "look_closer", "came_again"),
+    *("never_entered", "early", "after_end", "look_closer", "came_again", "bodies"),
 )
 CERTAIN = {
     INDEX_TWICE: "twice",
@@ -58,15 +58,15 @@ CERTAIN = {
 """Kinds for which a flag is enough."""
 
 
-def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: int) -> DataFrame:
+def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: int, bodies: bool) -> DataFrame:
     """Places that something is, or may be, wrong with: queue_id, index, name, and a flag for each kind of it.
 
     judged: the journal with `side`, of which there are so many. told: what was answered ok with an index, placed.
-    watched: queue_id, name.
+    watched: queue_id, name. bodies: clients have kept what tells them.
     """
     of_side = range(sides)
     counted = (
-        _events(judged, told, sides)
+        _events(judged, told, sides, bodies=bodies)
         .groupBy(*PLACE)
         .agg(
             *(F.sum(f"events{side}").alias(f"events{side}") for side in of_side),
@@ -105,6 +105,7 @@ def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: i
         either(lambda side: lease_log(f"lease_high{side}") > F.col(f"ended_log{side}")).alias("after_end"),
         either(_look_closer).alias("look_closer"),
         F.coalesce(F.col("received_ns") > F.col("acked_ns"), F.lit(False)).alias("came_again"),
+        F.coalesce(F.col("body_min") != F.col("body_max"), F.lit(False)).alias("bodies"),
     )
     marked = flags.where(" or ".join(FLAGS)).join(F.broadcast(watched), "queue_id", "left")
     unasked = F.col("unanswered") & F.col("name").isNotNull()
@@ -122,8 +123,8 @@ def _look_closer(side: int) -> Column:
 _FIELDS = {"entered": ENTERED, "left": LEFT, "refused": REFUSED, "taken": TAKEN}
 
 
-def _events(judged: DataFrame, told: DataFrame, sides: int) -> DataFrame:
-    """What each row adds to what is known of its message, and the hash of the id that it names."""
+def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> DataFrame:
+    """What each row adds to what is known of its message, the hash of the id that it names, the CRC-32 of its body."""
     kind, log, lease = F.col("kind"), F.col("log_index"), F.col("lease_id")
     weight = (
         F.when(kind.isin(*ENDED), F.lit(1 << LEFT)).otherwise(F.lit(0))
@@ -133,7 +134,8 @@ def _events(judged: DataFrame, told: DataFrame, sides: int) -> DataFrame:
     leased = F.when(kind.isin(*LEASES), lease)
     settled = F.when(kind.isin(*SETTLES) & (lease != 0), lease)
     ends = F.when(kind.isin(*ENDED, REJECTED), log)
-    came = _row({"events": F.lit(1 << ENTERED), "entered_log": log}, sides, stored=F.xxhash64("id"))
+    body = {"body": F.crc32("payload")} if bodies else {}
+    came = _row({"events": F.lit(1 << ENTERED), "entered_log": log}, sides, stored=F.xxhash64("id"), **body)
     went = {"touched_log": log, "ended_log": ends, "lease_low": leased, "settle_low": settled}
     went |= {"events": weight, "lease_high": leased, "settle_high": settled}
     op = F.col("op")
@@ -143,6 +145,7 @@ def _events(judged: DataFrame, told: DataFrame, sides: int) -> DataFrame:
         sides,
         answers=answer,
         told=F.when(F.col("id").isNotNull(), F.xxhash64("id")),
+        body=F.when(op != ACK, F.col("payload_crc32")),
         acked_ns=F.when(op == ACK, F.col("complete_ns")),
         received_ns=F.when(op == RECV, F.col("invoke_ns")),
     )

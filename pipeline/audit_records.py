@@ -1,12 +1,48 @@
-"""Looks at records of each member by themselves: their time, and the ids of what they store. DataFrame in and out."""
+"""Looks at records of each member by themselves: whether they are there, their time, and the ids of what they store."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from chaos.journals import ID_OF_OTHER, TIME_BACKWARDS
-from pipeline.audit_rows import bucket, entered, id_of_record, violations_of
+from chaos.journal_records import missing
+from chaos.journals import ID_OF_OTHER, TIME_BACKWARDS, Span, Violation
+from pipeline.audit_rows import BUCKET_BITS, bucket, entered, id_of_record, violations_of
+
+
+def no_record_is_missing(journal: DataFrame, digests: DataFrame, every: Mapping[str, Span]) -> list[Violation]:
+    """Runs of records that have no row, of those that each must have one, by member. digests: of `audit_copies`.
+
+    A bucket of which every record has a row is not looked at. A run over the border of two buckets is one.
+    """
+    if not every:
+        return []
+    by_bucket = digests.groupBy("member", "bucket").agg(F.bitmap_count(F.bitmap_or_agg("records")).alias("records"))
+    full = by_bucket.where(F.col("records") == 1 << BUCKET_BITS).select("member", "bucket")
+    spark = journal.sparkSession
+    wanted = [
+        spark.range(span.first >> BUCKET_BITS, ((span.next - 1) >> BUCKET_BITS) + 1).select(
+            F.lit(member).alias("member"),
+            F.col("id").alias("bucket"),
+            F.lit(span.first).alias("first"),
+            F.lit(span.next).alias("next"),
+        )
+        for member, span in every.items()
+    ]
+    thin = reduce(DataFrame.unionByName, wanted).join(full, ["member", "bucket"], "left_anti")
+    low = F.greatest("first", F.shiftleft("bucket", BUCKET_BITS))
+    high = F.least(F.col("next"), F.shiftleft(F.col("bucket") + 1, BUCKET_BITS)) - 1
+    should = thin.select("member", F.explode(F.sequence(low, high)).alias("log_index"))
+    rows = journal.select("member", "log_index").withColumn("bucket", bucket("log_index"))
+    there = rows.join(F.broadcast(thin), ["member", "bucket"], "left_semi").select("member", "log_index").distinct()
+    in_order = Window.partitionBy("member").orderBy("log_index")
+    gone = should.join(there, ["member", "log_index"], "left_anti")
+    runs = gone.withColumn("run", F.col("log_index") - F.row_number().over(in_order)).groupBy("member", "run")
+    found = runs.agg(F.min("log_index").alias("log_index"), F.count(F.lit(1)).alias("count")).collect()
+    return [missing(row["member"], row["log_index"], row["count"], every[row["member"]].first) for row in found]
 
 
 def ids_name_their_records(journal: DataFrame) -> DataFrame:

@@ -6,6 +6,7 @@ Bodies are held against each other by their digests: what they weigh does not co
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def audit_small(lake: Lake, history: str) -> Judged:
     if not lake.paths():
         raise nothing_in(lake)
     told = list(_told(history)) if history else []
-    return judged(rows, told, list(_heads(lake)), ends_of(lake))
+    return judged(rows, told, list(_heads(lake)), ends_of(lake), lake.every_record_from())
 
 
 def ends_of(lake: Lake) -> dict[str, int]:
@@ -116,6 +117,7 @@ def _row(member: str, found: dict[str, Any], time_us: int, beside: bytes | None)
         time_us=time_us,
         payload=None if payload is None else hashlib.blake2b(payload, digest_size=DIGEST_BYTES).digest(),
         attributes=beside,
+        body_crc32=None if payload is None else zlib.crc32(payload),
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from chaos.journals import MEANING, Violation
+from chaos.journal_kinds import MEANING
+from chaos.journals import Violation
 from pipeline.audit_small import audit_small, ends_of, rows_there
 from pipeline.config import Pipeline
 from pipeline.lake import Lake, unwritable
@@ -88,7 +89,9 @@ def _on_spark(context: Context, history: str) -> Found:
     lake = Lake(config.lake.path_of())
     proof = prove(lake, on_progress=told_by(context.tell))
     told = history_of(spark, history) if history else None
-    found = audit(compared_of(spark, lake), told, heads_of(spark, lake), ends_of(lake))
+    found = audit(
+        compared_of(spark, lake), told, heads_of(spark, lake), ends_of(lake), lake.every_record_from()
+    )
     try:
         first = found.violations.orderBy("kind", "queue", "index").limit(SHOWN_MAX)
         shown = [row.asDict() for row in first.collect()]

@@ -111,11 +111,12 @@ class Flights:
         try:
             receipts = list(await producer.send_many(payloads))
         except TandemqError as error:
-            self._sent(producer, first, FAIL if error.definite else UNKNOWN, asked_ns, [None] * len(payloads))
+            outcome = FAIL if error.definite else UNKNOWN
+            self._sent(producer, first, outcome, asked_ns, payloads, [None] * len(payloads))
             raise
         indexes = [receipt.index for receipt in receipts]
         ids, epochs = [receipt.id for receipt in receipts], [receipt.epoch for receipt in receipts]
-        self._sent(producer, first, OK, asked_ns, indexes, ids, epochs)
+        self._sent(producer, first, OK, asked_ns, payloads, indexes, ids, epochs)
         self._acknowledged += len(receipts)
         if not self._struck_at:
             self._last_epoch = epochs[-1]
@@ -131,6 +132,7 @@ class Flights:
         first: int,
         outcome: str,
         asked_ns: int,
+        payloads: Sequence[bytes],
         indexes: Sequence[int | None],
         ids: Sequence[bytes] = (),
         epochs: Sequence[int] = (),
@@ -146,6 +148,7 @@ class Flights:
             epochs=epochs,
             producer=producer.client_id,
             first_sequence=first + 1,
+            payloads=payloads,
         )
 
     async def _consume(self, client: Client) -> None:
@@ -158,8 +161,14 @@ class Flights:
             async for batch in consumer.batches():
                 indexes = [delivery.index for delivery in batch]
                 ids = [delivery.id for delivery in batch]
-                levels = [PRIORITY] * len(indexes)
-                self.recording.add("consumer", RECV, OK, asked_ns, QUEUE, indexes=indexes, ids=ids, priorities=levels)
+                levels, bodies = [PRIORITY] * len(indexes), [delivery.payload for delivery in batch]
+                self.recording.add(
+                    *("consumer", RECV, OK, asked_ns, QUEUE),
+                    indexes=indexes,
+                    ids=ids,
+                    priorities=levels,
+                    payloads=bodies,
+                )
                 await room.acquire()
                 settling.create_task(self._settle(batch, indexes, ids, room))
                 asked_ns = self.recording.now_ns()

@@ -123,7 +123,7 @@ VIOLATIONS: Table = (
 )
 """One broken promise a row, and what proves it.
 
-kind: of `chaos.journals.MEANING`. member: null when it is about both. index: of the message, or of the first of
+kind: of `chaos.journal_kinds.MEANING`. member: null when it is about both. index: of the message, or of the first of
 `count`. id: hexadecimal. journals, clients: what each side says, for people.
 """
 

@@ -32,6 +32,7 @@ HISTORY: Table = (
     Column("producer", "BINARY"),
     Column("sequence", "BIGINT"),
     Column("priority", "BIGINT"),
+    Column("payload_crc32", "BIGINT"),
 )
 """What clients asked for and how it ended, a row a message.
 
@@ -41,6 +42,7 @@ id: 16 bytes, null where the client was told none (a send that is not ok). index
 producer, sequence: of a send, as the journal has them: how one whose outcome is unknown is found; null for others.
 priority: of a recv, where nothing but priority and index decides when the message comes: it has no group, and nobody
 consumes with a filter. Null: its order is not judged. client: of such a recv, one consumer, who receives one at a time.
+payload_crc32: of a send and a recv, the CRC-32 of the body (zlib.crc32), from 0 to 2^32 - 1. Null: it is not judged.
 """
-HISTORY_LATER = ("priority",)
+HISTORY_LATER = ("priority", "payload_crc32")
 """Columns that a history of before may lack: null."""

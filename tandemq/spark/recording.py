@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -44,11 +45,13 @@ class Recording:
         producer: bytes | None = None,
         first_sequence: int | None = None,
         priorities: Sequence[int | None] = (),
+        payloads: Sequence[bytes | None] = (),
     ) -> None:
         """Messages that were asked for together and ended together, now. What is not known is left out, or None.
 
         Of a send, first_sequence is that of the first message: it is how one without an answer is found. Of a recv,
-        priorities are those of messages whose order depends on nothing else (HISTORY).
+        priorities are those of messages whose order depends on nothing else (HISTORY). Of payloads, which were sent or
+        received, it keeps the CRC-32: an audit then tells a body that is wrong at both members.
         """
         assert op in OPS
         assert outcome in OUTCOMES
@@ -68,6 +71,7 @@ class Recording:
             ("producer", [producer] * count),
             ("sequence", sequences),
             ("priority", list(priorities) or nothing),
+            ("payload_crc32", [None if each is None else zlib.crc32(each) for each in payloads] or nothing),
         ):
             assert len(values) == count, name
             self._columns[name] += values

@@ -232,6 +232,35 @@ def other_sequence_at_b(run: Run) -> None:
     run.rows[at] = replace(run.rows[at], sequence=77)
 
 
+def other_body_at_both(run: Run) -> None:
+    change(run, "ENQUEUED", 5, payload=b"else")
+
+
+def other_body_that_nobody_was_told_of(run: Run) -> None:
+    change(run, "ENQUEUED", 30, payload=b"else")
+
+
+def other_body_received(run: Run) -> None:
+    at = next(at for at, told in enumerate(run.told) if (told.op, told.index) == ("recv", 6))
+    run.told[at] = replace(run.told[at], payload_crc32=77)
+
+
+def other_body_received_of_one_that_nobody_was_told_of(run: Run) -> None:
+    at = next(at for at, told in enumerate(run.told) if (told.op, told.index) == ("recv", 26))
+    run.told[at] = replace(run.told[at], payload_crc32=77)
+
+
+def record_gone_at_both(run: Run) -> None:
+    """One that did nothing to a queue: nothing refers to it."""
+    run.rows = [row for row in run.rows if row.kind != "NOTHING"]
+
+
+def records_gone_at_b(run: Run) -> None:
+    """Two that follow each other, of which the other member has rows."""
+    gone = {run.rows[first_of(run, "RELEASED", 9)].log_index + step for step in (0, 1)}
+    run.rows = [row for row in run.rows if row.member == "a" or row.log_index not in gone]
+
+
 def rejected_and_acked(run: Run) -> None:
     row = run.rows[first_of(run, "REJECTED", 12)]
     run.record(run.about("ACKED", 1, 12, 1, row.lease_id))
@@ -247,7 +276,7 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     settle_lost: {"SETTLE_LOST"},
     hole_at_b: {"COPIES_DIFFER", "GAP"},
     swapped_at_b: {"COPIES_DIFFER"},
-    other_body_at_b: {"COPIES_DIFFER"},
+    other_body_at_b: {"COPIES_DIFFER", "BODY_NOT_SENT"},
     epoch_back: {"EPOCH_NOT_FENCED"},
     inversion: {"REAL_TIME_ORDER"},
     cut_at_b: {"COPIES_DIFFER", "TAIL_CUT"},
@@ -280,14 +309,21 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     no_attributes_at_b: {"COPIES_DIFFER"},
     range_hole_at_b: {"COPIES_DIFFER", "SETTLED_UNLEASED"},
     other_range_at_b: {"COPIES_DIFFER", "LEASED_TWICE"},
+    other_body_at_both: {"BODY_NOT_SENT"},
+    other_body_that_nobody_was_told_of: {"BODY_NOT_SENT"},
+    other_body_received: {"BODY_CHANGED"},
+    other_body_received_of_one_that_nobody_was_told_of: {"BODY_CHANGED"},
+    record_gone_at_both: {"RECORD_MISSING"},
+    records_gone_at_b: {"RECORD_MISSING", "COPIES_DIFFER", "SETTLED_UNLEASED"},
 }
-ALONE = {without_b, read_short_at_both}
+ALONE = {without_b, read_short_at_both, record_gone_at_both, records_gone_at_b}
 """Faults of a whole journal: beside other runs they are another fault."""
 OF_BOTH = {
     *(lost, duplicate, ghost, unsent, settled_twice, settle_lost, epoch_back, inversion, received_unknown),
     *(received_beyond, acked_unknown, acked_beyond, received_again, out_of_order, other_epoch_told, leased_twice),
     *(leased_after_end, other_lease, lease_of_later, lease_gone, one_of_two_leases, leased_early, never_entered),
-    *(clock_back, id_of_other, rejected_and_acked),
+    *(clock_back, id_of_other, rejected_and_acked, other_body_at_both, other_body_that_nobody_was_told_of),
+    *(other_body_received, other_body_received_of_one_that_nobody_was_told_of),
 }
 """Faults of which the two journals know nothing of each other's: they stay equal."""
 

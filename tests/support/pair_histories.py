@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from random import Random
@@ -29,6 +30,8 @@ class Run:
     heads: list[Head] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     """Up to which record the journals were read."""
+    every_record_from: dict[str, int] = field(default_factory=dict)
+    """From where on each record has a row."""
     epoch: int = 1
     log_index: int = 0
     now_ns: int = 0
@@ -94,6 +97,7 @@ class Run:
         for message in messages:
             answer = {"index": message["index"], "id": message["id"], "epoch": self.epoch} if outcome == "ok" else {}
             name, who = message["queue"], {"producer": producer, "sequence": message["sequence"]}
+            who["payload_crc32"] = zlib.crc32(message["payload"])
             self.told.append(Told("send", outcome, self.now_ns, self.now_ns + 5, name, **answer, **who))
 
     def lease(self, number: int, index: int, count: int, *, stored: bool = True) -> int:
@@ -126,8 +130,9 @@ class Run:
         name = f"q{self.queue_id(number)}"
         for each in range(index, index + count):
             came = next(row for row in self.rows if (row.kind, row.queue, row.index) == ("ENQUEUED", name, each))
-            told = Told(op, "ok", self.now_ns, self.now_ns + 5, name, each, came.id, client="consumer", priority=4)
-            self.told.append(told if op == "recv" else replace(told, priority=None, id=None))
+            told = Told(op, "ok", self.now_ns, self.now_ns + 5, name, each, came.id, client="consumer")
+            more = {"priority": 4, "payload_crc32": came.crc32} if op == "recv" else {"id": None}
+            self.told.append(replace(told, **more))
 
     def move(self, number: int, to: int, index: int, kind: str = "MOVED") -> None:
         """To another queue, under the name of the request that asked for it."""
@@ -145,6 +150,7 @@ class Run:
         first = APART * self.place + 1
         for member in MEMBERS:
             self.ends[member] = self.log_index + 1
+            self.every_record_from[member] = first
             for number, index in self.next_index.items():
                 queue_id = self.queue_id(number)
                 self.heads.append(Head(member, first, self.log_index + 1, f"q{queue_id}", queue_id, 1, index))
@@ -169,6 +175,7 @@ def usual(place: int = 0) -> Run:
     run.move(1, 2, 12, "DEAD_LETTERED")
     run.take_over()
     run.move(1, 2, 11)
+    run.record({"kind": "NOTHING"})  # a reader moved
     run.send(1, 10)
     run.send(2, 3, b"other")
     run.record(run.about("EXPIRED", 2, 1, 2))
@@ -192,8 +199,10 @@ def any_run(random: Random, place: int) -> Run:
     for _ in range(random.randrange(2, 12)):
         number = random.choice((1, 2))
         left = run.next_index[number] - settled[number]
-        step = random.choice(("send", "send", "ack", "again", "gone", "take_over", "move", "lost"))
-        if step == "send":
+        step = random.choice(("send", "send", "ack", "again", "gone", "take_over", "move", "lost", "nothing"))
+        if step == "nothing":
+            run.record({"kind": "NOTHING"})
+        elif step == "send":
             run.send(
                 number, random.randrange(1, 9), random.choice((b"p", b"r")), random.choice(("ok", "ok", "unknown"))
             )
@@ -281,7 +290,7 @@ def _spoil_what_it_says(run: Run, random: Random) -> None:
     """Leases, times and what clients were told."""
     rows, told, at = run.rows, run.told, random.randrange(len(run.rows))
     row = rows[at]
-    match random.randrange(8):
+    match random.randrange(10):
         case 0:
             rows[at] = replace(row, lease_id=row.lease_id + random.choice((-1, 1, 1 << LEASE_BITS)))
         case 1:  # at both members, as are the next two
@@ -301,6 +310,11 @@ def _spoil_what_it_says(run: Run, random: Random) -> None:
             told[one] = replace(told[one], id=None, index=random.choice((None, 1, 60)))
         case 7:
             rows[at] = replace(row, log_index=row.log_index + random.choice((-2, 2)))
+        case 8:  # at both members
+            change(run, row.kind, row.index, payload=random.choice((None, b"else")))
+        case 9 if told:
+            one = random.randrange(len(told))
+            told[one] = replace(told[one], payload_crc32=random.choice((None, 77)))
 
 
 def joined(runs: list[Run]) -> Run:

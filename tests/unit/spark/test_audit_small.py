@@ -23,7 +23,7 @@ from pipeline.auditing import auditing_small
 from pipeline.config import Audit, LakeAt, Pipeline, Report, Source
 from pipeline.lake import Lake, Place
 from pipeline.problems import PipelineError
-from pipeline.schema import BARE_JOURNAL, HEADS, HISTORY, JOURNAL, names
+from pipeline.schema import BARE_JOURNAL, HEADS, HISTORY, HISTORY_LATER, JOURNAL, names
 from tandemq.spark.columns import SCHEMA, WITH_ATTRIBUTES
 from tandemq.spark.recording import SCHEMA as TOLD
 from tests.support.pair_faults import lost, no_attributes_at_b, other_attributes_at_b
@@ -145,7 +145,7 @@ def test_a_history_of_before_priorities_is_read_and_its_order_not_judged(tmp_pat
     assert any(line.startswith("The order of") for line in found.unjudged)
 
 
-@pytest.mark.parametrize("name", [name for name in names(HISTORY) if name != "priority"])
+@pytest.mark.parametrize("name", [name for name in names(HISTORY) if name not in HISTORY_LATER])
 def test_a_history_that_lacks_a_column_is_refused(tmp_path: Path, name: str) -> None:
     run = usual()
     lake = in_lake(run, tmp_path / "lake")
