@@ -32,6 +32,7 @@ from chaos.journal_records import no_record_is_missing
 from chaos.journal_told import (
     epochs_are_those_of_ids,
     first_deliveries_are_in_order,
+    messages_are_those_of_their_senders,
     order_is_real,
     received_no_more_after_an_acknowledgement,
     what_is_there_was_sent,
@@ -46,9 +47,11 @@ from chaos.journals import (
     EPOCH_NOT_FENCED,
     GAP,
     INDEX_TWICE,
+    LOST,
     MEMBERS_MAX,
     NOTHING,
     REJECTED,
+    SENT_BY_OTHER,
     SETTLED_TWICE,
     TAIL_CUT,
     Audited,
@@ -231,6 +234,7 @@ CHECKS: tuple[Callable[[Audited], Iterator[Violation]], ...] = (
     what_is_there_was_sent,
     order_is_real,
     epochs_are_those_of_ids,
+    messages_are_those_of_their_senders,
     received_no_more_after_an_acknowledgement,
     first_deliveries_are_in_order,
     bodies_are_those_that_were_sent,
@@ -283,7 +287,9 @@ def judged(
     once = {_key(each): _proven(found, each) for each in (*differing, *others)}
     sizes = Counter(row.member for row in rows)
     counts = {member: sizes[member] for member in found.spans}
-    return Judged(list(once.values()), counts, len(told), told_of(_seen(found, lives, ends, every_record_from or {})))
+    kinds = Counter(each.kind for each in once.values())
+    seen = _seen(found, lives, ends, every_record_from or {}, kinds[LOST] + kinds[SENT_BY_OTHER])
+    return Judged(list(once.values()), counts, len(told), told_of(seen))
 
 
 def _proven(found: Audited, each: Violation) -> Violation:
@@ -295,7 +301,13 @@ def _proven(found: Audited, each: Violation) -> Violation:
     return replace(each, journals=proof.journals, clients=proof.clients)
 
 
-def _seen(found: Audited, lives: Lives, ends: Mapping[str, int] | None, every_record_from: Mapping[str, int]) -> Seen:
+def _seen(
+    found: Audited,
+    lives: Lives,
+    ends: Mapping[str, int] | None,
+    every_record_from: Mapping[str, int],
+    strange: int,
+) -> Seen:
     unexplained = unexplained_counts(found, lives)
     records = Counter(member for member, _, _ in {(row.member, row.epoch, row.log_index) for row in found.rows})
     received = [told for told in found.told if told.op == "recv" and told.outcome == "ok"]
@@ -303,6 +315,8 @@ def _seen(found: Audited, lives: Lives, ends: Mapping[str, int] | None, every_re
         spans=found.spans,
         records=records,
         told=dict(Counter(told.op for told in found.told)),
+        answered=dict(Counter(told.op for told in found.told if told.outcome == "ok" and told.index is not None)),
+        strange=strange,
         unordered=sum(told.priority is None for told in received),
         unstored=unexplained.get(UNSTORED, 0),
         trimmed=unexplained.get(TRIMMED, 0),

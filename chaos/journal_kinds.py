@@ -28,6 +28,7 @@ from chaos.journals import (
     RECEIVED_AFTER_ACK,
     RECEIVED_LOST,
     RECORD_MISSING,
+    SENT_BY_OTHER,
     SETTLE_LOST,
     SETTLED_TWICE,
     SETTLED_UNLEASED,
@@ -78,7 +79,7 @@ CHECKED = {
     REAL_TIME_ORDER: Kind(
         "a message has a lower index than one that was acknowledged before it was sent",
         SENT,
-        "across clients whose clocks are apart",
+        "clients of two hosts: all times must be of one host's clock",
     ),
     TAIL_CUT: Kind(
         "the journal ends before the place where the member said that it ended",
@@ -123,6 +124,11 @@ CHECKED = {
         "two epochs, against each other; what one batch brought together",
     ),
     EPOCH_TOLD: Kind("a client was told another epoch than the one that the id of its message has", SENT),
+    SENT_BY_OTHER: Kind(
+        "the message is stored as one of another producer, or under another sequence, than its client sent it",
+        SENT,
+        "messages of which the history has no `producer` or no `sequence`",
+    ),
     BODY_NOT_SENT: Kind(
         "the message is stored with another body than its client sent",
         SENT,

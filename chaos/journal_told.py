@@ -26,6 +26,7 @@ from chaos.journals import (
     RECEIVED_AFTER_ACK,
     RECEIVED_LOST,
     REJECTED,
+    SENT_BY_OTHER,
     SETTLE_LOST,
     UNSENT,
     Audited,
@@ -84,6 +85,27 @@ def what_is_there_was_sent(found: Audited) -> Iterator[Violation]:
             yield of_place(found, UNSENT, place, rows)
 
 
+def messages_are_those_of_their_senders(found: Audited) -> Iterator[Violation]:
+    """Who sent it, and as which one, is what the record that stores it has."""
+    for told in found.told:
+        if told.op != "send" or told.outcome != "ok" or told.index is None:
+            continue
+        if told.producer is None or told.sequence is None:
+            continue
+        place = found.place(told)
+        for row in found.entered.get(place, []):
+            same_id = told.id is None or row.id is None or told.id == row.id
+            if row.producer is None or found.side(row) is None or not same_id:
+                continue
+            if (row.producer, row.sequence) != (told.producer, told.sequence):
+                says = (
+                    f"sent as {told.sequence} of {told.producer.hex()}, "
+                    f"and stored as {row.sequence} of {row.producer.hex()}"
+                )
+                yield replace(of_place(found, SENT_BY_OTHER, place, found.entered[place]), clients=says)
+                break
+
+
 def order_is_real(found: Audited) -> Iterator[Violation]:
     """Per queue: what is sent after another was acknowledged has the higher index. One host's clock timed both."""
     queues: dict[int | str, list[Told]] = defaultdict(list)
@@ -123,17 +145,18 @@ def received_no_more_after_an_acknowledgement(found: Audited) -> Iterator[Violat
     A takeover may have lost the record of one lease, so each epoch from its entering to its end explains one more.
     """
     acked: dict[Place, int] = {}
-    received: dict[Place, list[int]] = defaultdict(list)
+    received: dict[Place, dict[tuple[str, int], int]] = defaultdict(dict)
+    """Each delivery once, though its row may be there twice."""
     for told in found.told:
         if told.outcome != "ok" or told.index is None or told.op == "send":
             continue
         place = found.place(told)
         if told.op == "recv":
-            received[place].append(told.invoke_ns)
+            received[place][told.client, told.invoke_ns] = told.invoke_ns
         elif told.complete_ns is not None:
             acked[place] = min(acked.get(place, told.complete_ns), told.complete_ns)
     for place, answered_ns in acked.items():
-        times = received.get(place, [])
+        times = list(received.get(place, {}).values())
         entered = [row.epoch for row in found.entered.get(place, [])]
         ended = [row.epoch for row in found.ended.get(place, []) if row.kind in CONSUMED]
         if not entered or not ended or max(times, default=0) <= answered_ns:

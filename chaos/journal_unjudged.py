@@ -16,6 +16,10 @@ class Seen(NamedTuple):
     """By member, those that have a row."""
     told: Mapping[str, int]
     """Rows of the client history, by operation."""
+    answered: Mapping[str, int]
+    """Those of them that are ok and have an index."""
+    strange: int
+    """Messages that were sent, and are in no journal as their client sent them."""
     unordered: int
     """Messages that were received with a priority that is not told."""
     unstored: int
@@ -89,6 +93,11 @@ def _of_clients(seen: Seen) -> list[str]:
     for op, text in names.items():
         if not seen.told.get(op):
             found.append(f"The client history has no message that was {text} judged.")
+    if 0 < seen.answered.get("send", 0) <= seen.strange:
+        found.append("No message is in the journals as its client sent it: is the client history of another run?")
+    if 0 < seen.answered.get("recv", 0) < seen.answered.get("ack", 0):
+        text = f"{seen.answered['recv']:,} deliveries and {seen.answered['ack']:,} acknowledgements"
+        found.append(f"The client history has {text}: rows of what was received are missing, and were not judged.")
     if seen.unordered:
         text = "the history tells no priority of them, or their order depends on more than it"
         found.append(f"The order of {seen.unordered:,} deliveries was not judged: {text}.")

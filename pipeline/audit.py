@@ -44,6 +44,7 @@ MESSAGE_KINDS = (
     "LEASED_AFTER_END",
     "BODY_NOT_SENT",
     "BODY_CHANGED",
+    "SENT_BY_OTHER",
 )
 """Of one message: both sides' words are gathered for it."""
 
@@ -144,10 +145,14 @@ def _audit(
     if history is not None:
         _add_told(found, judged, history_of)
     violations, counts = found.proven(journal, told, queues)
+    answered = F.count_if((F.col("outcome") == OK) & F.col("index").isNotNull())
+    by_op = {row[0]: (row[1], row[2]) for row in told.groupBy("op").agg(F.count(F.lit(1)), answered).collect()}
     seen = Seen(
         spans=spans,
         records={member: sum(each.records for (name, _), each in reach.items() if name == member) for member in spans},
-        told={row["op"]: row["count"] for row in told.groupBy("op").count().collect()},
+        told={op: rows for op, (rows, _) in by_op.items()},
+        answered={op: rows for op, (_, rows) in by_op.items()},
+        strange=counts.get("LOST", 0) + counts.get("SENT_BY_OTHER", 0),
         unordered=told.where(_is_ok(RECV) & F.col("priority").isNull()).count(),
         unstored=unexplained.get(UNSTORED, 0),
         trimmed=unexplained.get(TRIMMED, 0),
@@ -339,6 +344,8 @@ def _add_messages(
         found.add(audit_messages.unasked(suspects, judged, history.placed))
         if bodies:
             found.add(audit_bodies.unanswered_are_those_that_were_sent(suspects, judged, history.told))
+    if counts["other_sender"]:
+        found.add(audit_told.messages_are_those_of_their_senders(suspects, judged, told))
     if bodies and counts["bodies"]:
         found.add(audit_bodies.bodies_are_those_that_were_sent(suspects, judged, told))
     if counts["never_entered"]:

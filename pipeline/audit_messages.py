@@ -43,10 +43,10 @@ RECVS, ACKS = 21, 42
 
 _LOWEST = ("entered_log", "touched_log", "ended_log", "lease_low", "settle_low")
 _HIGHEST = ("lease_high", "settle_high")
-_TOLD = ("stored", "told", "body")
+_TOLD = ("stored", "told", "body", "sender")
 FLAGS = (
     *("twice", "settled_twice", "maybe_lost", "settle_lost", "unanswered"),
-    *("never_entered", "early", "after_end", "look_closer", "came_again", "bodies"),
+    *("never_entered", "early", "after_end", "look_closer", "came_again", "bodies", "other_sender"),
 )
 CERTAIN = {
     INDEX_TWICE: "twice",
@@ -106,6 +106,7 @@ def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: i
         either(_look_closer).alias("look_closer"),
         F.coalesce(F.col("received_ns") > F.col("acked_ns"), F.lit(False)).alias("came_again"),
         F.coalesce(F.col("body_min") != F.col("body_max"), F.lit(False)).alias("bodies"),
+        F.coalesce(F.col("sender_min") != F.col("sender_max"), F.lit(False)).alias("other_sender"),
     )
     marked = flags.where(" or ".join(FLAGS)).join(F.broadcast(watched), "queue_id", "left")
     unasked = F.col("unanswered") & F.col("name").isNotNull()
@@ -134,8 +135,11 @@ def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> 
     leased = F.when(kind.isin(*LEASES), lease)
     settled = F.when(kind.isin(*SETTLES) & (lease != 0), lease)
     ends = F.when(kind.isin(*ENDED, REJECTED), log)
-    body = {"body": F.crc32("payload")} if bodies else {}
-    came = _row({"events": F.lit(1 << ENTERED), "entered_log": log}, sides, stored=F.xxhash64("id"), **body)
+    number = F.coalesce("sequence", F.lit(0).cast("bigint"))
+    more = {"sender": F.when(F.col("producer").isNotNull(), F.xxhash64("producer", number))}
+    if bodies:
+        more["body"] = F.crc32("payload")
+    came = _row({"events": F.lit(1 << ENTERED), "entered_log": log}, sides, stored=F.xxhash64("id"), **more)
     went = {"touched_log": log, "ended_log": ends, "lease_low": leased, "settle_low": settled}
     went |= {"events": weight, "lease_high": leased, "settle_high": settled}
     op = F.col("op")
@@ -146,6 +150,10 @@ def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> 
         answers=answer,
         told=F.when(F.col("id").isNotNull(), F.xxhash64("id")),
         body=F.when(op != ACK, F.col("payload_crc32")),
+        sender=F.when(
+            (op == SEND) & F.col("producer").isNotNull() & F.col("sequence").isNotNull(),
+            F.xxhash64("producer", "sequence"),
+        ),
         acked_ns=F.when(op == ACK, F.col("complete_ns")),
         received_ns=F.when(op == RECV, F.col("invoke_ns")),
     )

@@ -12,6 +12,7 @@ from chaos.journals import (
     LEASE_BITS,
     LEASES,
     RECEIVED_AFTER_ACK,
+    SENT_BY_OTHER,
 )
 from pipeline.audit_messages import PLACE
 from pipeline.audit_order import inverted
@@ -38,6 +39,34 @@ def epochs_are_those_of_ids(history: DataFrame) -> DataFrame:
     return violations_of(rows, EPOCH_TOLD)
 
 
+def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, told: DataFrame) -> DataFrame:
+    """Violations: messages that are stored as those of another producer, or under another sequence, than was sent.
+
+    told: what was answered ok with an index, placed.
+    """
+    places = F.broadcast(found.where("other_sender").select(*PLACE))
+    stored = entered(judged).where(F.col("producer").isNotNull()).join(places, PLACE, "left_semi")
+    stored = stored.select(
+        *PLACE,
+        F.col("id").alias("stored_id"),
+        F.col("producer").alias("stored_producer"),
+        F.coalesce("sequence", F.lit(0)).alias("stored_sequence"),
+    )
+    sent = told.where((F.col("op") == SEND) & F.col("producer").isNotNull() & F.col("sequence").isNotNull())
+    pairs = sent.join(places, PLACE, "left_semi").join(stored, PLACE)
+    other = (F.col("producer") != F.col("stored_producer")) | (F.col("sequence") != F.col("stored_sequence"))
+    unlike = pairs.where(other & F.coalesce(F.col("id") == F.col("stored_id"), F.lit(True)))
+    says = F.format_string(
+        "sent as %d of %s, and stored as %d of %s",
+        "sequence",
+        F.lower(F.hex("producer")),
+        "stored_sequence",
+        F.lower(F.hex("stored_producer")),
+    )
+    rows = unlike.groupBy(*PLACE).agg(F.max(says).alias("clients"), F.lit(1).alias("count"))
+    return violations_of(rows, SENT_BY_OTHER)
+
+
 def received_again(found: DataFrame, journal: DataFrame, told: DataFrame) -> DataFrame:
     """Violations: messages that came after their acknowledgement was confirmed, more often than they were leased.
 
@@ -52,7 +81,9 @@ def received_again(found: DataFrame, journal: DataFrame, told: DataFrame) -> Dat
         told.join(places, PLACE, "left_semi")
         .groupBy(*PLACE)
         .agg(
-            F.count_if(op == RECV).alias("received"),
+            F.count_distinct(F.when(op == RECV, F.struct(F.coalesce("client", F.lit("")), "invoke_ns"))).alias(
+                "received"
+            ),
             F.max(F.when(op == RECV, F.col("invoke_ns"))).alias("received_ns"),
             F.min(F.when(op == ACK, F.col("complete_ns"))).alias("acked_ns"),
         )

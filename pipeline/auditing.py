@@ -89,9 +89,7 @@ def _on_spark(context: Context, history: str) -> Found:
     lake = Lake(config.lake.path_of())
     proof = prove(lake, on_progress=told_by(context.tell))
     told = history_of(spark, history) if history else None
-    found = audit(
-        compared_of(spark, lake), told, heads_of(spark, lake), ends_of(lake), lake.every_record_from()
-    )
+    found = audit(compared_of(spark, lake), told, heads_of(spark, lake), ends_of(lake), lake.every_record_from())
     try:
         first = found.violations.orderBy("kind", "queue", "index").limit(SHOWN_MAX)
         shown = [row.asDict() for row in first.collect()]

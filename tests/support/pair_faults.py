@@ -250,6 +250,14 @@ def other_body_received_of_one_that_nobody_was_told_of(run: Run) -> None:
     run.told[at] = replace(run.told[at], payload_crc32=77)
 
 
+def other_producer_at_both(run: Run) -> None:
+    change(run, "ENQUEUED", 7, producer=b"stranger")
+
+
+def other_sequence_at_both(run: Run) -> None:
+    change(run, "ENQUEUED", 8, sequence=77)
+
+
 def record_gone_at_both(run: Run) -> None:
     """One that did nothing to a queue: nothing refers to it."""
     run.rows = [row for row in run.rows if row.kind != "NOTHING"]
@@ -302,7 +310,7 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     without_b: {"MEMBER_ABSENT"},
     read_short_at_both: {"TAIL_CUT"},
     doubled_range_at_b: {"COPIES_DIFFER"},
-    other_sequence_at_b: {"COPIES_DIFFER"},
+    other_sequence_at_b: {"COPIES_DIFFER", "SENT_BY_OTHER"},
     rejected_and_acked: {"SETTLED_TWICE"},
     no_body_at_b: {"COPIES_DIFFER"},
     other_attributes_at_b: {"COPIES_DIFFER"},
@@ -313,6 +321,8 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     other_body_that_nobody_was_told_of: {"BODY_NOT_SENT"},
     other_body_received: {"BODY_CHANGED"},
     other_body_received_of_one_that_nobody_was_told_of: {"BODY_CHANGED"},
+    other_producer_at_both: {"SENT_BY_OTHER"},
+    other_sequence_at_both: {"SENT_BY_OTHER"},
     record_gone_at_both: {"RECORD_MISSING"},
     records_gone_at_b: {"RECORD_MISSING", "COPIES_DIFFER", "SETTLED_UNLEASED"},
 }
@@ -324,6 +334,7 @@ OF_BOTH = {
     *(leased_after_end, other_lease, lease_of_later, lease_gone, one_of_two_leases, leased_early, never_entered),
     *(clock_back, id_of_other, rejected_and_acked, other_body_at_both, other_body_that_nobody_was_told_of),
     *(other_body_received, other_body_received_of_one_that_nobody_was_told_of),
+    *(other_producer_at_both, other_sequence_at_both),
 }
 """Faults of which the two journals know nothing of each other's: they stay equal."""
 

@@ -15,6 +15,7 @@ from tests.support.pair_faults import (
     lease_gone,
     leased_twice,
     never_entered,
+    other_producer_at_both,
     other_range_at_b,
     planted,
 )
@@ -136,9 +137,9 @@ def test_a_takeover_explains_one_more_delivery() -> None:
     run.told.pop()
     run.take_over()
     run.ack(1, 1, 1)
-    run.told.append(late)
+    run.told += [late, late]  # one delivery, though its row is there twice
     assert kinds(run.end()) == set()
-    run.told.append(late)
+    run.told.append(replace(late, invoke_ns=late.invoke_ns + 1))
     assert kinds(run) == {"RECEIVED_AFTER_ACK"}
 
 
@@ -200,6 +201,81 @@ def test_records_without_rows_are_counted() -> None:
     run.end()
     told = judged(run.rows, run.told, run.heads, run.ends).unjudged
     assert any(line.startswith("3 records of member a have no row") for line in told)
+
+
+# -- histories that are not right --------------------------------------------------------------------------------------
+
+
+OF_ANOTHER_RUN = "No message is in the journals as its client sent it: is the client history of another run?"
+
+
+def test_a_history_of_another_run_with_other_ids_is_named() -> None:
+    run = usual()
+    run.told = [replace(told, id=told.id and told.id[:8] + bytes([9]) * 8) for told in run.told]
+    assert OF_ANOTHER_RUN in audited(run).unjudged
+    assert "LOST" in kinds(run)
+
+
+def test_a_history_of_another_run_with_the_same_places_and_ids_is_named() -> None:
+    """The same load at a pair begun anew: only its producers are other ones."""
+    run = usual()
+    run.told = [replace(told, producer=told.producer and b"of another run") for told in run.told]
+    found = audited(run)
+    assert OF_ANOTHER_RUN in found.unjudged
+    sent = sum(told.op == "send" and told.outcome == "ok" for told in run.told)
+    assert [each.kind for each in found.violations].count("SENT_BY_OTHER") == sent
+
+
+def test_one_strange_message_is_no_history_of_another_run() -> None:
+    assert OF_ANOTHER_RUN not in audited(planted(0, other_producer_at_both)).unjudged
+
+
+def test_rows_of_a_history_that_are_there_twice_raise_nothing() -> None:
+    for op in ("send", "recv", "ack"):
+        run = usual()
+        run.told += [told for told in run.told if told.op == op]
+        assert kinds(run) == set(), op
+
+
+def test_deliveries_that_are_missing_in_a_history_are_named_and_raise_nothing() -> None:
+    run = usual()
+    run.told = [told for told in run.told if told.op != "recv" or (told.index or 0) % 2]
+    found = audited(run)
+    assert found.violations == []
+    assert any("rows of what was received are missing" in line for line in found.unjudged)
+
+
+def test_acknowledgements_that_are_missing_in_a_history_raise_nothing() -> None:
+    run = usual()
+    run.told = [told for told in run.told if told.op != "ack"]
+    found = audited(run)
+    assert found.violations == []
+    assert any("has no message that was acknowledged" in line for line in found.unjudged)
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_consumer_whose_clock_is_an_hour_apart_raises_nothing(hours: int) -> None:
+    run, by = usual(), hours * 3600 * 10**9
+    run.told = [
+        told
+        if told.op == "send"
+        else replace(told, invoke_ns=told.invoke_ns + by, complete_ns=(told.complete_ns or 0) + by)
+        for told in run.told
+    ]
+    assert kinds(run) == set()
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_members_whose_clocks_are_an_hour_apart_raise_nothing(hours: int) -> None:
+    """Domain time jumps where the other one takes over, or stands still until he has caught up; it never falls."""
+    run, now = usual(), 0
+    took_over = next(row.log_index for row in run.rows if row.kind == "EPOCH_BEGAN")
+    shifted = {}
+    for at in sorted({row.log_index for row in run.rows}):
+        now = max(now, at * 1000 + (hours * 3600 * 10**6 if at >= took_over else 0))
+        shifted[at] = now
+    run.rows = [replace(row, time_us=shifted[row.log_index]) for row in run.rows]
+    assert kinds(run) == set()
 
 
 def test_right_runs_of_any_kind_raise_nothing() -> None:

@@ -35,6 +35,7 @@ def in_lake(run: Run, path: Path, schema: pa.Schema = WITH_ATTRIBUTES) -> Lake:
     lake = Lake(path)
     path.mkdir()
     with lake.locked():
+        lake.claim({})
         for member in MEMBERS:
             middle, end = run.log_index // 2, run.log_index + 1
             for start, stop in ((1, middle), (middle, end)):
