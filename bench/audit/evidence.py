@@ -128,7 +128,8 @@ def written(evidence: Evidence, lake: Lake, into: Path) -> tuple[Lake, Path]:
             staged = copy.staging(f"planted-{member}")
             staged.mkdir()
             pq.write_table(pa.Table.from_pylist(rows, evidence.schema), staged / "part-00000.parquet")
-            copy.publish(member, evidence.spans[member].start, evidence.spans[member].end, staged)
+            span = evidence.spans[member]
+            copy.publish(member, span.start, span.end, staged, rows=len(rows))
             copy.save_heads(member, json.loads(json.dumps(evidence.heads[member])))
     history = into / "history.parquet"
     pq.write_table(pa.Table.from_pylist(evidence.told, TOLD), history)

@@ -214,19 +214,18 @@ class Journals(Readers):
         """The committed operations from `start` on, up to the commit index at the first page; then it ends.
 
         start: None is the first that any member keeps; a `JournalStart` is in one queue, so name exactly that one. Go
-        on later from the last page's `next`. A page may be empty though more follow.
-        reader: read on behalf of this named one, and without `start` from its place, which renews it.
-        rows: False counts them instead, out of an index at the member: a page says by its length how many it stands
-        for, and the last one ends behind the record that has the last of max_rows. An older member gives rows.
-        every_record: records that did nothing to a queue or a message have a row too (NOTHING), from a member whose
-        head says that it can: a record without a row is one that is missing then.
+        on later from the last page's `next`. A page may be empty though more follow. reader: read on behalf of this
+        named one, and without `start` from its place, which renews it.
+        rows: False counts them by an index at the member: a page's length says how many it stands for, the last one
+        ends behind the record that has the last of max_rows. An older member gives rows. every_record: those that did
+        nothing to a queue have a row too (NOTHING), if the member's head says that it can.
         Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
-        and EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is that of another pair, or
-        of this one before it was begun anew; READER_LOST when the named reader has lost its
-        place.
+        EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is another pair, or this one
+        before it was begun anew, READER_LOST when the named reader has lost its place.
         """
         link, names = self._at(queues)
-        asking = _Asking(link, self._policy, domain or _domain_of(link, names), here=this_member)
+        home = domain or _domain_of(link, names)
+        asking = _Asking(link, self._policy, home, here=this_member)
         selection = pb.JournalSelection(
             domain=domain,
             queues=names,
@@ -240,11 +239,8 @@ class Journals(Readers):
             every_record=every_record,
         )
         if isinstance(start, JournalStart):
-            selection.index.CopyFrom(
-                pb.JournalIndex(index=start.at, epoch=start.epoch, history_id=bytes.fromhex(start.history_id))
-            )
+            selection.index.CopyFrom(_index_of(start))
         elif start is None and reader:  # the master knows it best: a replica is up to a heartbeat behind
-            home = domain or _domain_of(link, names)
             selection.position.CopyFrom(message_of((await self.advance_reader(reader, domain=home)).position))
         else:
             selection.position.CopyFrom(message_of(start or await asking.earliest(domain, names)))
@@ -368,6 +364,10 @@ def _one_for_another(refusals: Iterable[TandemqError]) -> bool:
     """
     members = [error.metadata.get("member", "") for error in refusals]
     return all(members) and len(set(members)) < len(members)
+
+
+def _index_of(start: JournalStart) -> pb.JournalIndex:
+    return pb.JournalIndex(index=start.at, epoch=start.epoch, history_id=bytes.fromhex(start.history_id))
 
 
 def _domain_of(link: Link, names: Sequence[str]) -> str:
