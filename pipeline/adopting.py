@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipeline import manifests
-from pipeline.lake import HEADS, Lake, Stretch, counting, read_json, write_json
+from pipeline.durable import read_json, write_json
+from pipeline.lake import HEADS, Lake, Stretch, counting
 from pipeline.manifests import unwatched
 from pipeline.problems import BAD_LAKE, PipelineError
 from pipeline.proving import RESTORE, prove, prove_stretches, shown

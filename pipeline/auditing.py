@@ -14,7 +14,8 @@ from chaos.journal_kinds import MEANING
 from chaos.journals import Violation
 from pipeline.audit_small import audit_small, ends_of, rows_there
 from pipeline.config import Pipeline
-from pipeline.lake import Lake, unwritable
+from pipeline.durable import unwritable
+from pipeline.lake import Lake
 from pipeline.outcome import CLEAN, VIOLATIONS, Outcome, Table
 from pipeline.proving import OF_BEFORE, Proof, prove, told_by
 from pipeline.reading import not_compared

@@ -19,10 +19,11 @@ from chaos.cluster import Cluster
 from pipeline import report
 from pipeline.auditing import auditing
 from pipeline.config import Pipeline, parse
+from pipeline.durable import unwritable
 from pipeline.flights import QUEUE, Flights, Played
 from pipeline.ingest import ingest
 from pipeline.ingesting import ingesting
-from pipeline.lake import Lake, unwritable
+from pipeline.lake import Lake
 from pipeline.outcome import CLEAN, DONE, VIOLATIONS, Mark, Outcome, Plot, Table
 from pipeline.patience import while_it_moves
 from pipeline.planting import FAULTS, Fault, plant

@@ -18,9 +18,7 @@ them is one whose writer died before it could say so. What is held against both 
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import os
 import re
 import shutil
 import uuid
@@ -32,10 +30,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pipeline import manifests
+from pipeline.durable import BESIDE, make_folder, read_json, sync, unwritable, write_json
 from pipeline.manifests import DamageError
-from pipeline.problems import BAD_LAKE, DISK_FULL, LAKE_IN_USE, LAKE_SCHEMA, PipelineError
+from pipeline.problems import BAD_LAKE, LAKE_IN_USE, LAKE_SCHEMA, PipelineError
 from pipeline.schema import BARE_JOURNAL, JOURNAL, VERSION, names
-from pipeline.sealed import opened, sealed
 
 DIGITS = 20
 _NAME = re.compile(rf"log-([0-9]{{{DIGITS}}})-([0-9]{{{DIGITS}}})-([0-9]+)")
@@ -43,8 +41,6 @@ MEMBER = "member="
 FACTS = "_lake.json"
 COLUMNS, ATTRIBUTES_FROM = "columns", "attributes_from"
 HEADS, RANGES = "_heads", "_ranges"
-BESIDE = f"*.json.{'[0-9a-f]' * 32}"
-"""What `write_json` writes before it has its name."""
 MANIFESTS = "manifests"
 """In the facts: every stretch has a manifest, every member its range. A lake of an older version has not."""
 
@@ -142,7 +138,7 @@ class Lake:
         """
         try:
             self.journal.mkdir(parents=True, exist_ok=True)
-            _sync(self.path)
+            sync(self.path)
             lock = (self.path / "_lock").open("a+b")
         except OSError as error:
             raise unwritable(self.path, error) from error
@@ -163,7 +159,7 @@ class Lake:
 
     def staging(self, name: str) -> Path:
         """A new path for something that is not published yet, on the same file system. Raises PipelineError."""
-        _make(self._staging)
+        make_folder(self._staging)
         return self._staging / f"{name}-{uuid.uuid4().hex}"
 
     def discard(self, staged: Path) -> None:
@@ -199,9 +195,9 @@ class Lake:
                 each.path, lake=self.known_name(), member=member, stretch=each.path.name, rows=rows
             )
             staged.write_text(manifest.text(), encoding="utf-8")
-            _sync(staged)
+            sync(staged)
             staged.rename(each.path / manifests.NAME)
-            _sync(each.path)
+            sync(each.path)
         except OSError as error:
             raise unwritable(each.path, error) from error
         except DamageError as error:
@@ -236,7 +232,7 @@ class Lake:
         return self.path / RANGES / f"{member}.json"
 
     def _say_range(self, member: str, first: int, end: int, *, heads: bool) -> None:
-        _make(self.path / RANGES)
+        make_folder(self.path / RANGES)
         said = Range(lake=self.known_name(), member=member, first=first, next=end, heads=heads)
         write_json(self.range_path(member), msgspec.to_builtins(said))
 
@@ -252,7 +248,7 @@ class Lake:
     ) -> Stretch:
         name = f"log-{start:0{DIGITS}}-{end.log_index:0{DIGITS}}-{end.epoch}"
         folder = self.folder(member)
-        _make(folder)
+        make_folder(folder)
         inside = tuple(each.path.name for each in merged)
         try:
             manifest = manifests.made(
@@ -260,10 +256,10 @@ class Lake:
             )
             (staged / manifests.NAME).write_text(manifest.text(), encoding="utf-8")
             for file in staged.iterdir():
-                _sync(file)
-            _sync(staged)
+                sync(file)
+            sync(staged)
             staged.rename(folder / name)
-            _sync(folder)
+            sync(folder)
         except OSError as error:
             raise unwritable(folder / name, error) from error
         except DamageError as error:
@@ -420,7 +416,7 @@ class Lake:
 
     def save_heads(self, member: str, rows: list[dict[str, Any]]) -> None:
         """Where a member says that it stands (schema.HEADS), instead of what it said before."""
-        _make(self.path / HEADS)
+        make_folder(self.path / HEADS)
         write_json(self.heads_path(member), {"rows": rows})
 
     def heads_path(self, member: str) -> Path:
@@ -453,54 +449,3 @@ def is_inside(each: Stretch, wide: Stretch) -> bool:
 
 def _new_name() -> str:
     return f"lake-{uuid.uuid4().hex[:12]}"
-
-
-def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Whole or not at all, with a digest of itself."""
-    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    try:
-        beside.write_text(sealed(value), encoding="utf-8")
-        _sync(beside)
-        beside.rename(path)
-        _sync(path.parent)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise unwritable(path, error) from error
-
-
-def read_json(path: Path, *, strict: bool = False) -> dict[str, Any]:
-    """What is in it, without its digest. strict: one without a digest is damaged, too; those of before have none.
-
-    Raises PipelineError with reason BAD_LAKE.
-    """
-    try:
-        found = opened(path.read_text(encoding="utf-8"), strict=strict)
-    except FileNotFoundError as error:
-        raise PipelineError(BAD_LAKE, f"{path} is gone") from error
-    except (OSError, ValueError) as error:
-        raise PipelineError(BAD_LAKE, f"{path} cannot be read: {error}") from error
-    return found
-
-
-def unwritable(path: Path, error: OSError) -> PipelineError:
-    """Why nothing can be written there."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return PipelineError(DISK_FULL if full else BAD_LAKE, f"{path} cannot be written: {error.strerror or error}")
-
-
-def _make(folder: Path) -> None:
-    """A directory of the lake, which is there after a loss of power if anything in it is. Raises PipelineError."""
-    try:
-        if not folder.is_dir():
-            folder.mkdir(exist_ok=True)  # two members may publish for the first time at once
-            _sync(folder.parent)
-    except OSError as error:
-        raise unwritable(folder, error) from error
-
-
-def _sync(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

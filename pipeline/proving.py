@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline import manifests
-from pipeline.lake import FACTS, HEADS, MEMBER, Lake, Range, Stretch, counting, is_inside, read_json
+from pipeline.durable import read_json
+from pipeline.lake import FACTS, HEADS, MEMBER, Lake, Range, Stretch, counting, is_inside
 from pipeline.manifests import DamageError, Fault, Manifest, unwatched
 from pipeline.problems import BAD_LAKE, PipelineError
 

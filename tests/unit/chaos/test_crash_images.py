@@ -274,7 +274,9 @@ def test_a_commit_log_that_is_not_synced_is_found(store_run: Run) -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_planted_damage_is_found(store_run: Run) -> None:
-    at = max(at for at, event in enumerate(store_run.events) if isinstance(event, Write) and event.offset > 8192)
+    valid = max(at for at, e in enumerate(store_run.events) if isinstance(e, Synced) and e.first == e.last)
+    committed = enumerate(store_run.events[:valid])  # what comes later, no commit of the last image has
+    at = max(at for at, event in committed if isinstance(event, Write) and event.offset > 8192)
     damaged = store_run.events[at]
     assert isinstance(damaged, Write)
     events = list(store_run.events)

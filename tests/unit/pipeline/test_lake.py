@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.compacting import groups
-from pipeline.lake import Lake, Place, Stretch, write_json
+from pipeline.durable import write_json
+from pipeline.lake import Lake, Place, Stretch
 from pipeline.problems import PipelineError
 from pipeline.schema import BARE_JOURNAL, JOURNAL, VERSION, names
 
