@@ -90,32 +90,43 @@ def test_a_queue_that_is_deleted_while_it_is_followed_is_named(
     assert "ENQUEUED" in {row[1] for row in lake_rows(spark, piped.lake, pair.members[0])}
 
 
-def test_what_ends_a_job_is_told_in_a_paragraph_and_no_stack(
+def following(pair: Cluster, queue: str, folder: Path) -> tuple[Path, Running]:
+    """An ingest that has something of both members; where its reports go."""
+    piped = Piped(pair.target, folder, f'source.queues = ["{queue}"]\ningest.every_s = 0.2')
+    running = Running(piped.file, "--continuous", group=True)
+    while not all(Lake(piped.lake).end(member) for member in pair.members):
+        assert running.process.poll() is None, running.told
+    return folder / "reports" / "ingest", running
+
+
+def of_others(running: Running) -> list[str]:
+    """What stands on the terminal beside the job's own progress."""
+    return [line for line in running.told if not line.startswith("ingest: ")]
+
+
+def test_a_signal_to_all_processes_of_an_ingest_ends_it_in_order(
+    pair: Cluster, filled: Callable[[int], str], tmp_path: Path
+) -> None:
+    """As a service manager sends it."""
+    reports, running = following(pair, filled(10), tmp_path)
+    os.killpg(running.process.pid, signal.SIGTERM)
+    assert (running.ended(), of_others(running)) == (0, [])
+    assert {each.name for each in reports.iterdir()} == {"report.html", "result.json", "spark.log"}
+
+
+@pytest.mark.long
+def test_what_ends_a_stream_is_told_in_a_paragraph_and_no_stack(
     pair: Cluster, client: tandemq.Client, filled: Callable[[int], str], tmp_path: Path
 ) -> None:
-    """As a terminal shows it: a queue that goes while it is followed; a service manager's signal to all processes."""
-    queue, other = filled(10), filled(10)
-    jobs = []
-    for name in (queue, other):
-        folder = tmp_path / name
-        folder.mkdir()
-        piped = Piped(pair.target, folder, f'source.queues = ["{name}"]\ningest.every_s = 0.2')
-        jobs.append((piped, Running(piped.file, "--continuous", group=True)))
-    for piped, running in jobs:
-        while not all(Lake(piped.lake).end(member) for member in pair.members):
-            assert running.process.poll() is None, running.told
-    (_, misled), (piped, stopped) = jobs
+    queue = filled(10)
+    _, running = following(pair, queue, tmp_path)
     client.delete_queue(queue)
-    assert misled.ended() == 1
-    assert [line for line in misled.told if not line.startswith("ingest: ")] == [
+    assert running.ended() == 1
+    assert of_others(running) == [
         "error: QUEUE_NOT_FOUND",
         f"  cause: there is no queue '{queue}'; create it first",
         "  next:  take the queue out of source.queues, or create it: `tandemq queue ls`",
     ]
-    os.killpg(stopped.process.pid, signal.SIGTERM)
-    assert stopped.ended() == 0, stopped.told
-    assert [line for line in stopped.told if not line.startswith("ingest: ")] == []
-    assert (piped.file.parent / "reports" / "ingest" / "report.html").exists()
 
 
 def test_a_member_that_is_away_is_waited_for_while_the_other_one_goes_on(
