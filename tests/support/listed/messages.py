@@ -310,6 +310,9 @@ def _check_settled(run: Run, asked: Asked, expected: tuple[int, list[int]]) -> N
 def reply(run: Run, step: Step) -> None:
     of, which, kind = step.numbers
     found = _held(run, of, requests=bool(kind % 9)) or (None if kind % 5 else _held(run, of))
+    if kind % 3 == 0 and run.replied is not None and run.replied[0] in run.model.queues.values():
+        queue, lease_id, index = run.replied  # once more, as it was or otherwise
+        found = queue, lease_id, [index]
     if found is None:
         receive(run, step)
         return
@@ -331,6 +334,7 @@ def reply(run: Run, step: Step) -> None:
     if not run.struck:
         run.equal("a repetition", asked.reply.duplicate, not is_new)
     run.touched.add(queue.name)
+    run.replied = queue, lease_id, index
     if is_new:
         run.record(call, asked.text, lambda again: run.equal("the refusal", again.refused, ""))
 

@@ -105,6 +105,8 @@ class Run:
         self.struck = False
         """Something has struck since the pair was whole."""
         self.serial = 0
+        self.replied: tuple[Queue, int, int] | None = None
+        """The last reply that counted: of a queue, under a lease, to a message."""
         self.requests = 0
         self.touched: set[str] = set()
         self.leases: dict[Queue, list[tuple[int, list[int]]]] = {}
