@@ -6,6 +6,7 @@ A check of the audit, not of the pair: what it accuses in a run that breaks no r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from chaos.journal_checks import Judged, judged
@@ -16,6 +17,7 @@ from chaos.sim.plan import Outcome, Plan
 from chaos.sim.world import World
 from replica.journal import Place, bounds_of, epoch_before, read_page
 from replica.journal_rows import Rows, Wanted
+from storage.errors import CorruptRecord
 from tandemq.client.journal import JournalPage
 from tandemq.v1.journal_service_pb2 import ReadJournalPageResponse
 
@@ -30,7 +32,7 @@ class Audited(NamedTuple):
 
     outcome: Outcome
     found: Judged | None
-    """None: it did not come to rest."""
+    """None: it did not come to rest, or a member's journal has a record that the plan damaged: no lake gets such."""
 
 
 def audited(plan: Plan) -> Audited:
@@ -47,7 +49,8 @@ class _Watched(World):
 
     def _end(self) -> None:
         if not self.outcome.violations:
-            self.found = _judged(self)
+            with suppress(CorruptRecord):
+                self.found = _judged(self)
         super()._end()
 
 
