@@ -10,7 +10,7 @@ import ast
 import importlib.metadata
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -95,6 +95,120 @@ BROAD_EXCEPT_DOORS = (
     "tests.fuzz.engine",
 )
 
+# Modules that stand in a circle of imports today. It may only shrink.
+IN_CIRCLES: set[str] = {
+    *(
+        "chaos.sim.checking",
+        "chaos.sim.client_admins",
+        "chaos.sim.client_batches",
+        "chaos.sim.client_journal",
+        "chaos.sim.client_letters",
+        "chaos.sim.client_plans",
+        "chaos.sim.client_requests",
+        "chaos.sim.client_senders",
+        "chaos.sim.client_stages",
+        "chaos.sim.client_takers",
+        "chaos.sim.client_weights",
+        "chaos.sim.clients",
+        "chaos.sim.coverage",
+        "chaos.sim.disk_faults",
+        "chaos.sim.disks",
+        "chaos.sim.ending",
+        "chaos.sim.fates",
+        "chaos.sim.faults",
+        "chaos.sim.invariants",
+        "chaos.sim.kinds",
+        "chaos.sim.letters",
+        "chaos.sim.logs",
+        "chaos.sim.member",
+        "chaos.sim.moments",
+        "chaos.sim.places",
+        "chaos.sim.publications",
+        "chaos.sim.rows",
+        "chaos.sim.shelves",
+        "chaos.sim.stops",
+        "chaos.sim.story",
+        "chaos.sim.telling",
+        "chaos.sim.weights",
+        "chaos.sim.whereabouts",
+        "chaos.sim.world",
+    ),
+    *(
+        "replica.answers",
+        "replica.link",
+        "replica.members",
+        "replica.outside",
+        "replica.ports",
+        "replica.session",
+        "replica.twins",
+    ),
+    *(
+        "replica.bodies",
+        "replica.calls",
+        "replica.ceding",
+        "replica.claiming",
+        "replica.claims",
+        "replica.commit",
+        "replica.completing",
+        "replica.consumers",
+        "replica.copies",
+        "replica.damage",
+        "replica.divergence",
+        "replica.domain",
+        "replica.dying",
+        "replica.effects",
+        "replica.enqueued",
+        "replica.epoch_record",
+        "replica.following",
+        "replica.handoff",
+        "replica.handoff_bars",
+        "replica.hold_frames",
+        "replica.holding",
+        "replica.leaving",
+        "replica.ordering_names",
+        "replica.ordering_queues",
+        "replica.orders",
+        "replica.publishing",
+        "replica.readers",
+        "replica.recall",
+        "replica.replication",
+        "replica.replying",
+        "replica.room",
+        "replica.rounds",
+        "replica.saving",
+        "replica.sending",
+        "replica.shared",
+        "replica.sole",
+        "replica.sync_source",
+        "replica.sync_target",
+        "replica.verdicts",
+    ),
+    *(
+        "replica.machine.batches",
+        "replica.machine.changes",
+        "replica.machine.plan_lease",
+        "replica.machine.readers",
+        "replica.machine.state",
+        "replica.machine.weights",
+    ),
+    *("replica.service_failures", "replica.service_pair"),
+    *("storage.doubt", "storage.log_format", "storage.store"),
+    *("tandemq.classic.manager", "tandemq.classic.queue", "tandemq.classic.replicated"),
+    *("tandemq.cli.backup", "tandemq.cli.compacting"),
+    *("tandemq.cli.dev", "tandemq.cli.supervisor"),
+    *("tandemq.cli.pair", "tandemq.cli.pair_watch"),
+    *(
+        "tandemq.client.target",
+        "tandemq.finding",
+        "tandemq.finding.default",
+        "tandemq.finding.file_registry",
+        "tandemq.finding.profile",
+        "tandemq.finding.resolver",
+        "tandemq.finding.resolvers",
+    ),
+    *("tests.support.checks", "tests.support.member", "tests.support.pair"),
+}
+
 # Spelled in two halves, so that this file passes its own test.
 REGISTRY_HALVES = ("py|pi.org", "python|hosted", "npm|js.org", "crates|.io", "proxy.golang|.org", "index|-url")
 REGISTRY_HOSTS = tuple(halves.replace("|", "") for halves in REGISTRY_HALVES)
@@ -107,6 +221,7 @@ class Import:
     target: str  # as written, made absolute; for `from a import b` once `a.b`
     line: int
     lazy: bool  # inside a function: happens when it is called
+    typed: bool = False  # under TYPE_CHECKING: never happens, and is leaned on all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +236,9 @@ class Module:
         return self.name if self.path.endswith("__init__.py") else self.name.rpartition(".")[0]
 
     def imports(self) -> list[Import]:
+        return [item for item in self.all_imports() if not item.typed]
+
+    def all_imports(self) -> list[Import]:
         return list(self._imports(self.tree, lazy=False))
 
     def _imports(self, node: ast.AST, *, lazy: bool) -> Iterator[Import]:
@@ -134,9 +252,12 @@ class Module:
                     )
                     prefix = ".".join(part for part in (base, module) if part)
                     yield from (Import(f"{prefix}.{alias.name}", child.lineno, lazy) for alias in names)
-                case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), orelse=orelse):
-                    for other in orelse:  # the body never runs
-                        yield from self._imports(other, lazy=lazy)
+                case ast.If(
+                    test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), body=body, orelse=orelse
+                ):
+                    for typed in self._imports(ast.Module(body, []), lazy=lazy):  # the body never runs
+                        yield replace(typed, typed=True)
+                    yield from self._imports(ast.Module(orelse, []), lazy=lazy)
                 case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                     yield from self._imports(child, lazy=True)
                 case _:
@@ -180,6 +301,54 @@ def impurities(start: Module, modules: dict[str, Module]) -> list[str]:
                     seen.add(name)
                     waiting.append((modules[name], step))
     return found
+
+
+def ancestors(name: str) -> set[str]:
+    parts = name.split(".")
+    return {".".join(parts[:count]) for count in range(1, len(parts))}
+
+
+def leaned_on(module: Module, modules: dict[str, Module]) -> set[str]:
+    """Every module of ours that this one needs in order to be understood: type-only and lazy imports count.
+
+    Who imports `a.b.c` runs the `__init__` of `a` and `a.b` too; those of its own packages ran before it.
+    """
+    found: set[str] = set()
+    for item in module.all_imports():
+        parent = item.target.rpartition(".")[0]
+        target = item.target if item.target in modules else parent
+        if target in modules:
+            found |= {target} | (ancestors(target) & modules.keys()) - ancestors(module.name)
+    return found - {module.name}
+
+
+def circles(modules: dict[str, Module]) -> list[list[str]]:
+    """The strongly connected components of more than one module."""
+    above = {name: leaned_on(module, modules) for name, module in modules.items()}
+    while True:  # what leans on nothing that is left, and what nothing leans on, stands in no circle
+        below = set().union(*above.values())
+        kept = {name: below_it & above.keys() for name, below_it in above.items() if name in below}
+        kept = {name: below_it for name, below_it in kept.items() if below_it}
+        if kept == above:
+            break
+        above = kept
+    reached = {name: reachable(name, above) for name in above}
+    found = {
+        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        for name in above
+        if name in reached[name]
+    }
+    return sorted(list(names) for names in found)
+
+
+def reachable(start: str, above: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        fresh = above[waiting.pop()] - seen
+        seen |= fresh
+        waiting += fresh
+    return seen
 
 
 def wrong_arrows(module: Module) -> list[str]:
@@ -269,6 +438,12 @@ def test_imports_follow_the_arrows() -> None:
     assert [line for module in sources().values() for line in wrong_arrows(module)] == []
 
 
+def test_no_import_leads_back_to_where_it_started() -> None:
+    found = {name for names in circles(sources()) for name in names}
+    assert sorted(found - IN_CIRCLES) == [], "in a circle of imports: put what both name into a module below both"
+    assert sorted(IN_CIRCLES - found) == [], "no longer in a circle: take it off the list"
+
+
 def test_sizes_stay_within_their_limits() -> None:
     found = {name: lines for module in sources().values() for name, lines in sizes_over_limit(module).items()}
     grown = {name: lines for name, lines in found.items() if lines > TOO_LONG.get(name, 0)}
@@ -339,6 +514,37 @@ def test_a_planted_impurity_is_found(path: str, count: int) -> None:
 )
 def test_a_planted_arrow_is_found(path: str, text: str, count: int) -> None:
     assert len(wrong_arrows(module_of(path, text))) == count
+
+
+TYPE_ONLY = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from replica.low import Low\n"
+
+
+@pytest.mark.parametrize(
+    ("imports", "names"),
+    [
+        ("from replica.low import Low\n", ["replica.high", "replica.low"]),
+        (TYPE_ONLY, ["replica.high", "replica.low"]),
+        ("def late():\n    from replica.low import Low\n", ["replica.high", "replica.low"]),
+        ("class A:\n    def late(self):\n        import replica.low\n", ["replica.high", "replica.low"]),
+        ("from .low import Low\n", ["replica.high", "replica.low"]),
+        ("from . import low\n", ["replica.high", "replica.low"]),
+        ("from replica.parts import Low\n", ["replica.high", "replica.low", "replica.parts"]),
+        ("from replica.parts.alone import Alone\n", ["replica.high", "replica.low", "replica.parts"]),
+        ("from replica.parts import alone\n", ["replica.high", "replica.low", "replica.parts"]),
+        ("from replica.lower import Lower\n", []),
+    ],
+)
+def test_a_planted_circle_is_found(imports: str, names: list[str]) -> None:
+    texts = {
+        "replica/high.py": imports,
+        "replica/low.py": "from replica.high import High\nimport replica.lower\n",
+        "replica/lower.py": "",
+        "replica/parts/__init__.py": "from replica.low import Low\n",
+        "replica/parts/alone.py": "",
+        "replica/top.py": "import replica.high, replica.low\n",
+    }
+    found = circles({module.name: module for module in (module_of(path, text) for path, text in texts.items())})
+    assert found == ([names] if names else [])
 
 
 def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
