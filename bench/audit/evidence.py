@@ -110,12 +110,18 @@ def evidence_of(lake: Lake, history: Path, queue: str) -> Evidence:
         stretches = lake.stretches(member)
         files = [file for stretch in stretches for file in sorted(stretch.path.glob("*.parquet"))]
         table = pa.concat_tables([pq.ParquetFile(file).read() for file in files])
-        rows[member], schema = table.to_pylist(), table.schema
+        rows[member], schema = table.to_pylist(), _readable(table.schema)
         spans[member] = Span(stretches[0].start, stretches[-1].end)
     heads = defaultdict(list)
     for head in lake.heads():
         heads[head["member"]].append(head)
     return Evidence(queue, schema, rows, pq.read_table(history).to_pylist(), dict(heads), spans)
+
+
+def _readable(schema: pa.Schema) -> pa.Schema:
+    """As Spark reads it. Times come from its own files in nanoseconds, which it does not take from anybody else."""
+    micros = pa.timestamp("us", "UTC")
+    return pa.schema([each.with_type(micros) if pa.types.is_timestamp(each.type) else each for each in schema])
 
 
 def written(evidence: Evidence, lake: Lake, into: Path) -> tuple[Lake, Path]:
