@@ -47,6 +47,7 @@ TARGETS = {
     "stream, rows/s in steady batches": (70_000, 1),
     "member CPU of a bounded stream, of a whole read": (1.15, -1),
     "master CPU with ingest, share more": (0.10, -1),
+    "master CPU with ingest, share more than beside a query that asks it nothing": (0.10, -1),
     "audit of 20 million rows, s": (120, -1),
 }
 """The bound, and whether more (1) or less (-1) than it is good."""
@@ -159,24 +160,34 @@ async def master_cost(cluster: Cluster, queue: str, seconds: float) -> float:
 def beside_ingest(
     spark: SparkSession, cluster: Cluster, run: Callable[[Any], Any], folder: Path, rounds: int, seconds: float
 ) -> dict[str, list[float]]:
-    """The master's cost alone and while a query follows the journal at the replica into Parquet, in turns."""
-    found: dict[str, list[float]] = {"alone": [], "ingest": []}
+    """The master's cost alone, while a query follows the journal at the replica into Parquet, and while one does the
+    same with rows that Spark makes itself, in turns. The last one takes cores and caches, and asks the pair nothing.
+    """
+    kinds = ("alone", "ingest", "other")
+    found: dict[str, list[float]] = {what: [] for what in kinds}
     for number in range(rounds):
-        for what in ("alone", "ingest") if number % 2 == 0 else ("ingest", "alone"):
+        for what in kinds if number % 2 == 0 else kinds[::-1]:
             queue = f"cost-{number}-{what}"
             run(create(cluster.target, queue))
             query = None
-            if what == "ingest":
-                frame = spark.readStream.format("tandemq").options(target=cluster.target, startingPosition="latest")
+            if what != "alone":
+                asked = {"target": cluster.target, "startingPosition": "latest"}
+                made = {"rowsPerSecond": str(RATE_PER_S)}
+                source, options = ("tandemq", asked) if what == "ingest" else ("rate", made)
+                frame = spark.readStream.format(source).options(**options).load()
+                if what == "other":
+                    frame = frame.selectExpr("*", f"repeat(cast(value as string), {SIZE_BYTES // 8}) as payload")
                 place = folder / queue
-                writer = frame.load().writeStream.format("parquet").option("checkpointLocation", f"{place}-at")
+                writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{place}-at")
                 query = writer.trigger(processingTime="1 second").start(str(place))
-                query.processAllAvailable()
+                if what == "ingest":
+                    query.processAllAvailable()
             run(send(cluster.target, queue, FRAME * WINDOW))  # warm
             found[what].append(run(master_cost(cluster, queue, seconds)))
             say(f"master, {what}: {found[what][-1]:.2f} us a message")
             if query is not None:
-                query.processAllAvailable()
+                if what == "ingest":
+                    query.processAllAvailable()
                 query.stop()
     return found
 
@@ -375,6 +386,9 @@ def judged(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if cost := figures.get("master_cpu_us"):
         values["master CPU with ingest, share more"] = (
             statistics.median(cost["ingest"]) / statistics.median(cost["alone"]) - 1
+        )
+        values["master CPU with ingest, share more than beside a query that asks it nothing"] = (
+            statistics.median(cost["ingest"]) / statistics.median(cost["other"]) - 1
         )
     audited = figures.get("audit", [])
     if audited and audited[-1]["rows"] >= 0.999 * AUDIT_ROWS[-1]:

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 import tandemq
 from tandemq.client.journal import JournalHead
 from tandemq.client.places import JournalPosition
-from tandemq.errors import InvalidRequest, NotFound
+from tandemq.errors import InvalidRequest, NotFound, TandemqError
 from tandemq.spark.naming import advance, begin, renew
 from tandemq.spark.options import Options, bad_option
 from tandemq.spark.places import (
@@ -52,11 +52,12 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         """Of trigger(availableNow=True): what was committed when the query began."""
         self._is_told = False
         """That an offset of an older version takes the history over."""
+        self._client: tandemq.Client | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint begins. Spark calls it twice at its start, and keeps one answer."""
         wanted = self._options.starting_position
-        with connect(self._options) as client:
+        with self._connected() as client:
             head = head_of(client, self._options)
             if wanted == "latest":
                 return self._begin(client, head, head.next)
@@ -80,7 +81,7 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         `start` again when there is nothing. Raises Refused with reason OUT_OF_RANGE, EPOCH_DIVERGED or PAIR_CHANGED
         when nothing can follow it any more.
         """
-        with connect(self._options) as client:
+        with self._connected() as client:
             head, place = self._place(client, start)
             if not place.history_id and not self._is_told:
                 self._is_told = True
@@ -102,18 +103,18 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
 
     def reportLatestOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """For the query's progress: how far the journal goes now."""
-        with connect(self._options) as client:
+        with self._connected() as client:
             head = head_of(client, self._options)
             return _offset(head, head.next)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Called before the first latestOffset: what is committed later is for the next run."""
-        with connect(self._options) as client, contextlib.suppress(NotFound):  # latestOffset knows whose it was
+        with self._connected() as client, contextlib.suppress(NotFound):  # latestOffset knows whose it was
             self._last = head_of(client, self._options).next
 
     def partitions(self, start: Offset, end: Offset) -> list[Span]:
         """Called once a micro-batch, and again with the same places after a crash."""
-        with connect(self._options) as client:
+        with self._connected() as client:
             head, first = self._place(client, start)
             _, last = self._place(client, end)
             return spans(client, head, first, last, self._options)
@@ -128,12 +129,32 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         last batch of a run (`finishing.finish`).
         """
         if self._options.reader:
-            with connect(self._options) as client:
+            with self._connected() as client:
                 head, place = self._place(client, end)
                 advance(client, self._options, head.domain, place)
 
     def stop(self) -> None:
-        """The query is over. Nothing: every call opens and closes its own client."""
+        """The query is over."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """What a task gets: no connection goes with it."""
+        return {**self.__dict__, "_client": None}
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[tandemq.Client]:
+        """The client of the planning half. A connection for each call would cost the members, the master among them,
+        more than the calls do; after a failure the next call has a new one.
+        """
+        if self._client is None:
+            self._client = connect(self._options)
+        try:
+            yield self._client
+        except TandemqError:
+            self.stop()
+            raise
 
     def _begin(self, client: tandemq.Client, head: JournalHead, start: JournalPosition | None) -> Offset:
         """The offset of that place, or of the one that the named reader has already."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import tandemq
 from chaos.cluster import Cluster
+from tandemq.errors import InvalidRequest
 from tests.integration.support import new_name, roles
 from tests.spark.conftest import more, trim
 
@@ -240,3 +242,32 @@ def test_a_part_of_a_queue_that_was_made_anew_since_it_was_planned_is_refused(
     client.create_queue(queue)
     with pytest.raises(tandemq.errors.NotFound, match=r"QUEUE_NOT_FOUND: .* was deleted, and another one"):
         list(reader.read(part))
+
+
+def test_the_planning_half_of_a_query_asks_over_one_connection(
+    pair: Cluster, filled: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from tandemq.spark import stream
+    from tandemq.spark.options import parse
+
+    opened: list[tandemq.Client] = []
+
+    def counted(options: Any) -> tandemq.Client:
+        opened.append(connect(options))
+        return opened[-1]
+
+    connect = stream.connect
+    monkeypatch.setattr(stream, "connect", counted)
+    reader = stream.JournalStream(parse({"target": pair.target, "queues": filled(5)}, streaming=True))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert sum(part.until - part.start.log_index for part in reader.partitions(start, end)) > 0
+    assert len(opened) == 1
+    assert len(pickle.dumps(reader)) < 10_000, "a task gets no connection"
+    with pytest.raises(InvalidRequest, match="the checkpoint says"):
+        reader.partitions({}, end)
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert len(opened) == 2, "after a failure it has a new one"
+    reader.stop()
