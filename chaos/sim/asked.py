@@ -17,11 +17,11 @@ from chaos.sim.rpc import Channel
 from chaos.sim.stops import KINDS
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import from_rpc_error
-from tandemq.v1 import pair_service_pb2 as pair
+from tandemq.v1 import pair_service_pb2
 
 if TYPE_CHECKING:
+    from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
-    from chaos.sim.world import World
 
 __all__ = ["KINDS"]  # with this one: whoever draws plans imports them from here
 
@@ -37,29 +37,29 @@ class Resync:
         return stream.choice(MEMBERS), {"times": stream.choice((1, 1, 2))}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        if not world.members[fault.target].up:
+    def strike(pair: Pair, fault: Fault) -> bool:
+        if not pair.members[fault.target].up:
             return False
         name = f"operator {fault.at_ms}"
-        process = world.process(name, world.plan.stream(name))
+        process = pair.run.process(name, pair.run.plan.stream(name))
 
         async def ask() -> None:
-            channel = Channel(world.network, name, ENDPOINTS[fault.target])
+            channel = Channel(pair.run.network, name, ENDPOINTS[fault.target])
             call = channel.unary_unary(
                 PAIR_SERVICE + "Resync",
-                request_serializer=pair.ResyncRequest.SerializeToString,
-                response_deserializer=pair.ResyncResponse.FromString,
+                request_serializer=pair_service_pb2.ResyncRequest.SerializeToString,
+                response_deserializer=pair_service_pb2.ResyncResponse.FromString,
             )
             try:
-                await call(pair.ResyncRequest(full=True, reason="the plan"), timeout=ASKED_S)
-                world.count("resyncs ordered")
+                await call(pair_service_pb2.ResyncRequest(full=True, reason="the plan"), timeout=ASKED_S)
+                pair.run.count("resyncs ordered")
             except grpc.aio.AioRpcError as error:
-                world.count(f"resync refused.{from_rpc_error(error).reason}")
+                pair.run.count(f"resync refused.{from_rpc_error(error).reason}")
             finally:
                 await channel.close()
 
         for _ in range(int(fault.args["times"])):
-            world.loop.spawn(process, ask())
+            pair.run.loop.spawn(process, ask())
         return True
 
 
@@ -72,32 +72,32 @@ class HalfFilled:
         return stream.choice(MEMBERS), {"up_to_ms": _spread(stream, 3, 30), "within_ms": _spread(stream, 1, 5)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = world.members[fault.target]
-        master = world.members[member.peer]
-        if not world.is_whole() or not master.is_serving or not _has_whole_peer(world, member):
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = pair.members[fault.target]
+        master = pair.members[member.peer]
+        if not pair.is_whole() or not master.is_serving or not _has_whole_peer(pair, member):
             return False
         master.route.cut()
         member.kill(silently=True)
         member.machine.disk.strike("lost")
-        world.is_harmed = True
+        pair.run.is_harmed = True
         member.machine.salvaged.clear()
         member.start()
-        slow = world.network.direction(master.name, member.name)
+        slow = pair.run.network.direction(master.name, member.name)
         slow.hostile_s = float(fault.args["up_to_ms"]) / 1000
-        until_s = world.loop.now + 1.5
+        until_s = pair.run.loop.now + 1.5
 
         def heal() -> None:
             master.route.heal()
             slow.hostile_s = 0.0
 
         def look() -> None:
-            if world.healed:
+            if pair.run.healed:
                 return
-            if (master.domain is not None and master.domain.source.filling) or world.loop.now >= until_s:
-                _after(world, fault, "within_ms", heal)
+            if (master.domain is not None and master.domain.source.filling) or pair.run.loop.now >= until_s:
+                _after(pair, fault, "within_ms", heal)
             else:
-                world.loop.at(world.loop.now + 0.0003, None, look)
+                pair.run.loop.at(pair.run.loop.now + 0.0003, None, look)
 
         look()
         return True

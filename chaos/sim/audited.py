@@ -59,12 +59,12 @@ def _judged(world: World) -> Judged:
     heads: list[Head] = []
     ends: dict[str, int] = {}
     begins: dict[str, int] = {}
-    for name, member in world.members.items():
+    for name, member in world.pair.members.items():
         first, following, mine = _journal(member)
         rows += mine
         heads.append(Head(name, first, following))
         ends[name], begins[name] = following, first
-    told = [each for book in world.books for each in _told(book)]
+    told = [each for book in world.pair.run.books for each in _told(book)]
     found = judged(rows, told, heads, ends, begins)
     accused = [each for each in found.violations if each.kind not in UNKNOWN_SENDERS]
     return found._replace(violations=accused)

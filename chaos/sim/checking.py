@@ -6,29 +6,12 @@ from collections.abc import Collection, Iterator
 from math import isfinite
 from random import Random
 
-from chaos.sim import (
-    client_admins,
-    client_batches,
-    client_journal,
-    client_letters,
-    client_requests,
-    client_senders,
-    client_stages,
-    client_takers,
-    client_weights,
-    clients,
-    stops,
-)
 from chaos.sim.bugs.planting import BUGS
 from chaos.sim.kinds import TARGETS
-from chaos.sim.member import JUDGES
 from chaos.sim.plan import Fault, Plan
-
-_ROLES_OF = (
-    *(client_admins, client_batches, client_journal, client_letters),
-    *(client_requests, client_senders, client_stages, client_takers, client_weights),
-)
-"""Imported, they have entered their roles."""
+from chaos.sim.roles import ROLES
+from chaos.sim.run import JUDGES
+from chaos.sim.stops import KINDS
 
 
 def check(plan: Plan) -> None:
@@ -48,15 +31,15 @@ def _problems(plan: Plan) -> Iterator[str]:
     for number, client in enumerate(plan.clients):
         if client.name in names[:number]:
             yield f"clients[{number}].name is {client.name!r}, as another client's"
-        yield from _unknown(f"clients[{number}].role", client.role, sorted(clients.ROLES))
+        yield from _unknown(f"clients[{number}].role", client.role, sorted(ROLES))
         for at, call in enumerate(client.calls):
             yield from _bad_time(f"clients[{number}].calls[{at}].at_ms", call.at_ms)
 
 
 def _of_fault(field: str, fault: Fault, safety_ms: int) -> Iterator[str]:
-    yield from _unknown(f"{field}.kind", fault.kind, stops.KINDS)
+    yield from _unknown(f"{field}.kind", fault.kind, KINDS)
     yield from _unknown(f"{field}.target", fault.target, TARGETS[fault.kind])
-    _, wanted = stops.KINDS[fault.kind].draw(Random(0))
+    _, wanted = KINDS[fault.kind].draw(Random(0))
     for name, drawn in wanted.items():
         if name not in fault.args:
             yield f"{field}.args has no {name!r}; {fault.kind!r} takes {', '.join(wanted)}"

@@ -11,7 +11,7 @@ import grpc
 
 from chaos.history import Handed, Message
 from chaos.sim.books import Change, message_of, payload_of
-from chaos.sim.clients import ENDPOINTS, QUEUE, SimClient, number_of, role
+from chaos.sim.clients import ENDPOINTS, QUEUE, SimClient, number_of
 from chaos.sim.plan import Call, ClientPlan
 from chaos.sim.rpc import Channel
 from tandemq.client.calls import PAIR_SERVICE
@@ -62,7 +62,6 @@ def _more_of(call: Call) -> admin.QueueConfig:
     return config
 
 
-@role("setup")
 class Setup(SimClient):
     """Makes the queues, before any other client begins."""
 
@@ -77,10 +76,9 @@ class Setup(SimClient):
             config.MergeFrom(_more_of(call))
             self.counted(call)
             await client.create_queue(name, config)
-            self.world.books[name].kind = kind
+            self.run.books[name].kind = kind
 
 
-@role("admin")
 class Admin(SimClient):
     """Orders the mastership over, at either member; looks at queues."""
 
@@ -98,7 +96,7 @@ class Admin(SimClient):
                 await client.list_queues()
 
     async def _hand_over(self, via: str, call: Call) -> None:
-        channel = Channel(self.world.network, self.plan.name, ENDPOINTS[via])
+        channel = Channel(self.run.network, self.plan.name, ENDPOINTS[via])
         dry_run = bool(call.args.get("dry_run", False))
         request = pair.HandoffRequest(dry_run=dry_run, reason="the plan")
         asked_s = self.now_s
@@ -107,21 +105,21 @@ class Admin(SimClient):
             request_serializer=pair.HandoffRequest.SerializeToString,
             response_deserializer=pair.HandoffResponse.FromString,
         )
-        self.world.count("handoffs")
+        self.run.count("handoffs")
         try:
             answer: pair.HandoffResponse = await ask(request, timeout=HANDOFF_S)
         except grpc.aio.AioRpcError as error:
             told = from_rpc_error(error)
             if not isinstance(told, Unreachable) and not told.retryable:
-                self.world.count(f"handoff refused.{told.reason}")
+                self.run.count(f"handoff refused.{told.reason}")
             return
         finally:
             await channel.close()
         if answer.done and not dry_run:
-            self.world.count("handoffs.done")
+            self.run.count("handoffs.done")
         is_known = bool(answer.master or not answer.done)  # who is master, if anybody knows yet
         if answer.handoff_id and not dry_run and is_known:
-            self.world.history.handed.append(
+            self.run.history.handed.append(
                 Handed(
                     asked_s, self.now_s, answer.handoff_id, answer.done, answer.master, answer.epoch,
                     tuple(answer.reasons),
@@ -129,7 +127,6 @@ class Admin(SimClient):
             )  # fmt: skip
 
 
-@role("changer")
 class Changer(SimClient):
     """The only one who changes the persistence of a queue; others fill and empty it meanwhile."""
 
@@ -153,10 +150,9 @@ class Changer(SimClient):
             return
         change.answered_s = self.now_s
         if before.volatile_length and info.length and not info.volatile_length:
-            self.world.sometimes("volatile messages made persistent")
+            self.run.sometimes("volatile messages made persistent")
 
 
-@role("owner")
 class Owner(SimClient):
     """The only client of one queue: does one thing after the other, and knows at every moment what must be in it."""
 
@@ -186,7 +182,7 @@ class Owner(SimClient):
                     info = await client.create_queue(self.queue)
                     self.next_index = 1
                     if self.deleted:
-                        self.world.sometimes("a queue deleted, and made again")
+                        self.run.sometimes("a queue deleted, and made again")
                     self._require(not info.length and not info.last_index, f"a new queue holds {info.length}")
             case "enqueue":
                 await self._enqueue(client, number_of(call, "count", 1))
@@ -220,7 +216,7 @@ class Owner(SimClient):
         except TandemqError as error:
             self.expects(error)
             if not error.definite:
-                self.world.count("unknown", count)
+                self.run.count("unknown", count)
                 self.next_index = await self._look_again(client)
             return
         wanted = list(range(self.next_index, self.next_index + count))
@@ -235,4 +231,4 @@ class Owner(SimClient):
 
     def _require(self, holds: bool, text: str) -> None:
         if not holds:
-            self.world.violation("a queue is its owner's alone", f"{self.queue}: {text}")
+            self.run.violation("a queue is its owner's alone", f"{self.queue}: {text}")

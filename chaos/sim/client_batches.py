@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from chaos.sim.books import Received
 from chaos.sim.client_takers import LEASE_MS
-from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.clients import SimClient, number_of
 from tandemq.client.settling import Act
 from tandemq.errors import TandemqError
 from tandemq.v1 import queue_service_pb2 as pb
 
 if TYPE_CHECKING:
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
-    from chaos.sim.world import World
     from tandemq import aio
     from tandemq.client.batches import LeasedBatch
 
@@ -31,12 +32,11 @@ Row: TypeAlias = tuple[int, bytes]
 """A message of a batch: its index, and what it says."""
 
 
-@role("batcher")
 class Batcher(SimClient):
     """Each call is one number, until it is acknowledged or gone."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.number = 1
         self.asked_s: dict[int, float] = {}
         """When each number was asked for first: its lease did not begin before."""
@@ -80,7 +80,7 @@ class Batcher(SimClient):
         self.went_on()
         if batch is None:
             del self.asked_s[number]  # nothing was there: the number is still free
-            self.world.count("empty")
+            self.run.count("empty")
             return
         self.seen = batch.position
         await self._read(client, number, batch)
@@ -113,14 +113,14 @@ class Batcher(SimClient):
             self.book.took(self.now_s, self.plan.name, deliveries, batch.lease_id, waited=True, until_s=until_s)
         elif known != tuple(found):
             text = f"{number} of {self.plan.name} was {known}, and is {found}"
-            self.world.violation("a number is one batch", text)
+            self.run.violation("a number is one batch", text)
         else:
-            self.world.sometimes("a numbered batch read again")
+            self.run.sometimes("a numbered batch read again")
             if epoch > self.epochs[number]:
-                self.world.sometimes("a numbered batch read again at the next master")
+                self.run.sometimes("a numbered batch read again at the next master")
         if len(found) != batch.messages:
             text = f"{number} of {self.plan.name} has {batch.messages} messages, and {len(found)} were read"
-            self.world.violation("a number is one batch", text)
+            self.run.violation("a number is one batch", text)
 
     async def _ack(self, client: aio.Client, number: int, *, twice: bool) -> None:
         indexes = [index for index, _ in self.rows[number]]
@@ -130,7 +130,7 @@ class Batcher(SimClient):
         self.acked.add(number)
         self.book.settled(self.now_s, indexes)
         self.book.acknowledged.update(indexes)
-        self.world.count("numbered batches finished")
+        self.run.count("numbered batches finished")
         self.number += 1
         if twice:
             await client.ack_batch(self.queue, self.plan.name, number)  # a repetition is answered
@@ -140,7 +140,7 @@ class Batcher(SimClient):
                 if error.reason != GONE:
                     raise
             else:
-                self.world.violation("a number is finished once", f"{number} of {self.plan.name} is there again")
+                self.run.violation("a number is finished once", f"{number} of {self.plan.name} is there again")
 
     async def _settle_one(self, client: aio.Client, number: int, batch: LeasedBatch) -> None:
         """One message by its lease: what is left is no batch any more."""
@@ -153,17 +153,17 @@ class Batcher(SimClient):
             self.book.acknowledged.add(first)
         async for page in client.read_batch(self.queue, self.plan.name, number):
             text = f"{number} of {self.plan.name} gives {len(page)} messages, and one of it is done with"
-            self.world.violation("a number is one batch", text)
+            self.run.violation("a number is one batch", text)
 
     def _gone(self) -> None:
         """Its lease has ended, or an acknowledgement that nobody heard has finished it."""
         number = self.number
         ends_s = self.asked_s[number] + self.lease.total_seconds()
         if number in self.acked:
-            self.world.violation("a repetition is answered", f"{number} of {self.plan.name} was acknowledged")
+            self.run.violation("a repetition is answered", f"{number} of {self.plan.name} was acknowledged")
             return
-        if self.now_s < ends_s and number not in self.acking and not self.world.clocks_step:
+        if self.now_s < ends_s and number not in self.acking and not self.run.clocks_step:
             text = f"{number} of {self.plan.name} is gone at {self.now_s:.3f} s, and was to last until {ends_s:.3f} s"
-            self.world.violation("a number lasts as long as its lease", text)
-        self.world.sometimes(LEASE_LOST)
+            self.run.violation("a number lasts as long as its lease", text)
+        self.run.sometimes(LEASE_LOST)
         self.number += 1

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaos.sim.books import message_of
-from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.clients import SimClient, number_of
 from tandemq.client.journal import JournalKind
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
-    from chaos.sim.world import World
     from tandemq import aio
     from tandemq.client.journal import JournalPage
     from tandemq.client.places import JournalPosition
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
 LOST, TRIMMED = "READER_LOST", "OUT_OF_RANGE"
 
 
-@role("reader")
 class Reader(SimClient):
     """One name; its machine keeps how far it has read."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.position: JournalPosition | None = self.before
         """From where it reads on; None: from the place that the pair knows."""
         self.next_index = 0
@@ -66,14 +66,14 @@ class Reader(SimClient):
             self.position = page.next
             epoch = client.epoch()
             if self.epoch_read and epoch > self.epoch_read:
-                self.world.sometimes("a reader read on after a takeover")
+                self.run.sometimes("a reader read on after a takeover")
             self.epoch_read = epoch
         if call.args.get("advance", True) and self.position is not None:
-            self.world.places.asks(self.plan.name, self.position.log_index)
+            self.memory.places.asks(self.plan.name, self.position.log_index)
             await client.advance_reader(self.plan.name, self.position)
 
     async def _register(self, client: aio.Client) -> None:
-        places = self.world.places
+        places = self.memory.places
         places.forget(self.plan.name)  # where it begins is known when it is answered
         told = await client.register_reader(self.plan.name, restart=self.restart)
         registered_ms = round(told.registered_at.timestamp() * 1_000)
@@ -81,21 +81,21 @@ class Reader(SimClient):
         self.registered, self.restart = True, False
 
     def _look(self, page: JournalPage) -> None:
-        seen = self.world.browsed.setdefault(self.queue, {})
+        seen = self.run.browsed.setdefault(self.queue, {})
         for row in page.rows():
             if row.kind is not JournalKind.ENQUEUED or row.queue != self.queue:
                 continue
             if self.next_index and row.first > self.next_index:
                 text = f"{self.plan.name} meets {row.first} of {self.queue}, and {self.next_index} is what follows"
-                self.world.violation("a reader meets everything, or is told", text)
+                self.run.violation("a reader meets everything, or is told", text)
             self.next_index = max(self.next_index, row.first + row.messages)
-            self.world.count("journal rows read")
+            self.run.count("journal rows read")
             if row.payload is not None:
                 message = message_of(row.payload)
                 known = seen.setdefault(row.first, message)
                 if known != message:
                     text = f"{message} at {row.first} of {self.queue}, where {known} was"
-                    self.world.violation("the journal never changes", text)
+                    self.run.violation("the journal never changes", text)
 
     def _refused(self, error: TandemqError) -> None:
         """It lost its place: said with a reason that somebody can know. Or it is that of another pair."""
@@ -105,13 +105,13 @@ class Reader(SimClient):
         if error.reason not in (LOST, TRIMMED):
             self.expects(error)
             return
-        places, name = self.world.places, self.plan.name
+        places, name = self.memory.places, self.plan.name
         if error.reason == TRIMMED and places.is_kept(name):
-            self.world.violation("a reader's place is kept", f"{name}: {error}")
+            self.run.violation("a reader's place is kept", f"{name}: {error}")
         if error.reason == LOST:
-            self.world.sometimes("a reader that lost its place was told")
+            self.run.sometimes("a reader that lost its place was told")
             if not places.may_be_lost:
-                self.world.violation("a reader's place is kept", f"{name}, within its limits: {error}")
+                self.run.violation("a reader's place is kept", f"{name}, within its limits: {error}")
         places.forget(name)
         self.registered, self.restart = False, True
         self.position, self.next_index = None, 0

@@ -9,13 +9,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from chaos.sim.client_senders import Caller
-from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.clients import SimClient, number_of
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
     from chaos.history import Message
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
-    from chaos.sim.world import World
     from tandemq import aio
     from tandemq.client.outgoing import Attributes
     from tandemq.client.receipts import Receipt
@@ -25,7 +26,6 @@ NOT_YET = frozenset({"QUEUE_NOT_FOUND", "QUEUE_FULL"})
 """A dead-letter queue is made when the first message dies."""
 
 
-@role("poster")
 class Poster(Caller):
     """A caller whose messages wait, have priorities, expire, and are told apart by ids of their application."""
 
@@ -58,7 +58,7 @@ class Poster(Caller):
                 self.book.wishes.handles[receipt.index] = receipt.handle
             return False
         self.book.wishes.doubles[message] = receipt.index
-        self.world.sometimes("a second message of one dedup id")
+        self.run.sometimes("a second message of one dedup id")
         return True
 
     def expects(self, error: TandemqError) -> None:
@@ -66,12 +66,11 @@ class Poster(Caller):
             super().expects(error)
 
 
-@role("sweeper")
 class Sweeper(SimClient):
     """Moves messages to another queue, or dead letters back; repeats a call under its id until it is answered."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.told: dict[int, int] = {}
         """What the first answer to each call said."""
 
@@ -106,11 +105,11 @@ class Sweeper(SimClient):
         before = self.told.setdefault(self.at, found.moved)
         if before != found.moved:
             text = f"{self.plan.name} was told that {before} were moved, and {found.moved} when it asked again"
-            self.world.violation("one effect and one answer", text)
+            self.run.violation("one effect and one answer", text)
             return
-        sweeps = self.world.books[source].wishes.sweeps
+        sweeps = self.run.books[source].wishes.sweeps
         if (name, found.moved) not in sweeps:
             sweeps.append((name, found.moved))
         if found.moved:
-            self.world.count("swept", found.moved)
-            self.world.sometimes("messages moved by an administrator")
+            self.run.count("swept", found.moved)
+            self.run.sometimes("messages moved by an administrator")

@@ -16,14 +16,15 @@ from chaos.history import Acked, Message
 from chaos.sim.books import payload_of
 from chaos.sim.client_senders import Sender, number_of_plan
 from chaos.sim.client_takers import Consumer, Dequeuer, Settle, Taker
-from chaos.sim.clients import number_of, role
+from chaos.sim.clients import number_of
 from tandemq.client.completion import Final
 from tandemq.client.delivery import Delivery
 from tandemq.errors import NotFound, TandemqError
 
 if TYPE_CHECKING:
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
-    from chaos.sim.world import World
     from tandemq import aio
     from tandemq.client.completion import Completion, Handle
     from tandemq.client.delivery import MessageBatch, ReceivedMessage
@@ -37,12 +38,11 @@ LIFE_S = 60.0
 """A request has ended by then: its queue gives it up much sooner."""
 
 
-@role("requester")
 class Requester(Sender):
     """Sends one request after the other, each under an id of its own, and asks until it has ended."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.asked_s: dict[int, float] = {}
         """When each was sent first, in an earlier life perhaps."""
         self.sent: set[int] = set()
@@ -87,18 +87,18 @@ class Requester(Sender):
                 await asked.close()
 
     def _ended(self, handle: Handle, found: Completion) -> None:
-        if found.error is not None and self.world.clocks_step:
+        if found.error is not None and self.run.clocks_step:
             return  # so long ago, by that clock, that it is forgotten
         if found.error is not None or not found.completed:
-            self.world.violation("every request ends", f"{handle.index} of {self.queue}: {found}")
+            self.run.violation("every request ends", f"{handle.index} of {self.queue}: {found}")
             return
         payload = found.reply.payload if found.reply is not None else b""
         self.book.wishes.ends.setdefault(handle.index, set()).add((found.final.name, payload))
         if found.final is Final.REPLIED:
-            self.world.count("answers heard")
-            self.world.sometimes("a request answered")
+            self.run.count("answers heard")
+            self.run.sometimes("a request answered")
         elif found.final is Final.REPLY_TIMEOUT:
-            self.world.sometimes("a request that nobody answered in time")
+            self.run.sometimes("a request that nobody answered in time")
 
 
 class Answering(Taker):
@@ -121,13 +121,13 @@ class Answering(Taker):
             if then == "twice":
                 again = await self._reply(batch, each, first)
                 if done and not again:
-                    self.world.violation("an answer is repeated", f"{each.index} of {self.queue} was refused")
+                    self.run.violation("an answer is repeated", f"{each.index} of {self.queue} was refused")
             elif then == "other":
                 other = await self._reply(batch, each, first + 1)
                 if done and other:
-                    self.world.violation("one answer", f"{each.index} of {self.queue} has two")
+                    self.run.violation("one answer", f"{each.index} of {self.queue} has two")
                 if done:
-                    self.world.sometimes("an answer refused: there is one")
+                    self.run.sometimes("an answer refused: there is one")
 
     async def _reply(self, batch: MessageBatch, each: ReceivedMessage, number: int) -> bool:
         """Whether it was taken."""
@@ -141,7 +141,7 @@ class Answering(Taker):
         except TandemqError as error:
             if error.reason not in TOO_LATE:
                 self.expects(error)
-            self.world.count(f"answer refused.{error.reason}")
+            self.run.count(f"answer refused.{error.reason}")
             return False
         if not told[answer]:
             told[answer] = True
@@ -149,12 +149,11 @@ class Answering(Taker):
         return True
 
 
-@role("responder")
 class Responder(Answering, Dequeuer):
     """Takes requests by unary calls, and answers by them."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.client: aio.Client | None = None
 
     async def work(self, client: aio.Client) -> None:
@@ -166,7 +165,6 @@ class Responder(Answering, Dequeuer):
         await self.client.reply(self.queue, batch.lease_id, each.index, answer, request_id=name)
 
 
-@role("answerer")
 class Answerer(Answering, Consumer):
     """Takes requests over a stream, and answers over it."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
 from chaos.sim.books import payload_of
-from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.clients import SimClient, number_of
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.receipts import PartlyRefused, Receipt, Receipts
 from tandemq.errors import TandemqError
@@ -68,7 +68,7 @@ class Sender(SimClient):
                 continue
             self.book.sent([Acked(asked_s, at_s, message, receipt.index, receipt.epoch, receipt.copies)])
             if receipt.copies < number_of_plan(self, "min_copies"):
-                self.world.violation("copies as asked for", f"{message} was acknowledged on {receipt.copies}")
+                self.run.violation("copies as asked for", f"{message} was acknowledged on {receipt.copies}")
 
     def is_double(self, message: Message, receipt: Receipt) -> bool:  # noqa: ARG002  # for those who name dedup ids
         """It was not stored: another one of its dedup id was."""
@@ -78,19 +78,18 @@ class Sender(SimClient):
         """A refusal that is not certain says nothing."""
         if error.reason != "REQUEST_MISMATCH" or self.lives == 1:  # its dead self may have sent with the same number
             self.expects(error)
-        self.world.count(f"refused.{error.reason}")
+        self.run.count(f"refused.{error.reason}")
         if error.reason == "STORAGE_FULL":
-            self.world.sometimes("sending refused for want of room")
+            self.run.sometimes("sending refused for want of room")
         if error.reason == "NOT_ENOUGH_COPIES":
             stored = error.metadata.get("outcome") == "stored"
-            self.world.sometimes("stored, but on fewer copies than asked for" if stored else "too few copies: refused")
+            self.run.sometimes("stored, but on fewer copies than asked for" if stored else "too few copies: refused")
         if error.definite:
             self.book.refused.update(dict.fromkeys(messages, error.reason))
         else:
-            self.world.count("unknown", len(messages))
+            self.run.count("unknown", len(messages))
 
 
-@role("producer")
 class Producer(Sender):
     """Sends without waiting, over one stream."""
 
@@ -124,7 +123,6 @@ class Producer(Sender):
         self.write_down(asked_s, messages, receipts)
 
 
-@role("caller")
 class Caller(Sender):
     """Sends by unary calls, one after the other; each has one effect and one answer, however often it is asked for."""
 
@@ -184,11 +182,11 @@ class Caller(Sender):
         finally:
             if asked is not client:
                 await asked.close()
-        self.world.count("repeated")
-        self.world.sometimes("a request repeated after its answer, at either member")
+        self.run.count("repeated")
+        self.run.sometimes("a request repeated after its answer, at either member")
         before, after = [receipt.index for receipt in known], [receipt.index for receipt in receipts]
         if before != after:
-            self.world.violation(
+            self.run.violation(
                 "one effect and one answer",
                 f"{self.plan.name} was told {before}, and {after} when it asked {only} again",
             )

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 from chaos.history import Acked, Message
 from chaos.sim.books import message_of, payload_of
 from chaos.sim.client_senders import number_of_plan
-from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.clients import SimClient, number_of
 from chaos.sim.publications import Publication
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
-    from chaos.sim.world import World
     from tandemq import aio
     from tandemq.client.places import JournalPosition
     from tandemq.client.staging import Published
@@ -37,12 +38,11 @@ Part = tuple[str, list[Message]]
 """Queue, rows."""
 
 
-@role("stager")
 class Stager(SimClient):
     """Publishes one batch after the other, each until it is answered; now and then it drops its stages instead."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.asked_s: dict[int, float] = {}
         self.published = False
         """Some batch was, so that the name belongs to its query."""
@@ -100,12 +100,12 @@ class Stager(SimClient):
                 again = await client.stage(queue, rows, stage_id=ids[-1], part=part, ttl=ttl)
                 if (again.rows, again.payload_bytes) != staged[:2]:
                     text = f"{self.plan.name} was told {staged}, and {again} of the same part"
-                    self.world.violation("one effect and one answer", text)
+                    self.run.violation("one effect and one answer", text)
         return ids
 
     async def _publish(self, client: aio.Client, call: Call) -> None:
         asked_s = self.asked_s.setdefault(self.at, self.now_s)
-        wanted = self.world.publications.want(self.plan.name, self.batch, self.parts(call))
+        wanted = self.memory.publications.want(self.plan.name, self.batch, self.parts(call))
         for attempt in range(ATTEMPTS):
             try:
                 ids = await self._stage(client, call, attempt)
@@ -118,7 +118,7 @@ class Stager(SimClient):
             except TandemqError as error:
                 if error.reason != "STAGE_NOT_FOUND" or "ttl_ms" not in call.args:
                     raise
-                self.world.sometimes("a stage dropped because its time was over")
+                self.run.sometimes("a stage dropped because its time was over")
                 continue
             self.published = True
             self.went_on()
@@ -129,32 +129,32 @@ class Stager(SimClient):
 
     def _note(self, asked_s: float, wanted: Publication, done: Published) -> None:
         if done.duplicate:
-            self.world.sometimes("a batch published again, and told so")
+            self.run.sometimes("a batch published again, and told so")
         if wanted.placed:  # it has died since it was told
             if wanted.placed != done.queues:
                 text = f"{wanted.writer} was told {wanted.placed}, and {done.queues} when it published the batch again"
-                self.world.violation("one effect and one answer", text)
+                self.run.violation("one effect and one answer", text)
             return
         wanted.placed = done.queues
-        self.world.count("batches published")
+        self.run.count("batches published")
         told = {each.queue: each.rows for each in done.queues}
         if told != {queue: len(rows) for queue, rows in wanted.rows.items()}:
             text = f"batch {wanted.batch} of {wanted.writer} has {wanted.rows}, and was told to be {told}"
-            self.world.violation("a batch is whole", text)
+            self.run.violation("a batch is whole", text)
             return
         header = self.header
         assert header is not None, "an answer has a header"
-        is_modest = header.copies == 1 and not self.world.members[header.member].is_serving
+        is_modest = header.copies == 1 and not self.pair.members[header.member].is_serving
         for each in done.queues:
             if is_modest:
                 indexes = range(each.first_index, each.last_index + 1)
-                self.world.invariants.modest.update((header.epoch, index) for index in indexes)
+                self.memory.invariants.modest.update((header.epoch, index) for index in indexes)
             if each.last_index - each.first_index + 1 == each.rows:  # else others sent between its parts
                 acked = (
                     Acked(asked_s, self.now_s, message, each.first_index + place, header.epoch, header.copies)
                     for place, message in enumerate(wanted.rows[each.queue])
                 )
-                self.world.books[each.queue].sent(acked)
+                self.run.books[each.queue].sent(acked)
 
     async def _again(self, client: aio.Client, call: Call, ids: Sequence[bytes], done: Published) -> None:
         """The same batch once more: one effect, and the same places."""
@@ -170,9 +170,9 @@ class Stager(SimClient):
                 await asked.close()
         if not found.duplicate or found.queues != done.queues:
             text = f"{self.plan.name} was told {done}, and {found} when it published the batch again"
-            self.world.violation("one effect and one answer", text)
+            self.run.violation("one effect and one answer", text)
         if state is None or (state.query_id, state.batch) != (self.plan.name, self.batch):
-            self.world.violation("a writer is known", f"{self.plan.name} has published {self.batch}, and is {state}")
+            self.run.violation("a writer is known", f"{self.plan.name} has published {self.batch}, and is {state}")
 
     async def _abort(self, client: aio.Client, call: Call) -> None:
         ids = await self._stage(client, call, 0)
@@ -184,7 +184,7 @@ class Stager(SimClient):
             if error.reason != "STAGE_NOT_FOUND":
                 raise
         else:
-            self.world.violation("what is dropped stays dropped", f"{self.plan.name} has published {self.batch}")
+            self.run.violation("what is dropped stays dropped", f"{self.plan.name} has published {self.batch}")
 
     async def _intrude(self, client: aio.Client, call: Call) -> None:
         if not self.published:
@@ -197,14 +197,13 @@ class Stager(SimClient):
             if error.reason != "WRITER_TAKEN":
                 raise
         else:
-            self.world.violation("a writer has one query", f"another one has published {self.batch}")
+            self.run.violation("a writer has one query", f"another one has published {self.batch}")
 
     def _never(self, why: str, call: Call) -> None:
         for queue, messages in self.parts(call):
-            self.world.books[queue].refused.update(dict.fromkeys(messages, why))
+            self.run.books[queue].refused.update(dict.fromkeys(messages, why))
 
 
-@role("watcher")
 class Watcher(SimClient):
     """Looks at a queue from which nobody takes: of each batch all its rows are there, or none."""
 
@@ -214,6 +213,6 @@ class Watcher(SimClient):
             await self.due(call)
             self.counted(call)
             seen = {message_of(each.payload) async for each in client.browse(self.queue, from_index=0, max_messages=0)}
-            for part in self.world.publications.parts_in(self.queue, seen):
-                self.world.violation("a batch is seen whole or not at all", f"{self.plan.name} sees {part}")
+            for part in self.memory.publications.parts_in(self.queue, seen):
+                self.run.violation("a batch is seen whole or not at all", f"{self.plan.name} sees {part}")
             self.at += 1

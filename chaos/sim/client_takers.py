@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from chaos.checker import READ_BOUND_S
 from chaos.history import Message
 from chaos.sim.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
-from chaos.sim.clients import SimClient, number_of, role
+from chaos.sim.clients import SimClient, number_of
 from chaos.sim.letters import DEAD, dead_letters_of
 from chaos.sim.plan import Call, ClientPlan
 from tandemq.client.delivery import MessageBatch
@@ -26,7 +26,8 @@ from tandemq.v1 import queue_service_pb2 as pb
 
 if TYPE_CHECKING:
     from chaos.sim.books import Book
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from tandemq import aio
 
 VERBS = ("ack", "late", "twice", "both", "extend", "release", "reject", "drop")
@@ -55,7 +56,7 @@ class Taker(SimClient):
         """Nobody is given more than he asked for; 0 stands for one."""
         if len(batch) > max(1, most):
             text = f"{self.plan.name} was given {len(batch)} of {self.queue}, and wanted {most}"
-            self.world.violation("no more than was asked for", text)
+            self.run.violation("no more than was asked for", text)
 
     async def carry_out(self, call: Call, batch: MessageBatch, settle: Settle) -> None:
         """What the plan says about these messages."""
@@ -68,7 +69,7 @@ class Taker(SimClient):
             await asyncio.sleep(self.lease.total_seconds() + number_of(call, "hold_ms") / 1000)
         if then == "extend":
             lost = await settle(Act(lease_id, pb.OUTCOME_EXTEND, extension=self.lease), batch.ranges())
-            self.world.count("extended", len(indexes) - len(lost))
+            self.run.count("extended", len(indexes) - len(lost))
             await asyncio.sleep(number_of(call, "hold_ms") / 1000)
         if then == "release":
             self.book.releases.update(indexes)
@@ -88,9 +89,9 @@ class Taker(SimClient):
             self.book.settled(self.now_s, done_now)
             self.book.acknowledged.update(done_now)
             if then == "late" and done_now:
-                self.world.sometimes("acknowledged after the lease had ended, and accepted")
+                self.run.sometimes("acknowledged after the lease had ended, and accepted")
             if refused:
-                self.world.sometimes("settling refused: the lease was lost")
+                self.run.sometimes("settling refused: the lease was lost")
             await self._settle_again(then, ack, batch, refused, settle)
 
     async def _settle_again(self, then: str, ack: Act, batch: MessageBatch, refused: set[int], settle: Settle) -> None:
@@ -99,24 +100,23 @@ class Taker(SimClient):
         if then == "twice":
             lost = await settle(ack, batch.ranges())
             if done:
-                self.world.sometimes("acknowledged twice")
+                self.run.sometimes("acknowledged twice")
             if lost & done:
-                self.world.violation("a settlement is repeated", f"{sorted(lost & done)} of {self.queue} were refused")
+                self.run.violation("a settlement is repeated", f"{sorted(lost & done)} of {self.queue} were refused")
         elif then == "both":
             self.book.rejecting.update(each.index for each in batch)
             lost = await settle(Act(ack.lease_id, pb.OUTCOME_REJECT), batch.ranges())
             if done:
-                self.world.sometimes("acknowledged, then rejected")
+                self.run.sometimes("acknowledged, then rejected")
             if done - lost:
-                self.world.violation("one outcome", f"{sorted(done - lost)} of {self.queue} were acked and rejected")
+                self.run.violation("one outcome", f"{sorted(done - lost)} of {self.queue} were acked and rejected")
 
 
-@role("consumer")
 class Consumer(Taker):
     """Takes messages over a stream; a verb of the plan for each batch, and then acks."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.consumer: aio.Consumer | None = None
         self.busy = False
         """With messages that it was given: nothing is given back under its hands."""
@@ -172,15 +172,14 @@ class Consumer(Taker):
     def stop(self) -> None:
         super().stop()
         if self.process is not None and self.consumer is not None and not self.busy:
-            self.world.loop.spawn(self.process, self.consumer.close())
+            self.run.loop.spawn(self.process, self.consumer.close())
 
 
-@role("taker")
 class Dequeuer(Taker):
     """Takes messages by unary calls, each repeated under its id until it is answered, and sometimes after that."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        super().__init__(world, plan)
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
         self.given: dict[int, MessageBatch] = {}
         """The first answer to each call."""
         self.asked_s: dict[int, float] = {}
@@ -219,7 +218,7 @@ class Dequeuer(Taker):
             self.now_s, self.plan.name, taken, batch.lease_id, waited=True, until_s=until_s, asked_ms=asked_ms
         )
         if not batch:
-            self.world.count("empty")
+            self.run.count("empty")
             return batch
         self.wanted(batch, number_of(call, "max", 1) or 1)  # 0 asks for one, as an unset field does
         self.given[self.at] = batch
@@ -258,13 +257,13 @@ class Dequeuer(Taker):
         if batch is None:
             return
         if batch:
-            self.world.sometimes("a Dequeue repeated after its answer, at either member")
+            self.run.sometimes("a Dequeue repeated after its answer, at either member")
         before = {each.index: each.payload for each in known}
         after = {each.index: each.payload for each in batch}
         # As far as they are still there: somebody else may have settled them after the lease ended.
         strange = [index for index, payload in after.items() if before.get(index) != payload]
         if strange or (batch and batch.lease_id != known.lease_id):
-            self.world.violation(
+            self.run.violation(
                 "one effect and one answer",
                 f"{self.plan.name} was given {sorted(before)} under {known.lease_id}, and {sorted(after)} "
                 f"under {batch.lease_id} when it asked {only} again",
@@ -278,7 +277,6 @@ class Dequeuer(Taker):
         return self.asked_s[self.at] + self.lease.total_seconds()
 
 
-@role("browser")
 class Browser(SimClient):
     """Reads without taking."""
 
@@ -298,7 +296,7 @@ class Browser(SimClient):
                 raise
 
     async def _look_through(self, client: aio.Client, call: Call) -> None:
-        seen, last = self.world.browsed.setdefault(self.queue, {}), 0
+        seen, last = self.run.browsed.setdefault(self.queue, {}), 0
         asked_s, first, most = self.now_s, number_of(call, "from"), number_of(call, "max")
         found: set[int] = set()
         async for each in client.browse(self.queue, from_index=first, max_messages=most):
@@ -306,34 +304,34 @@ class Browser(SimClient):
             message: Message = message_of(each.payload)
             known = seen.setdefault(each.index, message)
             if each.index <= last or known != message:
-                self.world.violation(BROWSED, f"{message} at {each.index} after {last}, where {known} was")
+                self.run.violation(BROWSED, f"{message} at {each.index} after {last}, where {known} was")
             last = each.index
         if not first and not most:
             self._judge(found, asked_s)
 
     def _judge(self, found: set[int], asked_s: float) -> None:
         """All that was acknowledged before is there, as nobody has asked to settle it yet."""
-        if any(member.domain is not None and member.domain.shared.damaged for member in self.world.members.values()):
+        if any(member.domain is not None and member.domain.shared.damaged for member in self.pair.members.values()):
             return  # what is damaged is shown to nobody
         for ack in self.book.history.acked:
             if ack.at_s + READ_BOUND_S < asked_s and ack.index not in found and ack.index not in self.book.done:
-                self.world.violation(BROWSED, f"{ack.message} is at {ack.index} of {self.queue}, and was not shown")
+                self.run.violation(BROWSED, f"{ack.message} is at {ack.index} of {self.queue}, and was not shown")
                 return
 
 
 class Drain(SimClient):
     """Takes everything that is left, of every queue, at the end."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world, ClientPlan("drain", "drain", ()))
+    def __init__(self, pair: Pair, memory: Memory) -> None:
+        super().__init__(pair, memory, ClientPlan("drain", "drain", ()))
 
     async def work(self, client: aio.Client) -> None:
-        for book in self.world.books:
+        for book in self.run.books:
             if book.kind not in FATED:
                 await self._empty(client, book.name)
             if book.rejecting and book.kind not in FATED:
                 letters = dead_letters_of(book.name)
-                self.world.books[letters].kind = DEAD
+                self.run.books[letters].kind = DEAD
                 await self._empty(client, letters)
         await self._empty_together(client)
 
@@ -345,15 +343,15 @@ class Drain(SimClient):
 
     async def _empty_together(self, client: aio.Client) -> None:
         """Queues of which one fills another."""
-        names = [book.name for book in self.world.books if book.kind in FATED]
-        letters = [dead_letters_of(book.name) for book in self.world.books if book.kind == MOVING]
+        names = [book.name for book in self.run.books if book.kind in FATED]
+        letters = [dead_letters_of(book.name) for book in self.run.books if book.kind == MOVING]
         for name in letters:
-            self.world.books[name].kind = MOVING
-        pause_s = COPIES_S if any(book.kind == ANSWERS for book in self.world.books) else 0.0
+            self.run.books[name].kind = MOVING
+        pause_s = COPIES_S if any(book.kind == ANSWERS for book in self.run.books) else 0.0
         known = -1
         while names:
             left = [name for name in (*names, *letters) if await self._take_all(client, name)]
-            taken = sum(len(book.history.delivered) for book in self.world.books)
+            taken = sum(len(book.history.delivered) for book in self.run.books)
             if not left and taken == known:
                 await self._ask(client)
                 return
@@ -362,18 +360,18 @@ class Drain(SimClient):
 
     async def _ask(self, client: aio.Client) -> None:
         """How each message ended that can be asked for: now all have."""
-        for book in self.world.books:
+        for book in self.run.books:
             wishes = book.wishes
             known = await client.check_completions(book.name, wishes.handles.values()) if wishes.handles else []
             for index, found in zip(wishes.handles, known, strict=True):
-                if found.error is not None and self.world.clocks_step:
+                if found.error is not None and self.run.clocks_step:
                     continue  # so long ago, by that clock, that it is forgotten
                 if found.error is not None or not found.completed:
-                    self.world.violation("every message ends", f"{index} of {book.name}: {found}")
+                    self.run.violation("every message ends", f"{index} of {book.name}: {found}")
                 else:
                     answer = found.reply.payload if found.reply is not None else b""
                     wishes.ends.setdefault(index, set()).add((found.final.name, answer))
-                    self.world.count("ends asked for")
+                    self.run.count("ends asked for")
 
     async def _take_all(self, client: aio.Client, queue: str) -> bool:
         """What can be taken now; whether something is left."""
@@ -385,7 +383,7 @@ class Drain(SimClient):
                     raise
                 return False
             taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
-            book = self.world.books[queue]
+            book = self.run.books[queue]
             book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=True)
             if batch and book.kind == REQUESTS:
                 await self._answer(client, book, batch)
@@ -404,10 +402,10 @@ class Drain(SimClient):
 
     async def _mend(self, client: aio.Client) -> None:
         """As whoever runs the pair is told to: what is damaged at the master is delivered by the other member."""
-        for member in self.world.members.values():
+        for member in self.pair.members.values():
             if member.is_serving and member.domain is not None and member.domain.shared.damaged:
                 await client.handoff(reason=f"{member.name} is damaged")
-                self.world.sometimes("handed over because of damage")
+                self.run.sometimes("handed over because of damage")
 
     async def _answer(self, client: aio.Client, book: Book, batch: MessageBatch) -> None:
         for each in batch:

@@ -1,5 +1,5 @@
-"""Simulated publishers of one table of routing weights, who also read it: what each was told goes into `world.weights`,
-which `chaos.sim.weights` judges when the run is over.
+"""Simulated publishers of one table of routing weights, who also read it: what each was told goes into
+`Memory.weights`, which `chaos.sim.weights` judges when the run is over.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from chaos.sim.clients import QUEUE, SimClient, number_of, role
+from chaos.sim.clients import QUEUE, SimClient, number_of
 from chaos.sim.plan import Call, ClientPlan, Value
 from chaos.sim.weights import Kind, Told
 from failover.gate import MASTERS
@@ -28,7 +28,6 @@ KINDS = ("publish", "publish", "publish", "read", "read", "delete")
 DEATH_SHARE = 0.25
 
 
-@role("weigher")
 class Weigher(SimClient):
     """Reads the table, and publishes another one in its place, or deletes it, by the version that it has read."""
 
@@ -75,7 +74,7 @@ class Weigher(SimClient):
                     TABLE, {QUEUE: 1.0}, valid_for=VALID, expected_version=version, published_by=told.by
                 )
                 told.ends(self.now_s, done.version, self.epoch)
-                self.world.count("weights published")
+                self.run.count("weights published")
             else:
                 await client.delete_weights(TABLE, expected_version=version)
                 told.ends(self.now_s, 0)
@@ -83,12 +82,12 @@ class Weigher(SimClient):
             self.expects(error)
             if error.definite:
                 told.refused = True
-                self.world.count("weights refused")
-                self.world.sometimes("a stale publisher of weights refused")
+                self.run.count("weights refused")
+                self.run.sometimes("a stale publisher of weights refused")
 
     def _may_be_old(self, client: aio.Client) -> bool:
         """A member that was replaced does not know it yet, and this client names no epoch from which it would."""
-        domains = [member.domain for member in self.world.members.values()]
+        domains = [member.domain for member in self.pair.members.values()]
         masters = {each.shared.state.epoch for each in domains if each is not None and each.shared.role in MASTERS}
         return len(masters) > 1 and client._members.masters.epoch(DOMAIN) < max(masters)  # noqa: SLF001  # as listen
 
@@ -99,7 +98,7 @@ class Weigher(SimClient):
 
     def _asks(self, kind: Kind, expected: int = 0) -> Told:
         """Before the call: whoever dies in it leaves it open."""
-        events = self.world.weights
+        events = self.memory.weights
         told = Told(kind, self.now_s, by=f"{self.plan.name}/{len(events)}", expected=expected)
         events.append(told)
         return told

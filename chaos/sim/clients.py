@@ -1,7 +1,7 @@
 """Clients of a simulated pair: the product's own SDK in processes that a plan tells what to do, when to die, and when
 to come back.
 
-What each role does is in `client_senders`, `client_takers` and `client_admins`. A client's object is what its machine
+What each role does is a class of its own; `roles` has all of them. A client's object is what its machine
 keeps over its deaths; what its process knew is gone. Everything it is told goes into the books of its queue.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from chaos.history import Answered
 from chaos.sim.rpc import Channel
@@ -21,8 +20,9 @@ from tandemq.errors import Closed, TandemqError
 if TYPE_CHECKING:
     from chaos.sim.books import Book
     from chaos.sim.loop import Process
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
-    from chaos.sim.world import World
     from tandemq.v1.common_pb2 import ResponseHeader
 
 QUEUE = "q"
@@ -34,14 +34,12 @@ DAMAGE = "CORRUPT_STORE"
 CHANGED = "PAIR_CHANGED"
 DIE = "die"
 
-Role = TypeVar("Role", bound="type[SimClient]")
-
 
 class SimClient(ABC):
     """One client, over all its processes. `at` is the first call of its plan that is not over."""
 
-    def __init__(self, world: World, plan: ClientPlan) -> None:
-        self.world, self.plan = world, plan
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        self.run, self.pair, self.memory, self.plan = pair.run, pair, memory, plan
         self.calls = tuple(call for call in plan.calls if call.kind != DIE)
         self.at = 0
         self.done = False
@@ -52,39 +50,39 @@ class SimClient(ABC):
         self.process: Process | None = None
         self.header: ResponseHeader | None = None
         """Of the last reply."""
-        self.before = world.earlier if plan.args.get("before", False) else None
+        self.before = self.run.earlier if plan.args.get("before", False) else None
         """Where it was in the journal of the pair that was there before, and goes on; None: nowhere, or it knows."""
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin with the plan's calls; its deaths are due at their times."""
-        world = self.world
-        self.began_s = world.loop.now
+        run = self.run
+        self.began_s = run.loop.now
         for call in self.plan.calls:
             if call.kind == DIE:
-                world.loop.at(self.began_s + call.at_ms / 1000, None, self.die, int(call.args["down_ms"]))
+                run.loop.at(self.began_s + call.at_ms / 1000, None, self.die, int(call.args["down_ms"]))
         self._begin()
 
     def _begin(self) -> None:
-        world, name = self.world, self.plan.name
+        run, name = self.run, self.plan.name
         self.lives += 1
         self.down = False
         life = name if self.lives == 1 else f"{name}#{self.lives}"
-        self.process = world.process(life, world.plan.stream(f"client {life}"))
-        world.loop.spawn(self.process, self._main())
+        self.process = run.process(life, run.plan.stream(f"client {life}"))
+        run.loop.spawn(self.process, self._main())
 
     def die(self, down_ms: int) -> None:
         """kill -9, and a restart after a while."""
-        world = self.world
-        if self.process is None or self.down or self.done or world.healed:
+        run = self.run
+        if self.process is None or self.down or self.done or run.healed:
             return
-        world.note(self.plan.name, "fault", "killed")
-        world.count("client_deaths")
-        world.loop.kill(self.process)
-        world.network.on_death(self.process)
+        run.note(self.plan.name, "fault", "killed")
+        run.count("client_deaths")
+        run.loop.kill(self.process)
+        run.network.on_death(self.process)
         self.down = True
-        world.loop.at(world.loop.now + down_ms / 1000, None, self._begin)
+        run.loop.at(run.loop.now + down_ms / 1000, None, self._begin)
 
     def is_done(self) -> bool:
         """All its calls are over."""
@@ -103,7 +101,7 @@ class SimClient(ABC):
             async with self.connect() as client:
                 await self.work(client)
         except Exception as error:  # whatever a client is told that it does not expect
-            self.world.violation("client failed", f"{self.plan.name}: {error!r}")
+            self.run.violation("client failed", f"{self.plan.name}: {error!r}")
         self.done = True
 
     @abstractmethod
@@ -114,7 +112,7 @@ class SimClient(ABC):
 
     @property
     def now_s(self) -> float:
-        return self.world.loop.now
+        return self.run.loop.now
 
     @property
     def queue(self) -> str:
@@ -122,11 +120,11 @@ class SimClient(ABC):
 
     @property
     def book(self) -> Book:
-        return self.world.books[self.queue]
+        return self.run.books[self.queue]
 
     def connect(self, only: str = "") -> aio.Client:
         """The SDK on the simulated network; `only`: through one member, which asks the master for us."""
-        network, machine = self.world.network, self.plan.name
+        network, machine = self.run.network, self.plan.name
         first = only or str(self.plan.args.get("first", "a"))
         names = (first,) if only else (first, "b" if first == "a" else "a")
         client = aio.Client(
@@ -153,15 +151,15 @@ class SimClient(ABC):
 
     def counted(self, call: Call) -> None:
         """One call more of a client."""
-        self.world.count("calls")
-        self.world.count(f"call.{self.plan.role}.{call.kind}")
+        self.run.count("calls")
+        self.run.count(f"call.{self.plan.role}.{call.kind}")
 
     def answered(self, asked_s: float) -> None:
         """A master's answer, by its header: it must have been master."""
         header = self.header
         if header is not None and header.master_endpoint:
             member = header.master_endpoint.partition(":")[0]
-            self.world.history.answered.append(Answered(asked_s, self.now_s, member, header.epoch))
+            self.run.history.answered.append(Answered(asked_s, self.now_s, member, header.epoch))
 
     def expects(self, error: TandemqError) -> None:
         """Raises it again unless a client must put up with it."""
@@ -171,44 +169,24 @@ class SimClient(ABC):
     def went_on(self) -> None:
         """It was answered: with the place of another pair that must not be."""
         if self.before is not None:
-            self.world.violation(
-                "who goes on does so in its own history", f"{self.plan.name} goes on from {self.before}"
-            )
+            self.run.violation("who goes on does so in its own history", f"{self.plan.name} goes on from {self.before}")
             self.before = None
 
     def is_told(self, error: TandemqError) -> bool:
         """Whether it was told that this is not the pair that it knows; it begins anew then."""
         if self.before is None or error.reason != CHANGED:
             return False
-        self.world.sometimes("a client of the pair before was told")
+        self.run.sometimes("a client of the pair before was told")
         self.before = None
         return True
 
     def is_damage(self, error: TandemqError) -> bool:
         """Whether it was refused what is damaged at the master: asked for by itself, that cannot be passed over."""
-        disks = [member.machine.disk for member in self.world.members.values()]
+        disks = [member.machine.disk for member in self.pair.members.values()]
         if error.reason != DAMAGE or not any(disk.is_damaged for disk in disks):
             return False
-        self.world.sometimes("damage refused to who asked for it")
+        self.run.sometimes("damage refused to who asked for it")
         return True
-
-
-ROLES: dict[str, type[SimClient]] = {}
-
-
-def role(name: str) -> Callable[[Role], Role]:
-    """Enters a class under the name that plans use."""
-
-    def enter(cls: Role) -> Role:
-        ROLES[name] = cls
-        return cls
-
-    return enter
-
-
-def make(world: World, plan: ClientPlan) -> SimClient:
-    """The client of a plan."""
-    return ROLES[plan.role](world, plan)
 
 
 def number_of(call: Call, name: str, default: int = 0) -> int:

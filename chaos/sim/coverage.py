@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
+    from chaos.sim.members import Pair
     from chaos.sim.net import Pipe
-    from chaos.sim.world import World
     from failover.marks import Role
 
 
@@ -99,22 +99,22 @@ for _name, _point in POINTS.items():
 
 
 class Coverage:
-    """What one world has met."""
+    """What one run has met."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
 
     def on_event(self, kind: str, text: str) -> None:
         """A member told its operator something."""
         for name, pattern in _TOLD.get(kind, ()):
             if pattern.search(text):
-                self._world.sometimes(name)
+                self._pair.run.sometimes(name)
 
     def on_arrived(self, pipe: Pipe, item: object) -> None:
         """A packet has arrived."""
         if not isinstance(item, Packet) or item.kind != "message":
             return
-        member = self._world.members.get(pipe.direction.target)
+        member = self._pair.members.get(pipe.direction.target)
         if member is None:
             return
         domain, path = member.domain, item.path
@@ -125,7 +125,7 @@ class Coverage:
                 kind = parse(item.data).WhichOneof("frame") or "greeting"
             except DecodeError:
                 kind = ""
-        met = self._world.outcome.coverage
+        met = self._pair.run.outcome.coverage
         for point in _points(domain.shared.role if domain is not None else None, path, is_request, kind):
             met[point] = met.get(point, 0) + 1
 

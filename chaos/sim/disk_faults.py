@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from chaos.sim.member import SimMember
+    from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
-    from chaos.sim.world import World
 
 __all__ = ["KINDS"]  # with these: whoever goes on with the list imports it from here
 
 
-def _has_whole_peer(world: World, member: SimMember) -> bool:
+def _has_whole_peer(pair: Pair, member: SimMember) -> bool:
     """Whether its own copy may go: damage that nobody has found yet counts, for a transfer will find it."""
-    return world.is_whole() and not world.members[member.peer].machine.disk.is_damaged
+    return pair.is_whole() and not pair.members[member.peer].machine.disk.is_damaged
 
 
 @kind("slow_disk")
@@ -37,9 +37,9 @@ class SlowDisk:
         return stream.choice(MEMBERS), {"factor": stream.choice((10, 60, 400)), "for_ms": _spread(stream, 300, 2000)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        until_s = world.loop.now + float(fault.args["for_ms"]) / 1000
-        _member(world, fault).machine.disk.slow(float(fault.args["factor"]), until_s)
+    def strike(pair: Pair, fault: Fault) -> bool:
+        until_s = pair.run.loop.now + float(fault.args["for_ms"]) / 1000
+        _member(pair, fault).machine.disk.slow(float(fault.args["factor"]), until_s)
         return True
 
 
@@ -52,10 +52,10 @@ class HungDisk:
         return stream.choice(MEMBERS), {"for_ms": _spread(stream, 300, 2500)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        disk = _member(world, fault).machine.disk
+    def strike(pair: Pair, fault: Fault) -> bool:
+        disk = _member(pair, fault).machine.disk
         disk.hang()
-        _after(world, fault, "for_ms", disk.release)
+        _after(pair, fault, "for_ms", disk.release)
         return True
 
 
@@ -71,8 +71,8 @@ class FailingSync:
         return stream.choice(MEMBERS), {}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = _member(world, fault)
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = _member(pair, fault)
         return member.up and bool(member.machine.disk.strike("fsync", str(fault.args.get("after", 0))))
 
 
@@ -86,10 +86,10 @@ class FullDisk:
         return stream.choice(MEMBERS), {"for_ms": _spread(stream, 300, 2000), "how": how}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        disk = _member(world, fault).machine.disk
+    def strike(pair: Pair, fault: Fault) -> bool:
+        disk = _member(pair, fault).machine.disk
         disk.strike(str(fault.args["how"]))
-        _after(world, fault, "for_ms", disk.heal)
+        _after(pair, fault, "for_ms", disk.heal)
         return True
 
 
@@ -102,15 +102,15 @@ class LostDisk:
         return stream.choice(MEMBERS), {"down_ms": _spread(stream, 50, 1000)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = _member(world, fault)
-        if not _has_whole_peer(world, member):
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = _member(pair, fault)
+        if not _has_whole_peer(pair, member):
             return False
         member.kill(silently=True)
         member.machine.disk.strike("lost")
-        world.is_harmed = True
+        pair.run.is_harmed = True
         member.machine.salvaged.clear()
-        _after(world, fault, "down_ms", member.start_if_down)
+        _after(pair, fault, "down_ms", member.start_if_down)
         return True
 
 
@@ -126,18 +126,18 @@ class BitFlip:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = _member(world, fault)
-        if not _has_whole_peer(world, member):
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = _member(pair, fault)
+        if not _has_whole_peer(pair, member):
             return False
-        held = list(_messages(world))
+        held = list(_messages(pair))
         member.kill()
         struck = member.machine.disk.strike("corrupt", str(fault.args["what"]))
-        world.is_harmed = True
+        pair.run.is_harmed = True
         for stored in held:  # the start takes it for good where it lies below the checkpoint
             if member.machine.disk.has_flipped((NUMBER, stored.log_index)):
-                world.books[stored.queue].damaged.update(stored.indexes)
-        _after(world, fault, "down_ms", member.start_if_down)
+                pair.run.books[stored.queue].damaged.update(stored.indexes)
+        _after(pair, fault, "down_ms", member.start_if_down)
         return bool(struck)
 
 
@@ -171,34 +171,34 @@ class BitRot:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        stream, until_s = world.plan.stream(f"bit_rot {fault.at_ms}"), world.loop.now + ROT_S
+    def strike(pair: Pair, fault: Fault) -> bool:
+        stream, until_s = pair.run.plan.stream(f"bit_rot {fault.at_ms}"), pair.run.loop.now + ROT_S
 
         def look() -> None:
-            if world.healed:
+            if pair.run.healed:
                 return
-            member = _who(world, is_serving=fault.args["who"] == "master")
-            found = list(_that_may_rot(world, member)) if member is not None else []
+            member = _who(pair, is_serving=fault.args["who"] == "master")
+            found = list(_that_may_rot(pair, member)) if member is not None else []
             if member is not None and found:
-                world.count(f"fault.{fault.kind}")
+                pair.run.count(f"fault.{fault.kind}")
                 for stored in stream.sample(found, min(len(found), int(fault.args["count"]))):
-                    _rot(world, member, stored, stream.random(), is_body=fault.args["part"] == "body")
-            elif world.loop.now < until_s:
-                world.loop.at(world.loop.now + ROT_LOOK_S, None, look)
+                    _rot(pair, member, stored, stream.random(), is_body=fault.args["part"] == "body")
+            elif pair.run.loop.now < until_s:
+                pair.run.loop.at(pair.run.loop.now + ROT_LOOK_S, None, look)
 
         look()
         return True
 
 
-def _who(world: World, *, is_serving: bool) -> SimMember | None:
-    if not world.is_whole():
+def _who(pair: Pair, *, is_serving: bool) -> SimMember | None:
+    if not pair.is_whole():
         return None
-    return next(each for each in world.members.values() if each.is_serving == is_serving)
+    return next(each for each in pair.members.values() if each.is_serving == is_serving)
 
 
-def _messages(world: World) -> Iterator[Stored]:
+def _messages(pair: Pair) -> Iterator[Stored]:
     """All that the master has applied."""
-    master = _who(world, is_serving=True)
+    master = _who(pair, is_serving=True)
     machine = master.domain.shared.machine if master is not None and master.domain is not None else None
     if machine is not None:
         for name in machine.names():
@@ -206,9 +206,9 @@ def _messages(world: World) -> Iterator[Stored]:
                 yield Stored(name, log_index, range(first, first + count))
 
 
-def _that_may_rot(world: World, member: SimMember) -> Iterator[Stored]:
+def _that_may_rot(pair: Pair, member: SimMember) -> Iterator[Stored]:
     """None while something is ordered and not committed: it may be on its way out."""
-    own, peer = member.domain, world.members[member.peer].domain
+    own, peer = member.domain, pair.members[member.peer].domain
     assert own is not None
     assert peer is not None
     shared = (own if member.is_serving else peer).shared
@@ -223,12 +223,12 @@ def _that_may_rot(world: World, member: SimMember) -> Iterator[Stored]:
         held = {part.log_index for start, end in leased for part in queue.segments.parts(start, end)}
         for log_index, first, count in queue.segments.after(0):
             is_of_old = log_index < own.shared.checkpoint_index and own.shared.log.get(log_index) is None
-            if is_of_old and log_index not in held and _is_whole_at_both(world, log_index):
+            if is_of_old and log_index not in held and _is_whole_at_both(pair, log_index):
                 yield Stored(name, log_index, range(first, first + count))
 
 
-def _is_whole_at_both(world: World, log_index: int) -> bool:
-    one, other = (each.machine.disk.record(NUMBER, log_index) for each in world.members.values())
+def _is_whole_at_both(pair: Pair, log_index: int) -> bool:
+    one, other = (each.machine.disk.record(NUMBER, log_index) for each in pair.members.values())
     if one is None or one != other:
         return False
     try:
@@ -238,7 +238,7 @@ def _is_whole_at_both(world: World, log_index: int) -> bool:
     return True
 
 
-def _rot(world: World, member: SimMember, stored: Stored, share: float, *, is_body: bool) -> None:
+def _rot(pair: Pair, member: SimMember, stored: Stored, share: float, *, is_body: bool) -> None:
     """One bit of what is in the record, or of what is said about that."""
     disk = member.machine.disk
     record = disk.record(NUMBER, stored.log_index)
@@ -246,17 +246,17 @@ def _rot(world: World, member: SimMember, stored: Stored, share: float, *, is_bo
     body_at = PREFIX_SIZE + read_prefix(record).header_len
     first, end = (body_at, len(record)) if is_body and body_at < len(record) else (0, body_at)
     disk.flip((NUMBER, stored.log_index), (first + share * (end - first)) / len(record))
-    world.books[stored.queue].damaged.update(stored.indexes)
-    world.note(member.name, "fault", f"one bit of record {stored.log_index}")
+    pair.run.books[stored.queue].damaged.update(stored.indexes)
+    pair.run.note(member.name, "fault", f"one bit of record {stored.log_index}")
 
 
-def _shows_what_it_did_alone(world: World, member: SimMember) -> bool:
+def _shows_what_it_did_alone(pair: Pair, member: SimMember) -> bool:
     """Whether the peer's log goes back to what the image's owner acknowledged alone. Where it was trimmed, nothing
     proves that it is there, and an operator is asked (DIVERGED, see GUARANTEES); there is none here.
     """
     stored = member.machine.disk.meta_of("image", STATE)
     since = decode_state(stored).solo_since if stored is not None else 0
-    peer = world.members[member.peer].domain
+    peer = pair.members[member.peer].domain
     return not since or (peer is not None and peer.shared.log.base_index < since)
 
 
@@ -277,17 +277,17 @@ class OldImage:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = _member(world, fault)
-        if not _has_whole_peer(world, member) or not member.imaged or member.imaged >= member.starts:
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = _member(pair, fault)
+        if not _has_whole_peer(pair, member) or not member.imaged or member.imaged >= member.starts:
             member.image()
             return False
-        if not _shows_what_it_did_alone(world, member):
+        if not _shows_what_it_did_alone(pair, member):
             return False
         member.kill()
         member.machine.disk.strike("restore", "image")
-        world.is_harmed = True
-        _after(world, fault, "down_ms", lambda: _start(world, fault, member, int(fault.args["ends"])))
+        pair.run.is_harmed = True
+        _after(pair, fault, "down_ms", lambda: _start(pair, fault, member, int(fault.args["ends"])))
         return True
 
 
@@ -310,24 +310,24 @@ class LostWrites:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        hurt, other = _member(world, fault), world.members[_member(world, fault).peer]
-        if not world.is_whole():
+    def strike(pair: Pair, fault: Fault) -> bool:
+        hurt, other = _member(pair, fault), pair.members[_member(pair, fault).peer]
+        if not pair.is_whole():
             return False
         committed = max(each.domain.shared.commit_index for each in (hurt, other) if each.domain is not None)
         for member in (hurt, other):
             member.kill(silently=True)
         if bool(fault.args["both"]):
-            _lose_unanswered(world, other, committed)
+            _lose_unanswered(pair, other, committed)
         struck = hurt.machine.disk.strike("lost_writes", str(fault.args["count"]))
-        world.note(hurt.name, "fault", f"its disk has lost {struck}")
-        world.is_harmed = True
-        _after(world, fault, "down_ms", hurt.start_if_down)
-        _after(world, fault, "other_ms", other.start_if_down)
+        pair.run.note(hurt.name, "fault", f"its disk has lost {struck}")
+        pair.run.is_harmed = True
+        _after(pair, fault, "down_ms", hurt.start_if_down)
+        _after(pair, fault, "other_ms", other.start_if_down)
         return bool(struck)
 
 
-def _lose_unanswered(world: World, member: SimMember, committed: int) -> None:
+def _lose_unanswered(pair: Pair, member: SimMember, committed: int) -> None:
     """Its last write, where that holds nothing that was committed, nor a change of what the copy is."""
     disk = member.machine.disk
     disk.strike("snapshot", "lost_writes")
@@ -338,14 +338,14 @@ def _lose_unanswered(world: World, member: SimMember, committed: int) -> None:
     if not whole:
         disk.strike("restore", "lost_writes")
         return
-    world.note(member.name, "fault", "its disk has lost what nobody was answered for")
+    pair.run.note(member.name, "fault", "its disk has lost what nobody was answered for")
 
 
-def _start(world: World, fault: Fault, member: SimMember, ends: int) -> None:
+def _start(pair: Pair, fault: Fault, member: SimMember, ends: int) -> None:
     def end() -> None:
         member.kill()
-        _start(world, fault, member, ends - 1)
+        _start(pair, fault, member, ends - 1)
 
     member.start_if_down()
     if ends:
-        _after(world, fault, "end_ms", end)
+        _after(pair, fault, "end_ms", end)

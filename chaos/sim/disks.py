@@ -13,22 +13,23 @@ from storage.errors import CorruptRecord
 from storage.records import verify_stored
 
 if TYPE_CHECKING:
+    from chaos.sim.invariants import Invariants
     from chaos.sim.member import SimMember
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
 
 NAME = "a log is whole on its disk"
 
 
-def broken(world: World) -> Iterator[str]:
+def broken(pair: Pair, invariants: Invariants) -> Iterator[str]:
     """Of each member that is up the first finding; what a fault has damaged, and nobody has found yet, is not asked."""
-    for member in world.members.values():
+    for member in pair.members.values():
         if member.domain is not None and not member.machine.disk.is_damaged:
-            problem = next(_of_member(world, member), None)
+            problem = next(_of_member(member, invariants), None)
             if problem is not None:
                 yield f"{member.name}: {problem}"
 
 
-def _of_member(world: World, member: SimMember) -> Iterator[str]:
+def _of_member(member: SimMember, invariants: Invariants) -> Iterator[str]:
     assert member.domain is not None
     shared, disk = member.domain.shared, member.machine.disk
     stored = disk.meta(STATE)
@@ -47,7 +48,7 @@ def _of_member(world: World, member: SimMember) -> Iterator[str]:
             yield f"record {log_index}: {corrupt.what}"
             return
         digest = prefix.digest
-        if (prefix.log_index, world.invariants.digests.get(Name(prefix.epoch, log_index))) != (log_index, digest):
+        if (prefix.log_index, invariants.digests.get(Name(prefix.epoch, log_index))) != (log_index, digest):
             yield f"record {log_index} is not the one that was stored"
     if digest and digest != shared.log.digest:
         yield f"its last record, {shared.log.last_index}, is not the one that its process has"

@@ -19,7 +19,8 @@ from chaos.sim.invariants import NUMBER, Name, name_of_lease
 if TYPE_CHECKING:
     from chaos.sim.books import Book, Lease
     from chaos.sim.member import SimMember
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
     from replica.shared import Shared
 
 OF_PAIR: tuple[checker.Check, ...] = (
@@ -50,103 +51,103 @@ NEVER = float("inf")
 BookCheck = Callable[["Book"], Iterator[str]]
 
 
-def check(world: World) -> None:
-    """Tells the world what does not hold; of each check the first finding."""
-    _tell(world, "", checker.broken(_of_pair(world), OF_PAIR))
-    for book in world.books:
+def check(pair: Pair, memory: Memory) -> None:
+    """Tells the run what does not hold; of each check the first finding."""
+    _tell(pair, "", checker.broken(_of_pair(pair, memory), OF_PAIR))
+    for book in pair.run.books:
         book.volatile -= set(made_persistent(book))
         broken = checker.broken(book.history, checks_of(book))
-        if IN_ORDER in broken and not out_of_order(book, _may_be_late(world, book)):
+        if IN_ORDER in broken and not out_of_order(book, _may_be_late(pair, book)):
             del broken[IN_ORDER]
-        _tell(world, book.name, broken)
+        _tell(pair, book.name, broken)
         if _went_on(book):
-            world.sometimes("a group went on after a takeover")
+            pair.run.sometimes("a group went on after a takeover")
         for each in OF_BOOK:
             found = next(each(book), None)
             if found is not None:
-                world.violation(each.__name__, f"queue {book.name}: {found}")
-    if any(member.machine.salvaged for member in world.members.values()):
-        world.sometimes("records kept in salvage")
-    for problem in letters.broken(world):
-        world.violation(letters.NAME, problem)
-    for rule, problem in whereabouts.broken(world):
-        world.violation(rule, problem)
-    for problem in weights.broken(world):
-        world.violation(weights.NAME, problem)
-    for rule, problem in publications.broken(world):
-        world.violation(rule, problem)
-    for problem in disks.broken(world):
-        world.violation(disks.NAME, problem)
-    strange = next(log_of(world), None)
+                pair.run.violation(each.__name__, f"queue {book.name}: {found}")
+    if any(member.machine.salvaged for member in pair.members.values()):
+        pair.run.sometimes("records kept in salvage")
+    for problem in letters.broken(pair):
+        pair.run.violation(letters.NAME, problem)
+    for rule, problem in whereabouts.broken(pair):
+        pair.run.violation(rule, problem)
+    for problem in weights.broken(pair, memory.weights):
+        pair.run.violation(weights.NAME, problem)
+    for rule, problem in publications.broken(pair, memory.publications):
+        pair.run.violation(rule, problem)
+    for problem in disks.broken(pair, memory.invariants):
+        pair.run.violation(disks.NAME, problem)
+    strange = next(log_of(pair, memory), None)
     if strange is not None:
-        world.violation(LOG, strange)
+        pair.run.violation(LOG, strange)
 
 
 LOG = "the log tells the same"
 
 
-def log_of(world: World) -> Iterator[str]:
+def log_of(pair: Pair, memory: Memory) -> Iterator[str]:
     """What the log must have come to, against what the members hold, and against what clients were told."""
-    masters = [member for member in world.members.values() if member.is_serving and member.domain is not None]
+    masters = [member for member in pair.members.values() if member.is_serving and member.domain is not None]
     for master in masters:
         assert master.domain is not None
         shared = master.domain.shared
-        told = _whole_log(world, master, shared)
+        told = _whole_log(pair, master, shared)
         if told is None or shared.machine is None or shared.machine.applied_index != shared.log.last_index:
             continue
-        world.count("logs read")
-        world.count("leases ended", told.leases_ended)
+        pair.run.count("logs read")
+        pair.run.count("leases ended", told.leases_ended)
         if told.leases_ended:
-            world.sometimes("lease ended")
+            pair.run.sometimes("lease ended")
         if told.volatile_losses:
-            world.sometimes("volatile loss")
+            pair.run.sometimes("volatile loss")
         yield from told.problems
         if told.machine.digest() != shared.machine.digest():
             yield f"{master.name}'s queues are not what its log makes of them"
-        for book in world.books:
+        for book in pair.run.books:
             yield from story.delivered_after_settled(told, book)
             yield from story.not_as_asked(told, book)
-        yield from _missing(world, told)
+        yield from _missing(pair, memory, told)
 
 
-def _whole_log(world: World, master: SimMember, shared: Shared) -> story.Story | None:
+def _whole_log(pair: Pair, master: SimMember, shared: Shared) -> story.Story | None:
     """The master's; where its own does not go back to the beginning, its replica's, if that ends in the same digest."""
-    for member in (master, *(each for each in world.members.values() if each is not master)):
+    for member in (master, *(each for each in pair.members.values() if each is not master)):
         if member.domain is not None and member.domain.shared.log.digest == shared.log.digest:
-            spare = world.members[member.peer].machine.disk
-            told = story.read(member.machine.disk, sorted(world.members), shared.limits, _damaged(world), spare)
+            spare = pair.members[member.peer].machine.disk
+            told = story.read(member.machine.disk, sorted(pair.members), shared.limits, _damaged(pair), spare)
             if told is not None:
                 return told
     return None
 
 
-def _damaged(world: World) -> dict[str, set[int]]:
-    return {book.name: book.damaged for book in world.books if book.damaged}
+def _damaged(pair: Pair) -> dict[str, set[int]]:
+    return {book.name: book.damaged for book in pair.run.books if book.damaged}
 
 
-def _missing(world: World, told: story.Story) -> Iterator[str]:
+def _missing(pair: Pair, memory: Memory, told: story.Story) -> Iterator[str]:
     """What was acknowledged is in the log, and so is what was marked as acknowledged when it was cut away."""
-    for name, member in world.invariants.acknowledged.items():
+    for name, member in memory.invariants.acknowledged.items():
         if name not in told.names:
             yield f"{name}, acknowledged by {member}, is not in the log"
-    for each in world.members.values():
+    for each in pair.members.values():
         for (number, log_index, epoch), acknowledged in each.machine.salvaged.items():
             if acknowledged and number == NUMBER and Name(epoch, log_index) not in told.names:
                 yield f"{each.name} gave up {Name(epoch, log_index)}, which it had acknowledged"
 
 
-def _of_pair(world: World) -> History:
-    history = world.history
-    modest = world.invariants.modest
-    history.acked = [ack for ack in world.books.acked if ack.copies > 1 or (ack.epoch, ack.index) not in modest]
-    if any(member.machine.disk.replaced for member in world.members.values()):
+def _of_pair(pair: Pair, memory: Memory) -> History:
+    history = pair.run.history
+    modest = memory.invariants.modest
+    history.acked = [ack for ack in pair.run.books.acked if ack.copies > 1 or (ack.epoch, ack.index) not in modest]
+    if any(member.machine.disk.replaced for member in pair.members.values()):
         history.handed = []  # a member without its disk counts its starts from 1 again, and names handoffs by them
     return history
 
 
-def _tell(world: World, queue: str, broken: dict[str, list[str]]) -> None:
+def _tell(pair: Pair, queue: str, broken: dict[str, list[str]]) -> None:
     for name, lines in broken.items():
-        world.violation(name, f"queue {queue}: {lines[0]}" if queue else lines[0])
+        pair.run.violation(name, f"queue {queue}: {lines[0]}" if queue else lines[0])
 
 
 def checks_of(book: Book) -> tuple[checker.Check, ...]:
@@ -167,14 +168,14 @@ def out_of_order(book: Book, may_be_late: Collection[int]) -> list[str]:
     return list(checker.first_deliveries_are_in_order(History(delivered=others)))
 
 
-def _may_be_late(world: World, book: Book) -> set[int]:
+def _may_be_late(pair: Pair, book: Book) -> set[int]:
     """What was damaged at its master comes after a handoff; and what came by a later lease than its first had one that
     reached nobody: its stream was gone, and the member had not heard of that. The next stream gave it back.
     """
     late = set(book.damaged)
-    for member in world.members.values():
+    for member in pair.members.values():
         if member.is_serving and member.domain is not None:
-            told = _whole_log(world, member, member.domain.shared)
+            told = _whole_log(pair, member, member.domain.shared)
             found = told.of(book.name) if told is not None else None
             for lease in book.leases if found is not None else ():
                 if found is not None and found.leased.get(lease.index, lease.lease_id) != lease.lease_id:

@@ -17,8 +17,8 @@ from chaos.sim.kinds import DIRECTIONS, KINDS, MEMBERS, Drawn, kind
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
+    from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
-    from chaos.sim.world import World
 
 ENDS = ("a b", "a *", "b *")
 """Of connections; "*": all clients."""
@@ -26,42 +26,44 @@ ARMED = ("late_set", "unheard_set", "fsync", "half_ceded", "bit_rot")
 """Kinds that wait for what they strike, and are counted then; the register's route and the disk tell by `on_struck`."""
 
 
-def strike(world: World, fault: Fault) -> None:
+def strike(pair: Pair, fault: Fault) -> None:
     """A fault of the plan is due: before everything is healed, else the plan would not have been taken."""
-    if KINDS[fault.kind].strike(world, fault):
+    if KINDS[fault.kind].strike(pair, fault):
         if fault.kind not in ARMED:
-            world.count(f"fault.{fault.kind}")
+            pair.run.count(f"fault.{fault.kind}")
         args = (f"{name} {value}" for name, value in fault.args.items())
-        world.note(fault.target, "fault", " ".join([fault.kind, *args]))
+        pair.run.note(fault.target, "fault", " ".join([fault.kind, *args]))
 
 
-def heal_all(world: World) -> None:
+def heal_all(pair: Pair) -> None:
     """Nothing is wrong any more, but for what is lost, and for sets of the register that are still under way."""
-    for source, target in list(world.network.directions):
-        world.network.heal(source, target)
-        world.network.direction(source, target).hostile_s = 0.0
-    world.registers.up()
-    for member in world.members.values():
+    for source, target in list(pair.run.network.directions):
+        pair.run.network.heal(source, target)
+        pair.run.network.direction(source, target).hostile_s = 0.0
+    pair.run.registers.up()
+    for member in pair.members.values():
         member.machine.disk.heal()
         member.route.heal()
         member.judging.heal()
         member.resume()
 
 
-def _member(world: World, fault: Fault) -> SimMember:
-    return world.members[fault.target]
+def _member(pair: Pair, fault: Fault) -> SimMember:
+    return pair.members[fault.target]
 
 
-def _is_one_copy(world: World) -> bool:
+def _is_one_copy(pair: Pair) -> bool:
     """A copy was harmed and the pair not whole since: if the register went too, only an operator could tell."""
-    if world.is_harmed and world.is_whole():
-        world.is_harmed = False
-    return world.is_harmed
+    if pair.run.is_harmed and pair.is_whole():
+        pair.run.is_harmed = False
+    return pair.run.is_harmed
 
 
-def _after(world: World, fault: Fault, name: str, then: Callable[[], object]) -> None:
+def _after(pair: Pair, fault: Fault, name: str, then: Callable[[], object]) -> None:
     """Undo it after args[name] milliseconds, unless everything was healed before."""
-    world.loop.at(world.loop.now + float(fault.args[name]) / 1000, None, lambda: None if world.healed else then())
+    pair.run.loop.at(
+        pair.run.loop.now + float(fault.args[name]) / 1000, None, lambda: None if pair.run.healed else then()
+    )
 
 
 def _spread(stream: random.Random, *lengths_ms: int) -> int:
@@ -83,12 +85,12 @@ class Crash:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = _member(world, fault)
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = _member(pair, fault)
         if not member.up:
             return False
         member.kill(silently=bool(fault.args["power"]))
-        _after(world, fault, "down_ms", member.start_if_down)
+        _after(pair, fault, "down_ms", member.start_if_down)
         return True
 
 
@@ -101,12 +103,12 @@ class Pause:
         return stream.choice(MEMBERS), {"for_ms": _spread(stream, 100, 900, 3000)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = _member(world, fault)
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = _member(pair, fault)
         if member.process is None or member.process.paused:
             return False
         member.pause(hung=int(fault.args["for_ms"]) % 2 == 1)
-        _after(world, fault, "for_ms", member.resume)
+        _after(pair, fault, "for_ms", member.resume)
         return True
 
 
@@ -119,8 +121,8 @@ class Clock:
         return stream.choice(MEMBERS), {"by_ms": stream.choice((-1, 1)) * _spread(stream, 50, 5_000, 86_400_000)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        off_ms = world.ambient.off_ms
+    def strike(pair: Pair, fault: Fault) -> bool:
+        off_ms = pair.run.ambient.off_ms
         off_ms[fault.target] = off_ms.get(fault.target, 0) + int(fault.args["by_ms"])
         return True
 
@@ -134,8 +136,8 @@ class WrongVerdict:
         return stream.choice(MEMBERS), {"refused": stream.random() < 0.7}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        return _member(world, fault).believe_lost(refused=bool(fault.args["refused"]))
+    def strike(pair: Pair, fault: Fault) -> bool:
+        return _member(pair, fault).believe_lost(refused=bool(fault.args["refused"]))
 
 
 @kind("classifier")
@@ -147,12 +149,12 @@ class Classifier:
         return stream.choice(MEMBERS), {"mood": stream.choice(MOODS[1:]), "for_ms": _spread(stream, 500, 4000)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        judging, mood = _member(world, fault).judging, str(fault.args["mood"])
-        if world.judge == "register" or (world.judge == "alone" and mood not in HARMLESS):
+    def strike(pair: Pair, fault: Fault) -> bool:
+        judging, mood = _member(pair, fault).judging, str(fault.args["mood"])
+        if pair.run.judge == "register" or (pair.run.judge == "alone" and mood not in HARMLESS):
             return False
         judging.strike(mood)
-        _after(world, fault, "for_ms", judging.heal)
+        _after(pair, fault, "for_ms", judging.heal)
         return True
 
 
@@ -168,12 +170,12 @@ class Cut:
         return stream.choice(DIRECTIONS), {"for_ms": _spread(stream, 100, 700, 2500)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
+    def strike(pair: Pair, fault: Fault) -> bool:
         source, _, target = fault.target.partition(">")
-        if world.network.direction(source, target).cut:
+        if pair.run.network.direction(source, target).cut:
             return False
-        world.network.cut(source, target)
-        _after(world, fault, "for_ms", lambda: world.network.heal(source, target))
+        pair.run.network.cut(source, target)
+        _after(pair, fault, "for_ms", lambda: pair.run.network.heal(source, target))
         return True
 
 
@@ -186,15 +188,15 @@ class ClientCut:
         return stream.choice(MEMBERS), {"for_ms": _spread(stream, 100, 900, 2500), "ways": stream.choice((1, 2, 3))}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        network, ways, struck = world.network, int(fault.args["ways"]), False
-        for client in world.clients:
-            name = client.plan.name
+    def strike(pair: Pair, fault: Fault) -> bool:
+        network, ways, struck = pair.run.network, int(fault.args["ways"]), False
+        for client in pair.run.clients:
+            name = client.name
             for way, ends in ((1, (name, fault.target)), (2, (fault.target, name))):
                 if ways & way and not network.direction(*ends).cut:
                     struck = True
                     network.cut(*ends)
-                    _after(world, fault, "for_ms", lambda ends=ends: network.heal(*ends))  # type: ignore[misc]  # bound now
+                    _after(pair, fault, "for_ms", lambda ends=ends: network.heal(*ends))  # type: ignore[misc]  # bound now
         return struck
 
 
@@ -208,13 +210,13 @@ class Reset:
         return ends, {"silently": stream.random() < 0.2}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
+    def strike(pair: Pair, fault: Fault) -> bool:
         one, _, other = fault.target.partition(" ")
-        others = [other] if other != "*" else [client.plan.name for client in world.clients]
-        stream = world.plan.stream(f"reset {fault.at_ms}")
+        others = [other] if other != "*" else [client.name for client in pair.run.clients]
+        stream = pair.run.plan.stream(f"reset {fault.at_ms}")
         struck = False
         for name in others:
-            for connection in world.network.between(one, name):
+            for connection in pair.run.network.between(one, name):
                 struck = True
                 if fault.args["silently"]:
                     connection.go_silent()
@@ -235,14 +237,14 @@ class SlowLink:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        direction = world.network.direction(*fault.target.split(">"))
+    def strike(pair: Pair, fault: Fault) -> bool:
+        direction = pair.run.network.direction(*fault.target.split(">"))
         direction.hostile_s = float(fault.args["up_to_ms"]) / 1000
 
         def heal() -> None:
             direction.hostile_s = 0.0
 
-        _after(world, fault, "for_ms", heal)
+        _after(pair, fault, "for_ms", heal)
         return True
 
 
@@ -262,12 +264,12 @@ class RegisterAway:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
+    def strike(pair: Pair, fault: Fault) -> bool:
         how = fault.args["how"]
         for name in fault.target:
-            route = world.members[name].route
+            route = pair.members[name].route
             route.cut(requests=how == "both", answers=how != "refused", refused=how == "refused")
-            _after(world, fault, "for_ms", route.heal)
+            _after(pair, fault, "for_ms", route.heal)
         return True
 
 
@@ -280,11 +282,11 @@ class RegisterDown:
         return "register", {"for_ms": _spread(stream, 50, 800, 3000), "silent": stream.random() < 0.5}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        if world.registers.is_down:
+    def strike(pair: Pair, fault: Fault) -> bool:
+        if pair.run.registers.is_down:
             return False
-        world.registers.down(silent=bool(fault.args["silent"]))
-        _after(world, fault, "for_ms", world.registers.up)
+        pair.run.registers.down(silent=bool(fault.args["silent"]))
+        _after(pair, fault, "for_ms", pair.run.registers.up)
         return True
 
 
@@ -300,11 +302,11 @@ class LateSet:
         return stream.choice(MEMBERS), {"by_ms": _spread(stream, 600, 3000, 20_000), "count": stream.choice((1, 1, 3))}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
+    def strike(pair: Pair, fault: Fault) -> bool:
         for _ in range(int(fault.args.get("skip", 0))):
-            _member(world, fault).route.delay_set(0.0)
+            _member(pair, fault).route.delay_set(0.0)
         for _ in range(int(fault.args["count"])):
-            _member(world, fault).route.delay_set(float(fault.args["by_ms"]) / 1000)
+            _member(pair, fault).route.delay_set(float(fault.args["by_ms"]) / 1000)
         return True
 
 
@@ -317,8 +319,8 @@ class UnheardSet:
         return stream.choice(MEMBERS), {"count": stream.choice((1, 1, 2))}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        _member(world, fault).route.lose_answers(int(fault.args["count"]))
+    def strike(pair: Pair, fault: Fault) -> bool:
+        _member(pair, fault).route.lose_answers(int(fault.args["count"]))
         return True
 
 
@@ -334,12 +336,12 @@ class RegisterLost:
         return "register", {"for_ms": _spread(stream, 20, 600)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        if world.registers.is_down or _is_one_copy(world):
+    def strike(pair: Pair, fault: Fault) -> bool:
+        if pair.run.registers.is_down or _is_one_copy(pair):
             return False
-        for member in world.members.values():
+        for member in pair.members.values():
             member.forget_image()
-        world.registers.down()
-        world.registers.wipe()
-        _after(world, fault, "for_ms", world.registers.up)
+        pair.run.registers.down()
+        pair.run.registers.wipe()
+        _after(pair, fault, "for_ms", pair.run.registers.up)
         return True

@@ -1,6 +1,6 @@
 """Judges a simulated pair at every step: each batch that reaches a disk, and whatever a member's core asks for.
 
-The rules are those of the protocol (pair-protocol.md section 5); what breaks one is told to the world, once a rule and
+The rules are those of the protocol (pair-protocol.md section 5); what breaks one is told to the run, once a rule and
 name. Nothing is scanned: a step costs what it is about. That a replica's log is a prefix of its master's in one epoch
 follows from the first rule, since the digest of a record is chained to all before it.
 """
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from chaos.sim.member import SimMember
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
+    from chaos.sim.rows import Steps
     from replica.domain import Domain
     from replica.effects import Effect
     from storage.store import WriteBatch
@@ -58,8 +59,8 @@ class Name(NamedTuple):
 class Invariants:
     """The memory of what was seen of one pair."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, pair: Pair, steps: Steps) -> None:
+        self._pair, self._steps = pair, steps
         self.digests: dict[Name, bytes] = {}
         self.owners: dict[int, str] = {}
         self.epochs: dict[str, int] = {}
@@ -78,7 +79,7 @@ class Invariants:
         """Told once a rule. Its text is written where it is broken only: what holds is looked at a thousand times."""
         if rule not in self._told:
             self._told.add(rule)
-            self._world.violation(rule, text)
+            self._pair.run.violation(rule, text)
 
     # -- disks ---------------------------------------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ class Invariants:
             self._on_state(member, stored)
 
     def _on_state(self, member: str, stored: bytes) -> None:
-        epoch, disk = decode_state(stored).epoch, self._world.members[member].machine.disk
+        epoch, disk = decode_state(stored).epoch, self._pair.members[member].machine.disk
         if self._replaced.get(member, 0) != disk.replaced:
             self._replaced[member] = disk.replaced
             self.epochs[member] = 0
@@ -109,7 +110,7 @@ class Invariants:
 
     def watch(self, member: SimMember, domain: Domain) -> None:
         """A process of that member has opened its domain: look at everything that it asks for from here on."""
-        take, process, steps = domain.take, member.process, self._world.steps
+        take, process, steps = domain.take, member.process, self._steps
         shared, source, replication, holding = domain.shared, domain.source, domain.replication, domain.holding
         seen: object = None
 
@@ -203,7 +204,7 @@ class Invariants:
                 text = f"{member.name} sends everything to {domain.shared.peer}, and commits wait for it"
                 self._broken("nobody waits for a resync", text)
             elif isinstance(effect, StartTransfer):
-                self._world.sometimes("a full transfer by an operator's order")
+                self._pair.run.sometimes("a full transfer by an operator's order")
 
     def _look_at_role(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:
         if not domain.replication.serving:
@@ -224,14 +225,14 @@ class Invariants:
     def _note_lost(self, domain: Domain, lost: Iterable[QueueRanges]) -> None:
         assert domain.shared.machine is not None
         for queue_id, index in indexes_of(lost):
-            book = self._world.books[domain.shared.machine.queue(queue_id).name]
-            book.lost_s.setdefault(index, self._world.loop.now)
+            book = self._pair.run.books[domain.shared.machine.queue(queue_id).name]
+            book.lost_s.setdefault(index, self._pair.run.loop.now)
 
     def nobody_has(self, member: SimMember, domain: Domain, lost: Iterable[QueueRanges]) -> None:
         """What a master of two declares lost as it begins to serve is not in the memory of the other one, to whom it is
         connected, unless that one did not answer in time.
         """
-        replication, peer = domain.replication, self._world.members[domain.shared.peer].domain
+        replication, peer = domain.replication, self._pair.members[domain.shared.peer].domain
         if peer is None or peer.shared.machine is None or replication.recall.silent:
             return
         if not replication.connected or peer.shared.member not in replication.required:
@@ -264,7 +265,7 @@ class Invariants:
             self._broken("everything acknowledged is served", text)
 
     def _on_acknowledged(self, member: SimMember, name: Name, copies: int) -> None:
-        holders = [each.name for each in self._world.members.values() if self._holds(each, name)]
+        holders = [each.name for each in self._pair.members.values() if self._holds(each, name)]
         if len(holders) < copies and not self._is_lost():
             text = f"{member.name} answers for {name} with {copies} copies, on disk at {holders}"
             self._broken("copies are true", text)
@@ -275,7 +276,7 @@ class Invariants:
 
     def _is_lost(self) -> bool:
         """Some disk was lost or put back: what it held then is not asked for."""
-        return any(each.machine.disk.replaced for each in self._world.members.values())
+        return any(each.machine.disk.replaced for each in self._pair.members.values())
 
     def _holds(self, member: SimMember, name: Name) -> bool:
         """The record is on its disk, or in a snapshot that has taken the place of such records."""

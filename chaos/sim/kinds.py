@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from chaos.sim.members import Pair
     from chaos.sim.plan import Fault, Value
-    from chaos.sim.world import World
 
 MEMBERS = ("a", "b")
 DIRECTIONS = ("a>b", "b>a")
@@ -25,7 +25,7 @@ class Kind(Protocol):
         ...
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
+    def strike(pair: Pair, fault: Fault) -> bool:
         """Brings it about; False when there was nothing to strike."""
         ...
 

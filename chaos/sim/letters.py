@@ -13,7 +13,7 @@ from chaos.sim.books import FATED
 if TYPE_CHECKING:
     from chaos.history import Message
     from chaos.sim.books import Book
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
 
 NAME = "dead letters are where they belong"
 POINT = "a rejected message among the dead letters"
@@ -27,15 +27,15 @@ def dead_letters_of(queue: str) -> str:
     return queue + _SUFFIX
 
 
-def broken(world: World) -> Iterator[str]:
+def broken(pair: Pair) -> Iterator[str]:
     """What does not hold, of each queue that somebody has rejected messages of: the first finding."""
-    books = {book.name: book for book in world.books}
+    books = {book.name: book for book in pair.run.books}
     for book in books.values():
         if book.rejecting and book.kind not in FATED:
             letters = books.get(dead_letters_of(book.name))
             found = Counter(each.message for each in letters.history.delivered) if letters is not None else Counter()
             if found:
-                world.sometimes(POINT)
+                pair.run.sometimes(POINT)
             problem = next(_of_queue(book, found), None)
             if problem is not None:
                 yield f"queue {book.name}: {problem}"

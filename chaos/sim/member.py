@@ -12,6 +12,7 @@ from chaos.sim import judging
 from chaos.sim.loop import Process
 from chaos.sim.outside import Machine, SimOutside
 from chaos.sim.register import SimAuthority
+from chaos.sim.run import ALONE, REGISTER
 from failover.local_authority import LocalAuthority
 from replica.manager import Manager
 from tandemq.ambient import monotonic_ms
@@ -21,13 +22,11 @@ from tandemq.errors import TandemqError
 if TYPE_CHECKING:
     from chaos.sim.judging import Judging
     from chaos.sim.register import Route
-    from chaos.sim.world import World
+    from chaos.sim.run import Run
     from failover.register import Register
     from replica.domain import Domain
     from storage.store import WriteBatch
 
-JUDGES = REGISTER, CLASSIFIER, ALONE = "register", "classifier", "alone"
-"""Who says which member lives: the register by itself; a classifier, and then the register; a classifier alone."""
 RESTART_S = 0.5
 """Between the end of a process that ended by itself and the next one."""
 WORK_S = 0.0002
@@ -72,8 +71,8 @@ def config_of(
 class SimMember:
     """See the module. A process that ends by itself is started again, as a supervisor does."""
 
-    def __init__(self, world: World, machine: Machine, route: Route, judging: Judging, peer: str) -> None:
-        self.world, self.machine, self.name, self.peer = world, machine, machine.name, peer
+    def __init__(self, run: Run, machine: Machine, route: Route, judging: Judging, peer: str) -> None:
+        self.run, self.machine, self.name, self.peer = run, machine, machine.name, peer
         self.route, self.judging = route, judging
         self.process: Process | None = None
         self.manager: Manager | None = None
@@ -85,7 +84,7 @@ class SimMember:
         self.stopping: Process | None = None
         self.ended: list[str] = []
         """Why processes ended by themselves."""
-        network = world.network
+        network = run.network
         for port in (7600, 7601):
             network.machines[f"{self.name}:{port}"] = self.name
 
@@ -99,18 +98,18 @@ class SimMember:
         """A new process on what the disk has."""
         assert self.process is None
         self.starts += 1
-        world, name = self.world, f"{self.name}#{self.starts}"
-        world.network.dark.discard(self.name)
-        self.process = process = world.process(name, world.plan.stream(f"process {name}"))
+        run, name = self.run, f"{self.name}#{self.starts}"
+        run.network.dark.discard(self.name)
+        self.process = process = run.process(name, run.plan.stream(f"process {name}"))
         process.carry_out = self._carry_out
-        world.note(self.name, "role", f"start {self.starts}")
-        world.loop.spawn(process, self._run(process))
+        run.note(self.name, "role", f"start {self.starts}")
+        run.loop.spawn(process, self._run(process))
 
     async def _run(self, process: Process) -> None:
-        world = self.world
-        config = config_of(self.name, self.peer, world.judge, world.limits, world.meet_ms)
-        authority = LocalAuthority(self.name) if world.judge == ALONE else SimAuthority(self.route)
-        outside = SimOutside(world.network, self.machine, process, authority, self.judging)
+        run = self.run
+        config = config_of(self.name, self.peer, run.judge, run.limits, run.meet_ms)
+        authority = LocalAuthority(self.name) if run.judge == ALONE else SimAuthority(self.route)
+        outside = SimOutside(run.network, self.machine, process, authority, self.judging)
         self.manager = manager = Manager(config, outside)
         try:
             await manager.start()
@@ -121,21 +120,21 @@ class SimMember:
             why = "closed"
         except Exception as error:  # a process that fails ends, whatever it is
             why = self._failed(error)
-        world.loop.at(world.loop.now, None, self._ended, process, why)
+        run.loop.at(run.loop.now, None, self._ended, process, why)
 
     def _failed(self, error: Exception) -> str:
         if not isinstance(error, TandemqError) and not _is_known(error):
-            self.world.violation("process failed", f"{self.name}: {error!r}")
+            self.run.violation("process failed", f"{self.name}: {error!r}")
         return f"{type(error).__name__}: {error}"
 
     def _ended(self, process: Process, why: str) -> None:
         if self.process is process:
             self.ended.append(why)
-            self.world.count("ended")
+            self.run.count("ended")
             self.kill()
             if "move the directory away" in why:  # an operator does what the error says
                 self.machine.disk.strike("lost")
-            self.world.loop.at(self.world.loop.now + RESTART_S, None, self.start_if_down)
+            self.run.loop.at(self.run.loop.now + RESTART_S, None, self.start_if_down)
 
     def start_if_down(self) -> None:
         """Somebody looks after it."""
@@ -144,26 +143,26 @@ class SimMember:
 
     def stop(self, within_s: float, down_s: float) -> bool:
         """SIGTERM; kill -9 if it is not done by then; started again. False: it has not started, or stops already."""
-        process, manager, world = self.process, self.manager, self.world
+        process, manager, run = self.process, self.manager, self.run
         if process is None or manager is None or self.opened is not process or self.stopping is process:
             return False
         self.stopping = process
 
         def over(count: str) -> None:
             if self.process is process:
-                world.count(count)
+                run.count(count)
                 self.kill()
-                world.loop.at(world.loop.now + down_s, None, self.start_if_down)
+                run.loop.at(run.loop.now + down_s, None, self.start_if_down)
 
         async def stop() -> None:
             try:
                 await manager.stop()
             except Exception as error:  # as of a process that runs
                 self._failed(error)
-            world.loop.at(world.loop.now, None, over, "stopped in order")
+            run.loop.at(run.loop.now, None, over, "stopped in order")
 
-        world.loop.spawn(process, stop())
-        world.loop.at(world.loop.now + within_s, None, over, "stopped too late")
+        run.loop.spawn(process, stop())
+        run.loop.at(run.loop.now + within_s, None, over, "stopped too late")
         return True
 
     def kill(self, *, silently: bool = False) -> None:
@@ -171,15 +170,15 @@ class SimMember:
         process = self.process
         if process is None:
             return
-        world = self.world
-        world.note(self.name, "fault", "power lost" if silently else "killed")
-        world.note(self.name, "role", "DOWN")
+        run = self.run
+        run.note(self.name, "fault", "power lost" if silently else "killed")
+        run.note(self.name, "role", "DOWN")
         commits = [args[0] for func, args in process.pending.values() if _is_commit(func)]
         in_flight: WriteBatch | None = commits[0] if commits else None
-        world.loop.kill(process)
-        world.network.on_death(process, silently=silently)
+        run.loop.kill(process)
+        run.network.on_death(process, silently=silently)
         if silently:
-            world.network.dark.add(self.name)
+            run.network.dark.add(self.name)
         self.machine.disk.crash(in_flight, power=silently)
         self.process = self.manager = None
 
@@ -187,21 +186,21 @@ class SimMember:
         """SIGSTOP; or its loop alone stands still (`hung`)."""
         if self.process is not None:
             self.process.hung = hung
-            self.world.loop.pause(self.process)
+            self.run.loop.pause(self.process)
             if not hung:
-                self.world.network.on_pause(self.process)
+                self.run.network.on_pause(self.process)
 
     def resume(self) -> None:
         """SIGCONT."""
         if self.process is not None:
-            self.world.loop.resume(self.process)
+            self.run.loop.resume(self.process)
 
     def believe_lost(self, *, refused: bool) -> bool:
         """Its watch says that the peer is lost, as `replica.watch` does; False when there is nothing to tell."""
         manager, process = self.manager, self.process
         if manager is None or process is None or process.paused or self.domain is None:
             return False
-        node, link, loop = manager._node, manager._link, self.world.loop  # noqa: SLF001  # what the watch has
+        node, link, loop = manager._node, manager._link, self.run.loop  # noqa: SLF001  # what the watch has
         if node is None or link is None:
             return False
 
@@ -225,7 +224,7 @@ class SimMember:
         self.imaged = 0
 
     def _carry_out(self, func: Callable[..., Any], end: Callable[[], None]) -> None:
-        loop, disk, process = self.world.loop, self.machine.disk, self.process
+        loop, disk, process = self.run.loop, self.machine.disk, self.process
         delay_s = disk.commit_delay_s() if _is_commit(func) else WORK_S
         loop.at(loop.now + delay_s, process, disk.when_free, end)
 
@@ -259,9 +258,9 @@ class SimMember:
         if domain is None or manager is None:
             return
         disk = manager._instance  # noqa: SLF001  # looked at, never touched
-        shared, now = domain.shared, self.world.loop.now
+        shared, now = domain.shared, self.run.loop.now
         digest = shared.machine.digest().hex() if shared.machine is not None else ""
-        self.world.history.seen.append(
+        self.run.history.seen.append(
             Seen(
                 now, now, self.name, disk, self.starts, shared.role.name, shared.state.data.name, shared.state.epoch,
                 shared.log.last_index, shared.log.digest.hex(), digest, len(domain.holding),

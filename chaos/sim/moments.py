@@ -16,8 +16,8 @@ from replica.state import decode_state
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
+    from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
-    from chaos.sim.world import World
 
 __all__ = ["KINDS"]  # with those of this file: whoever draws plans imports them from here
 
@@ -38,23 +38,23 @@ class Flap:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        stream, at_s, member = world.plan.stream(f"flap {fault.at_ms}"), world.loop.now, _member(world, fault)
-        struck = bool(world.network.between("a", "b"))
+    def strike(pair: Pair, fault: Fault) -> bool:
+        stream, at_s, member = pair.run.plan.stream(f"flap {fault.at_ms}"), pair.run.loop.now, _member(pair, fault)
+        struck = bool(pair.run.network.between("a", "b"))
         if fault.args["kill"] and member.up:
             member.kill()
             member.start()
 
         def once() -> None:
-            if world.healed:
+            if pair.run.healed:
                 return
-            for connection in world.network.between("a", "b"):
+            for connection in pair.run.network.between("a", "b"):
                 connection.reset(stream)
             if stream.random() < 0.3:
-                world.members[stream.choice(MEMBERS)].believe_lost(refused=True)
+                pair.members[stream.choice(MEMBERS)].believe_lost(refused=True)
 
         for _ in range(int(fault.args["times"])):
-            world.loop.at(at_s, None, once)
+            pair.run.loop.at(at_s, None, once)
             at_s += 2 * stream.random() * float(fault.args["gap_ms"]) / 1000
         return struck
 
@@ -71,8 +71,8 @@ class KillInSync:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        member = _member(world, fault)
+    def strike(pair: Pair, fault: Fault) -> bool:
+        member = _member(pair, fault)
         if not member.up:
             return False
         member.machine.disk.hang()
@@ -80,9 +80,9 @@ class KillInSync:
         def kill() -> None:
             member.kill()
             member.machine.disk.release()
-            _after(world, fault, "down_ms", member.start_if_down)
+            _after(pair, fault, "down_ms", member.start_if_down)
 
-        _after(world, fault, "hold_ms", kill)
+        _after(pair, fault, "hold_ms", kill)
         return True
 
 
@@ -95,24 +95,24 @@ class HalfAdded:
         return stream.choice(MEMBERS), {"down_ms": _spread(stream, 100, 300), "for_ms": _spread(stream, 800, 2000)}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        if not world.is_whole():
+    def strike(pair: Pair, fault: Fault) -> bool:
+        if not pair.is_whole():
             return False
-        _member(world, fault).kill()
-        _after(world, fault, "down_ms", _member(world, fault).start_if_down)
-        until_s = world.loop.now + 3.0
+        _member(pair, fault).kill()
+        _after(pair, fault, "down_ms", _member(pair, fault).start_if_down)
+        until_s = pair.run.loop.now + 3.0
 
         def look() -> None:
-            asking = [each for each in world.members.values() if each.domain and each.domain.replication.publishing]
-            if asking and not world.healed:
+            asking = [each for each in pair.members.values() if each.domain and each.domain.replication.publishing]
+            if asking and not pair.run.healed:
                 route = asking[0].route
                 route.cut(requests=False, answers=True)
-                _after(world, fault, "for_ms", route.heal)
+                _after(pair, fault, "for_ms", route.heal)
                 for each in DIRECTIONS:
-                    _cut(world, fault, each)
-                world.members[asking[0].peer].believe_lost(refused=True)
-            elif world.loop.now < until_s and not world.healed:
-                world.loop.at(world.loop.now + 0.0003, None, look)
+                    _cut(pair, fault, each)
+                pair.members[asking[0].peer].believe_lost(refused=True)
+            elif pair.run.loop.now < until_s and not pair.run.healed:
+                pair.run.loop.at(pair.run.loop.now + 0.0003, None, look)
 
         look()
         return True
@@ -133,15 +133,15 @@ class HalfCeded:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        until_s = world.loop.now + 1.5
+    def strike(pair: Pair, fault: Fault) -> bool:
+        until_s = pair.run.loop.now + 1.5
 
         def look() -> None:
-            ceding = [each for each in world.members.values() if _is_ceding(each)]
-            if ceding and not world.healed:
-                _die_half_ceded(world, fault, ceding[0])
-            elif world.loop.now < until_s and not world.healed:
-                world.loop.at(world.loop.now + 0.0003, None, look)
+            ceding = [each for each in pair.members.values() if _is_ceding(each)]
+            if ceding and not pair.run.healed:
+                _die_half_ceded(pair, fault, ceding[0])
+            elif pair.run.loop.now < until_s and not pair.run.healed:
+                pair.run.loop.at(pair.run.loop.now + 0.0003, None, look)
 
         look()
         return True
@@ -151,25 +151,25 @@ def _is_ceding(member: SimMember) -> bool:
     return member.domain is not None and member.domain.shared.role is Role.CEDING
 
 
-def _die_half_ceded(world: World, fault: Fault, member: SimMember) -> None:
-    world.count(f"fault.{fault.kind}")
+def _die_half_ceded(pair: Pair, fault: Fault, member: SimMember) -> None:
+    pair.run.count(f"fault.{fault.kind}")
     member.machine.disk.hang()
-    route = world.members[member.peer].route
+    route = pair.members[member.peer].route
     route.cut()
-    _after(world, fault, "for_ms", route.heal)
+    _after(pair, fault, "for_ms", route.heal)
 
     def die() -> None:
         promised = member.domain.shared.state.promised_epoch if member.domain is not None else 0
         member.kill()
         member.machine.disk.release()
         if promised > _promised_on_disk(member):
-            world.sometimes("a promise lost in a crash")
+            pair.run.sometimes("a promise lost in a crash")
         for each in DIRECTIONS:
-            _cut(world, fault, each)
-        _after(world, fault, "down_ms", member.start_if_down)
-        _believe_once_up(world, member, world.loop.now + 0.7)
+            _cut(pair, fault, each)
+        _after(pair, fault, "down_ms", member.start_if_down)
+        _believe_once_up(pair, member, pair.run.loop.now + 0.7)
 
-    _after(world, fault, "hold_ms", die)
+    _after(pair, fault, "hold_ms", die)
 
 
 def _promised_on_disk(member: SimMember) -> int:
@@ -177,10 +177,10 @@ def _promised_on_disk(member: SimMember) -> int:
     return decode_state(stored).promised_epoch if stored is not None else 0
 
 
-def _believe_once_up(world: World, member: SimMember, until_s: float) -> None:
+def _believe_once_up(pair: Pair, member: SimMember, until_s: float) -> None:
     """It takes its peer for lost as soon as there is a process that can."""
-    if not member.believe_lost(refused=True) and world.loop.now < until_s and not world.healed:
-        world.loop.at(world.loop.now + 0.005, None, _believe_once_up, world, member, until_s)
+    if not member.believe_lost(refused=True) and pair.run.loop.now < until_s and not pair.run.healed:
+        pair.run.loop.at(pair.run.loop.now + 0.005, None, _believe_once_up, pair, member, until_s)
 
 
 @kind("blackout")
@@ -196,8 +196,8 @@ class Blackout:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        first, other = _member(world, fault), world.members[_member(world, fault).peer]
+    def strike(pair: Pair, fault: Fault) -> bool:
+        first, other = _member(pair, fault), pair.members[_member(pair, fault).peer]
         if not (first.up and other.up):
             return False
         first.machine.disk.hang()
@@ -206,10 +206,10 @@ class Blackout:
             for member in (first, other):
                 member.kill(silently=True)
             first.machine.disk.release()
-            _after(world, fault, "down_ms", first.start_if_down)
-            _after(world, fault, "alone_ms", other.start_if_down)
+            _after(pair, fault, "down_ms", first.start_if_down)
+            _after(pair, fault, "alone_ms", other.start_if_down)
 
-        _after(world, fault, "hold_ms", fall)
+        _after(pair, fault, "hold_ms", fall)
         return True
 
 
@@ -222,12 +222,12 @@ class Split:
         return stream.choice(MEMBERS), {"for_ms": _spread(stream, 1500, 3000), "heard": stream.choice((0, 1, 1))}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        if any(world.network.direction(*each.split(">")).cut for each in DIRECTIONS):
+    def strike(pair: Pair, fault: Fault) -> bool:
+        if any(pair.run.network.direction(*each.split(">")).cut for each in DIRECTIONS):
             return False
         for each in DIRECTIONS:
-            _cut(world, fault, each)
-        route = _member(world, fault).route
+            _cut(pair, fault, each)
+        route = _member(pair, fault).route
         for _ in range(int(fault.args["heard"])):
             route.delay_set(0.0)
         for _ in range(2):
@@ -244,19 +244,19 @@ class Newborn:
         return stream.choice(MEMBERS), {"after_ms": stream.choice((0, 0, 1, 4)), "how": stream.choice(("cut", "reset"))}
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
-        if not world.is_whole():
+    def strike(pair: Pair, fault: Fault) -> bool:
+        if not pair.is_whole():
             return False
-        _member(world, fault).kill()
-        _member(world, fault).start()
-        known, until_s = {name: _epoch_served(each) for name, each in world.members.items()}, world.loop.now + 3.0
+        _member(pair, fault).kill()
+        _member(pair, fault).start()
+        known, until_s = {name: _epoch_served(each) for name, each in pair.members.items()}, pair.run.loop.now + 3.0
 
         def look() -> None:
-            born = [name for name, each in world.members.items() if _epoch_served(each) > known[name]]
-            if born and not world.healed:
-                _after(world, fault, "after_ms", lambda: _unheard(world, born[0], cut=fault.args["how"] == "cut"))
-            elif world.loop.now < until_s and not world.healed:
-                world.loop.at(world.loop.now + 0.0005, None, look)
+            born = [name for name, each in pair.members.items() if _epoch_served(each) > known[name]]
+            if born and not pair.run.healed:
+                _after(pair, fault, "after_ms", lambda: _unheard(pair, born[0], cut=fault.args["how"] == "cut"))
+            elif pair.run.loop.now < until_s and not pair.run.healed:
+                pair.run.loop.at(pair.run.loop.now + 0.0005, None, look)
 
         look()
         return True
@@ -267,23 +267,23 @@ def _epoch_served(member: SimMember) -> int:
     return domain.shared.state.epoch if domain is not None and domain.replication.serving else 0
 
 
-def _unheard(world: World, master: str, *, cut: bool) -> None:
-    other = world.members[master].peer
-    stream = world.plan.stream(f"unheard {world.loop.now}")
+def _unheard(pair: Pair, master: str, *, cut: bool) -> None:
+    other = pair.members[master].peer
+    stream = pair.run.plan.stream(f"unheard {pair.run.loop.now}")
     if cut:
-        world.network.cut(master, other)
+        pair.run.network.cut(master, other)
 
         def heal() -> None:
-            if not world.healed:
-                world.network.heal(master, other)
+            if not pair.run.healed:
+                pair.run.network.heal(master, other)
 
-        world.loop.at(world.loop.now + 1.0, None, heal)
-    for connection in world.network.between(master, other):
+        pair.run.loop.at(pair.run.loop.now + 1.0, None, heal)
+    for connection in pair.run.network.between(master, other):
         connection.reset(stream)
-    world.members[other].believe_lost(refused=True)
+    pair.members[other].believe_lost(refused=True)
 
 
-def _cut(world: World, fault: Fault, direction: str) -> None:
+def _cut(pair: Pair, fault: Fault, direction: str) -> None:
     source, _, target = direction.partition(">")
-    world.network.cut(source, target)
-    _after(world, fault, "for_ms", lambda: world.network.heal(source, target))
+    pair.run.network.cut(source, target)
+    _after(pair, fault, "for_ms", lambda: pair.run.network.heal(source, target))

@@ -16,7 +16,7 @@ from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
     from storage.store import WriteBatch
 
 RULE = "what a reader wants is kept"
@@ -25,8 +25,8 @@ RULE = "what a reader wants is kept"
 class Places:
     """Of one run."""
 
-    def __init__(self, world: World, *, may_be_lost: bool) -> None:
-        self._world = world
+    def __init__(self, pair: Pair, *, may_be_lost: bool) -> None:
+        self._pair = pair
         self.may_be_lost = may_be_lost
         """The limits are so low that a reader loses its place."""
         self._furthest: dict[str, int] = {}
@@ -53,11 +53,11 @@ class Places:
         for name, place in self._furthest.items():
             if max(before, place) < kept and not self._is_lost(member, name):
                 text = f"{member} keeps its log from {kept} on, and {name} has read up to {place}"
-                self._world.violation(RULE, text)
+                self._pair.run.violation(RULE, text)
 
     def _is_lost(self, member: str, name: str) -> bool:
         """The pair has said so; or this member has not been sent the record yet by which the reader began there."""
-        domain = self._world.members[member].domain
+        domain = self._pair.members[member].domain
         if domain is None or domain.shared.machine is None:
             return True
         found = next((each for each in domain.shared.machine.readers() if each.name == name), None)
@@ -75,7 +75,7 @@ class Places:
         """It was told that this is its place, and when it was given one."""
         self._furthest[name], self._registered[name] = log_index, registered_ms
         self._safe.pop(name, None)
-        if all(kept <= log_index for kept in map(self._first, self._world.members.values())):
+        if all(kept <= log_index for kept in map(self._first, self._pair.members.values())):
             self._safe[name] = self._filled
 
     @staticmethod
@@ -99,4 +99,4 @@ class Places:
         return self._safe.get(name) == self._filled and not self._replaced()
 
     def _replaced(self) -> bool:
-        return any(member.machine.disk.replaced for member in self._world.members.values())
+        return any(member.machine.disk.replaced for member in self._pair.members.values())

@@ -16,7 +16,7 @@ from tandemq.peer.v1 import record_pb2 as pb
 
 if TYPE_CHECKING:
     from chaos.sim.disk import Disk
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
     from tandemq.client.staging import PublishedRows
 
 WHOLE = "a batch is seen whole or not at all"
@@ -63,34 +63,34 @@ class Publications:
                 yield f"{len(there)} of {len(rows)} rows of batch {each.batch} of {each.writer} in {queue}"
 
 
-def broken(world: World) -> Iterator[Finding]:
+def broken(pair: Pair, publications: Publications) -> Iterator[Finding]:
     """Of each rule the first finding. A run without such clients costs nothing here."""
-    if not any(client.plan.role in ("stager", "batcher") for client in world.clients):
+    if not any(client.role in ("stager", "batcher") for client in pair.run.clients):
         return
     seen: set[str] = set()
-    for rule, text in _all(world):
+    for rule, text in _all(pair, publications):
         if rule not in seen:
             seen.add(rule)
             yield rule, text
 
 
-def _all(world: World) -> Iterator[Finding]:
-    there = {delivery.message for book in world.books for delivery in book.history.delivered}
-    for each in world.publications:
+def _all(pair: Pair, publications: Publications) -> Iterator[Finding]:
+    there = {delivery.message for book in pair.run.books for delivery in book.history.delivered}
+    for each in publications:
         rows = {message for messages in each.rows.values() for message in messages}
         left = rows - there
         if left and (each.placed or len(left) < len(rows)):
             how = "was published" if each.placed else "is there in part"
             yield WHOLE, f"batch {each.batch} of {each.writer} {how}, and {len(left)} of {len(rows)} rows are missing"
-    for member in world.members.values():
+    for member in pair.members.values():
         if member.domain is None or not member.is_serving:
             continue
-        told = read(member.machine.disk, world.members[member.peer].machine.disk)
+        told = read(member.machine.disk, pair.members[member.peer].machine.disk)
         if told is None:
             continue
-        world.count("publications followed")
+        pair.run.count("publications followed")
         for _ in range(told.carried_on):
-            world.sometimes("a batch carried on by the next master")
+            pair.run.sometimes("a batch carried on by the next master")
         yield from told.problems
 
 

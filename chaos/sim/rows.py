@@ -162,7 +162,7 @@ def claiming_table() -> Iterable[tuple[Any, Any]]:
 
 
 class Steps:
-    """What one world's cores have done so far."""
+    """What one run's cores have done so far."""
 
     def __init__(self, met: Callable[[str], None]) -> None:
         self._met = met

@@ -10,8 +10,8 @@ from chaos.sim.kinds import MEMBERS, Drawn, kind
 from chaos.sim.moments import KINDS
 
 if TYPE_CHECKING:
+    from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
-    from chaos.sim.world import World
 
 __all__ = ["KINDS"]  # with this one: whoever draws plans imports them from here
 
@@ -28,6 +28,6 @@ class Stop:
         }
 
     @staticmethod
-    def strike(world: World, fault: Fault) -> bool:
+    def strike(pair: Pair, fault: Fault) -> bool:
         within_ms, down_ms = float(fault.args["within_ms"]), float(fault.args["down_ms"])
-        return _member(world, fault).stop(within_ms / 1000, down_ms / 1000)
+        return _member(pair, fault).stop(within_ms / 1000, down_ms / 1000)

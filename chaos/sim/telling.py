@@ -20,8 +20,8 @@ from tandemq.peer.v1 import peer_service_pb2
 from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 
 if TYPE_CHECKING:
+    from chaos.sim.members import Pair
     from chaos.sim.net import Connection, Pipe
-    from chaos.sim.world import World
     from failover.register import Register
 
 KNOWN = (peer_service_pb2, manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2)
@@ -40,10 +40,10 @@ UNTOLD = frozenset(
 
 
 class Teller:
-    """Writes the story of one world, while it happens."""
+    """Writes the story of one run, while it happens."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
         self._paths: dict[tuple[Connection, int], str] = {}
         """Of every call: a packet names only its number."""
         self._roles: dict[str, str] = {}
@@ -58,17 +58,17 @@ class Teller:
             self._paths[key] = item.path
         text = told(item, self._paths.get(key, ""), is_request=pipe is pipe.connection.pipes[0])
         if text:
-            self._world.note(pipe.direction.source, what, text, pipe.direction.target)
+            self._pair.run.note(pipe.direction.source, what, text, pipe.direction.target)
 
     def _look(self) -> None:
-        for name, member in self._world.members.items():
+        for name, member in self._pair.members.items():
             domain = member.domain
             if domain is None:
                 continue
             role = f"{domain.shared.role.name} {domain.shared.state.epoch}"
             if self._roles.get(name) != role:
                 self._roles[name] = role
-                self._world.note(name, "role", role)
+                self._pair.run.note(name, "role", role)
 
 
 def told_register(register: Register) -> str:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
 
 NAME = "a table of weights is what was told last"
 
@@ -51,19 +51,18 @@ class Told:
         self.told_s, self.version, self.epoch = now_s, version, epoch
 
 
-def broken(world: World) -> Iterator[str]:
+def broken(pair: Pair, events: list[Told]) -> Iterator[str]:
     """What cannot be, whatever went wrong."""
-    events = world.weights
     done = [each for each in events if each.is_done]
     published = [each for each in done if each.kind is Kind.PUBLISH]
     epochs = {each.version: each.epoch for each in published}
     if any(each.kind is Kind.READ and each.epoch > epochs.get(each.version, each.epoch) for each in done):
-        world.sometimes("weights read after a takeover")
+        pair.run.sometimes("weights read after a takeover")
     yield from _given_once(events, done)
     yield from _compared(published)
     yield from _in_real_time(events, done)
     highest = max((each.version for each in done), default=0)
-    for name, member in world.members.items():
+    for name, member in pair.members.items():
         machine = member.domain.shared.machine if member.domain is not None else None
         if machine is not None and machine.weights_version < highest:
             yield f"{name} counts {machine.weights_version} publications, and version {highest} was told"

@@ -21,7 +21,7 @@ from tandemq.v1 import queue_service_pb2 as service
 if TYPE_CHECKING:
     from chaos.history import Acked, Delivered, Message
     from chaos.sim.books import Book
-    from chaos.sim.world import World
+    from chaos.sim.members import Pair
 
 LOST = "nothing acknowledged is lost"
 TOLD = "senders are told what happened"
@@ -35,38 +35,38 @@ Finding = tuple[str, str]
 """Rule, and what broke it."""
 
 
-def broken(world: World) -> Iterator[Finding]:
+def broken(pair: Pair) -> Iterator[Finding]:
     """Of each rule the first finding."""
-    books = [book for book in world.books if book.kind in FATED]
+    books = [book for book in pair.run.books if book.kind in FATED]
     if not books:
         return
     seen: set[str] = set()
-    for rule, text in _all(world, books):
+    for rule, text in _all(pair, books):
         if rule not in seen:
             seen.add(rule)
             yield rule, text
 
 
-def _all(world: World, books: list[Book]) -> Iterator[Finding]:
+def _all(pair: Pair, books: list[Book]) -> Iterator[Finding]:
     for check in OF_CLIENTS:
-        yield from check(world, books)
-    found = _of_log(world)
+        yield from check(pair, books)
+    found = _of_log(pair)
     if found is None:
         return
-    world.count("fates read")
+    pair.run.count("fates read")
     for name in COUNTED:
-        world.count(name, found.counts[name])
+        pair.run.count(name, found.counts[name])
     for point in _points(found):
-        world.sometimes(point)
+        pair.run.sometimes(point)
     yield from found.problems
     yield from found.at_rest()
     for judge in OF_LOG:
-        yield from judge(world, found)
+        yield from judge(pair, found)
 
 
-def _of_log(world: World) -> Fates | None:
+def _of_log(pair: Pair) -> Fates | None:
     """The master's log; where its own does not go back to the beginning, its replica's, if that is the same."""
-    members = [member for member in world.members.values() if member.domain is not None]
+    members = [member for member in pair.members.values() if member.domain is not None]
     for master in members:
         if not master.is_serving:
             continue
@@ -74,7 +74,7 @@ def _of_log(world: World) -> Fates | None:
         digest = master.domain.shared.log.digest
         for member in (master, *(each for each in members if each is not master)):
             if member.domain is not None and member.domain.shared.log.digest == digest:
-                found = fates.read(member.machine.disk, world.members[member.peer].machine.disk)
+                found = fates.read(member.machine.disk, pair.members[member.peer].machine.disk)
                 if found is not None:
                     return found
     return None
@@ -83,7 +83,7 @@ def _of_log(world: World) -> Fates | None:
 # -- by what clients saw -----------------------------------------------------------------------------------------------
 
 
-def an_index_names_one_message(_world: World, books: list[Book]) -> Iterator[Finding]:
+def an_index_names_one_message(_pair: Pair, books: list[Book]) -> Iterator[Finding]:
     """In whatever answer or delivery."""
     for book in books:
         named: dict[int, Message] = {}
@@ -94,7 +94,7 @@ def an_index_names_one_message(_world: World, books: list[Book]) -> Iterator[Fin
                 yield PLACE, f"index {event.index} of {book.name} names {known} and {event.message}"
 
 
-def one_acknowledgement_ends_it(_world: World, books: list[Book]) -> Iterator[Finding]:
+def one_acknowledgement_ends_it(_pair: Pair, books: list[Book]) -> Iterator[Finding]:
     """A message that was in two queues would be acknowledged in both: at the end everything is."""
     done: dict[Message, tuple[str, int]] = {}
     for book in books:
@@ -106,7 +106,7 @@ def one_acknowledgement_ends_it(_world: World, books: list[Book]) -> Iterator[Fi
                 yield PLACE, f"{messages[index]} was acknowledged at {first} and at {place}"
 
 
-def what_was_acknowledged_came(_world: World, books: list[Book]) -> Iterator[Finding]:
+def what_was_acknowledged_came(_pair: Pair, books: list[Book]) -> Iterator[Finding]:
     """To somebody, in some queue; unless its time may have been over before."""
     books = [book for book in books if book.kind == MOVING]
     there = {each.message for book in books for each in book.history.delivered}
@@ -116,9 +116,9 @@ def what_was_acknowledged_came(_world: World, books: list[Book]) -> Iterator[Fin
                 yield LOST, f"{ack.message}, acknowledged at index {ack.index} of {book.name}, is gone"
 
 
-def delays_are_kept(world: World, books: list[Book]) -> Iterator[Finding]:
+def delays_are_kept(pair: Pair, books: list[Book]) -> Iterator[Finding]:
     """On any clock, as long as nobody puts a clock forward."""
-    if world.clocks_step:
+    if pair.run.clocks_step:
         return
     for book in books:
         asked_s = {ack.message: ack.asked_s for ack in book.history.acked}
@@ -128,7 +128,7 @@ def delays_are_kept(world: World, books: list[Book]) -> Iterator[Finding]:
                 yield WAITS, f"{each.message} of {book.name} was delivered at {each.at_s:.3f} s, before its time"
 
 
-def a_request_has_one_end(_world: World, books: list[Book]) -> Iterator[Finding]:
+def a_request_has_one_end(_pair: Pair, books: list[Book]) -> Iterator[Finding]:
     """All who ask are told the same; an answer is one that somebody gave, and the one that was confirmed."""
     for book in books:
         wishes = book.wishes
@@ -149,7 +149,7 @@ def a_request_has_one_end(_world: World, books: list[Book]) -> Iterator[Finding]
                     yield ANSWER, f"request {index} of {book.name} {text}"
 
 
-def copies_of_answers_come_once(_world: World, books: list[Book]) -> Iterator[Finding]:
+def copies_of_answers_come_once(_pair: Pair, books: list[Book]) -> Iterator[Finding]:
     """And are of answers that somebody gave."""
     given = {payload for book in books for tried in book.wishes.answers.values() for payload in tried}
     for book in books if given else ():
@@ -162,7 +162,7 @@ def copies_of_answers_come_once(_world: World, books: list[Book]) -> Iterator[Fi
                 yield ANSWER, f"{each.message} of {book.name} is the copy of an answer that nobody gave"
 
 
-OF_CLIENTS: tuple[Callable[[World, list[Book]], Iterator[Finding]], ...] = (
+OF_CLIENTS: tuple[Callable[[Pair, list[Book]], Iterator[Finding]], ...] = (
     an_index_names_one_message,
     one_acknowledgement_ends_it,
     what_was_acknowledged_came,
@@ -175,14 +175,14 @@ OF_CLIENTS: tuple[Callable[[World, list[Book]], Iterator[Finding]], ...] = (
 # -- by the log --------------------------------------------------------------------------------------------------------
 
 
-def nothing_leaves_by_itself(world: World, found: Fates) -> Iterator[Finding]:
+def nothing_leaves_by_itself(pair: Pair, found: Fates) -> Iterator[Finding]:
     """What was acknowledged has ended, and what was consumed somebody has asked to settle."""
-    for book in world.books:
+    for book in pair.run.books:
         for ack in book.history.acked if book.kind in FATED else ():
             if payload_of(ack.message) not in found.payloads:
                 yield LOST, f"{ack.message}, acknowledged at index {ack.index} of {book.name}, is not in the log"
     for copy in found.all():
-        book = world.books[copy.shelf.name]
+        book = pair.run.books[copy.shelf.name]
         if not copy.final and book.kind in FATED:
             yield LOST, f"{told(copy)} has not ended, and the queue is drained"
         if copy.final == CONSUMED and copy.index not in book.done:
@@ -191,10 +191,10 @@ def nothing_leaves_by_itself(world: World, found: Fates) -> Iterator[Finding]:
             yield ANSWER, f"{told(copy)} has the answer {copy.answer!r}, which nobody gave"
 
 
-def senders_are_told_the_truth(world: World, found: Fates) -> Iterator[Finding]:
+def senders_are_told_the_truth(pair: Pair, found: Fates) -> Iterator[Finding]:
     """Index by index, end by end."""
     for shelf in found.shelves.values():
-        book = world.books[shelf.name]
+        book = pair.run.books[shelf.name]
         for ack in book.history.acked if book.kind in FATED else ():
             copy = shelf.copies.get(ack.index)
             if copy is None or copy.payload != payload_of(ack.message):
@@ -210,24 +210,24 @@ def senders_are_told_the_truth(world: World, found: Fates) -> Iterator[Finding]:
                 yield TOLD, f"{message} was told to be a double of {index} of {book.name}, and is stored"
 
 
-def sweeps_say_what_they_did(world: World, found: Fates) -> Iterator[Finding]:
+def sweeps_say_what_they_did(pair: Pair, found: Fates) -> Iterator[Finding]:
     """The totals of a call are those of its records, whichever master made them."""
-    for book in world.books:
+    for book in pair.run.books:
         for request_id, moved in book.wishes.sweeps:
             sweep = Sweep(Verb.MOVE, book.name, request_id, 0)
             names: list[bytes] = []
             while sweep.identity(len(names) + 1) in found.moved:
                 names.append(sweep.identity(len(names) + 1))
             if len({found.epochs[name] for name in names}) > 1:
-                world.sometimes("a move carried on by the next master")
+                pair.run.sometimes("a move carried on by the next master")
             total = sum(found.moved[name] for name in names)
             if total != moved:
                 yield TOLD, f"a move out of {book.name} says {moved} messages, and its records have {total}"
 
 
-def totals_are_right(world: World, found: Fates) -> Iterator[Finding]:
+def totals_are_right(pair: Pair, found: Fates) -> Iterator[Finding]:
     """What a queue says of all that ever happened in it."""
-    masters = (each.domain for each in world.members.values() if each.is_serving and each.domain is not None)
+    masters = (each.domain for each in pair.members.values() if each.is_serving and each.domain is not None)
     for machine in (domain.shared.machine for domain in masters):
         for queue_id, shelf in found.shelves.items() if machine is not None else ():
             if machine is None or not machine.has_queue(queue_id):
@@ -246,7 +246,7 @@ def totals_are_right(world: World, found: Fates) -> Iterator[Finding]:
                     yield TOLD, f"queue {shelf.name} says {name} {getattr(totals, name)}, and it is {wanted[name]}"
 
 
-OF_LOG: tuple[Callable[[World, Fates], Iterator[Finding]], ...] = (
+OF_LOG: tuple[Callable[[Pair, Fates], Iterator[Finding]], ...] = (
     nothing_leaves_by_itself,
     senders_are_told_the_truth,
     sweeps_say_what_they_did,

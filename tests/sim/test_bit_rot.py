@@ -58,7 +58,7 @@ def test_all_else_is_delivered_meanwhile() -> None:
     with silence():
         outcome = world.run()
     assert outcome.violations == []
-    book = world.books["q"]
+    book = world.pair.run.books["q"]
     before = [each.index for each in book.history.delivered if each.consumer == "t0"]
     assert before == [index for index in range(1, 41) if index not in book.damaged]
     assert len(book.damaged) == 3
@@ -97,7 +97,7 @@ def test_no_record_is_damaged_at_both_members() -> None:
         world = World(draw("rot", seed))
         with silence():
             world.run()
-        one, other = (set(member.machine.disk._flipped) for member in world.members.values())
+        one, other = (set(member.machine.disk._flipped) for member in world.pair.members.values())
         assert not one & other
         found += bool(one and other)
     assert found, "but different ones may be"

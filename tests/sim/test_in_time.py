@@ -76,7 +76,7 @@ def watched(plan: Plan) -> Watch:
     with silence():
         world.run()
     watch, log_index = Watch(), 1
-    while (record := world.members["a"].machine.disk.record(NUMBER, log_index)) is not None:
+    while (record := world.pair.members["a"].machine.disk.record(NUMBER, log_index)) is not None:
         prefix, header, body = split(record)
         watch.add(Name(prefix.epoch, log_index), pb.RecordHeader.FromString(bytes(header)), bytes(body))
         log_index += 1

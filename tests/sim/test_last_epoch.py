@@ -35,14 +35,14 @@ def test_every_epoch_up_to_the_last_is_as_good_as_any(left: int, handoff: bool) 
     faults = [] if handoff else [grids.CRASH]
     world, outcome = run(left, faults, handoff=handoff)
     assert outcome.violations == []
-    assert world.register.epoch == EPOCH_LAST + 1 - left
+    assert world.pair.register.epoch == EPOCH_LAST + 1 - left
 
 
 def test_a_handoff_is_refused_and_the_pair_stays_whole() -> None:
     world, outcome = run(0, [], handoff=True)
     assert outcome.violations == []
     assert "handoffs.done" not in outcome.counters
-    assert [handed.reasons for handed in world.history.handed] == [("NO_EPOCH",)]
+    assert [handed.reasons for handed in world.pair.run.history.handed] == [("NO_EPOCH",)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_handoff_is_refused_and_the_pair_stays_whole() -> None:
 def test_a_master_that_loses_its_peer_waits_for_it(faults: list[Fault]) -> None:
     world, outcome = run(0, faults)
     assert outcome.violations == []
-    assert world.register.epoch == EPOCH_LAST
+    assert world.pair.register.epoch == EPOCH_LAST
 
 
 @pytest.mark.parametrize("faults", [[again(200, "a")], [again(200, "a"), again(230, "b")]], ids=["master", "both"])
@@ -60,6 +60,8 @@ def test_after_the_last_nobody_is_master_and_everybody_says_why(faults: list[Fau
     world, outcome = run(0, faults)
     assert [line.partition(":")[0] for line in outcome.violations] == ["stuck"]
     assert "no epoch is left" in outcome.violations[0]
-    assert world.register.epoch == EPOCH_LAST
-    assert all(not member.ended for member in world.members.values())
-    assert {member.domain.shared.state.data.name for member in world.members.values() if member.domain} == {"IN_SYNC"}
+    assert world.pair.register.epoch == EPOCH_LAST
+    assert all(not member.ended for member in world.pair.members.values())
+    assert {member.domain.shared.state.data.name for member in world.pair.members.values() if member.domain} == {
+        "IN_SYNC"
+    }

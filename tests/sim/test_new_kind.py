@@ -24,10 +24,10 @@ class Hiccup:
         return stream.choice(MEMBERS), {"for_ms": stream.choice((30, 60))}
 
     @staticmethod
-    def strike(world, fault):
-        member = world.members[fault.target]
+    def strike(pair, fault):
+        member = pair.members[fault.target]
         member.pause()
-        world.loop.at(world.loop.now + fault.args["for_ms"] / 1000, None, member.resume)
+        pair.run.loop.at(pair.run.loop.now + fault.args["for_ms"] / 1000, None, member.resume)
         return True
 
 

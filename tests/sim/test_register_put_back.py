@@ -20,8 +20,8 @@ PUT_BACK_MS = range(430, 900, 47)
 def run(copied_s: float, put_back_ms: int, *, takeover: bool, handoff: bool) -> tuple[World, Outcome]:
     given = grids.plan([grids.CRASH] if takeover else [], handoff=handoff, seed=put_back_ms)
     world = World(replace(given, settings={"wait_ms": 8_000}))
-    world.loop.at(copied_s, None, world.registers.snapshot)
-    world.loop.at(put_back_ms / 1000, None, world.registers.restore)
+    world.loop.at(copied_s, None, world.pair.run.registers.snapshot)
+    world.loop.at(put_back_ms / 1000, None, world.pair.run.registers.restore)
     with silence():
         return world, world.run()
 
@@ -36,12 +36,12 @@ def test_a_pair_that_is_up_goes_on_above_it(copied_s: float, handoff: bool) -> N
 
 def wiped(world: World) -> list[str]:
     """What was acknowledged and is on no disk, nor in salvage."""
-    kept = {(epoch, log_index) for each in world.members.values() for _, log_index, epoch in each.machine.salvaged}
-    members = world.members.values()
+    kept = {(epoch, log_index) for each in world.pair.members.values() for _, log_index, epoch in each.machine.salvaged}
+    members = world.pair.members.values()
     return [
         str(name)
-        for name in world.invariants.acknowledged
-        if name not in kept and not any(world.invariants._holds(each, name) for each in members)
+        for name in world.memory.invariants.acknowledged
+        if name not in kept and not any(world.memory.invariants._holds(each, name) for each in members)
     ]
 
 
@@ -51,7 +51,9 @@ def _met(copied_s: float) -> tuple[int, int]:
     for put_back_ms in PUT_BACK_MS:
         world, outcome = run(copied_s, put_back_ms, takeover=True, handoff=False)
         assert wiped(world) == [], put_back_ms
-        diverged = [each.name for each in world.members.values() if each.domain and each.domain.shared.state.diverged]
+        diverged = [
+            each.name for each in world.pair.members.values() if each.domain and each.domain.shared.state.diverged
+        ]
         assert outcome.violations == [] or diverged, (put_back_ms, outcome.violations)
         whole, stopped = whole + (not diverged), stopped + bool(diverged)
     return whole, stopped

@@ -28,9 +28,11 @@ def test_after_its_disk_was_lost_a_member_names_nothing_as_before(lost: str) -> 
         outcome = world.run()
     assert outcome.violations == []
     assert outcome.counters["fault.lost_disk"] == 1
-    starts = {name: world.registers.get(f"start/{name}").epoch for name in world.members}
+    starts = {name: world.pair.run.registers.get(f"start/{name}").epoch for name in world.pair.members}
     assert starts[lost] == 3
-    assert {name: member.domain.shared.incarnation for name, member in world.members.items() if member.domain} == starts
+    assert {
+        name: member.domain.shared.incarnation for name, member in world.pair.members.items() if member.domain
+    } == starts
 
 
 @pytest.mark.parametrize("lost", ["a", "b"])
@@ -52,9 +54,9 @@ def test_the_peer_remembers_a_start_that_the_register_has_forgotten(lost: str, a
         outcome = world.run()
     assert outcome.violations == []
     assert outcome.counters["fault.lost_disk"] == 1
-    domain = world.members[lost].domain
+    domain = world.pair.members[lost].domain
     assert domain is not None
-    assert domain.shared.incarnation == world.registers.get(f"start/{lost}").epoch == 2
+    assert domain.shared.incarnation == world.pair.run.registers.get(f"start/{lost}").epoch == 2
 
 
 def test_a_member_takes_no_call_before_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +80,7 @@ def test_a_member_takes_no_call_before_it_has_begun(monkeypatch: pytest.MonkeyPa
         outcome = world.run()
     assert outcome.violations == []
     assert outcome.counters["fault.lost_disk"] == 1
-    assert world.registers.get("start/a").epoch == 2
+    assert world.pair.run.registers.get("start/a").epoch == 2
 
 
 def test_who_is_called_is_filled_while_the_register_is_away() -> None:
@@ -92,7 +94,7 @@ def test_who_is_called_is_filled_while_the_register_is_away() -> None:
     seen: list[tuple[bool, bool, bool]] = []
 
     def look() -> None:
-        a, b = (world.members[name].domain for name in "ab")
+        a, b = (world.pair.members[name].domain for name in "ab")
         assert a is not None
         assert b is not None
         seen.append((a.replication.may_claim, a.target.opened, b.replication.can_commit))
@@ -103,7 +105,7 @@ def test_who_is_called_is_filled_while_the_register_is_away() -> None:
     assert outcome.violations == []
     assert outcome.counters["fault.lost_disk"] == 1
     assert seen == [(False, True, True)]
-    assert world.registers.get("start/a").epoch == 3
+    assert world.pair.run.registers.get("start/a").epoch == 3
 
 
 @pytest.mark.parametrize(("lost", "other"), ["ab", "ba"])
@@ -122,9 +124,9 @@ def test_the_peer_remembers_the_number_that_was_given_to_a_member_while_it_was_c
     assert outcome.violations == []
     assert outcome.counters["fault.register_lost"] == 1
     assert outcome.counters["fault.lost_disk"] == 2
-    domain = world.members[lost].domain
+    domain = world.pair.members[lost].domain
     assert domain is not None
-    assert domain.shared.incarnation == world.registers.get(f"start/{lost}").epoch == 3
+    assert domain.shared.incarnation == world.pair.run.registers.get(f"start/{lost}").epoch == 3
 
 
 def test_the_peer_forgets_no_higher_start_over_one_that_is_not_counted_yet() -> None:
@@ -142,9 +144,9 @@ def test_the_peer_forgets_no_higher_start_over_one_that_is_not_counted_yet() -> 
         outcome = world.run()
     assert outcome.violations == []
     assert outcome.counters["fault.crash"] == 3
-    domain = world.members["a"].domain
+    domain = world.pair.members["a"].domain
     assert domain is not None
-    assert domain.shared.incarnation == world.registers.get("start/a").epoch == 4
+    assert domain.shared.incarnation == world.pair.run.registers.get("start/a").epoch == 4
 
 
 @pytest.mark.parametrize("forgets", ["peer", "register"])
@@ -185,9 +187,9 @@ def test_starts_that_nobody_has_counted_do_not_make_an_older_copy_a_current_one(
     assert outcome.violations == []
     assert outcome.counters["fault.old_image"] == 1
     assert marked == ["the peer" if forgets == "register" else "the witness"]
-    domain = world.members[put_back].domain
+    domain = world.pair.members[put_back].domain
     assert domain is not None
-    assert domain.shared.incarnation == world.registers.get(f"start/{put_back}").epoch > 2
+    assert domain.shared.incarnation == world.pair.run.registers.get(f"start/{put_back}").epoch > 2
 
 
 def test_a_start_that_was_counted_does_not_hide_those_before_it_from_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ def run(*faults: Fault) -> World:
     with silence():
         outcome = world.run()
     assert outcome.violations == []
-    assert len(world.books.acked) == len(CALLS)
+    assert len(world.pair.run.books.acked) == len(CALLS)
     return world
 
 
@@ -30,14 +30,14 @@ def test_both_stop_in_order_and_are_back() -> None:
     world = run(stop_of("a", 500, 8_000), stop_of("b", 1_500, 8_000))
     counters = world.outcome.counters
     assert counters["fault.stop"] == counters["stopped in order"] == 2
-    assert [member.starts for member in world.members.values()] == [2, 2]
+    assert [member.starts for member in world.pair.members.values()] == [2, 2]
 
 
 def test_who_hangs_is_killed_in_time() -> None:
     hung = [Fault(490, "hung_disk", member, {"for_ms": 2_000}) for member in "ab"]
     world = run(*hung, *(stop_of(member, 500, 300) for member in "ab"))
     assert world.outcome.counters["stopped too late"] >= 1
-    assert [member.starts for member in world.members.values()] == [2, 2]
+    assert [member.starts for member in world.pair.members.values()] == [2, 2]
 
 
 def test_who_is_down_is_not_told() -> None:

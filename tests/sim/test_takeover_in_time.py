@@ -28,7 +28,7 @@ def longest_silence_s(seed: int, kind: str, member: str) -> float:
     with silence():
         outcome = world.run()
     assert outcome.violations == []
-    answers = [ack.at_s for ack in world.books.acked]
+    answers = [ack.at_s for ack in world.pair.run.books.acked]
     assert len(answers) == len(calls)
     return max(later - earlier for earlier, later in pairwise(answers))
 

@@ -41,7 +41,7 @@ def book() -> Book:
 
 
 def found(world: World, *books: Book) -> list[Finding]:
-    return [finding for check in whereabouts.OF_CLIENTS for finding in check(world, list(books))]
+    return [finding for check in whereabouts.OF_CLIENTS for finding in check(world.pair, list(books))]
 
 
 def test_a_message_that_came_and_was_acknowledged_breaks_nothing(world: World, book: Book) -> None:
@@ -108,8 +108,8 @@ def test_a_copy_of_an_answer_comes_once(world: World, copies: list[tuple[int, in
 
 
 def test_queues_without_any_of_this_are_not_looked_at(world: World) -> None:
-    world.books["q"].history.acked.append(acked(ONE, 1))
-    assert list(whereabouts.broken(world)) == []
+    world.pair.run.books["q"].history.acked.append(acked(ONE, 1))
+    assert list(whereabouts.broken(world.pair)) == []
 
 
 @pytest.mark.parametrize("profile", ["letters", "requests"])

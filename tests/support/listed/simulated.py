@@ -37,8 +37,8 @@ class Simulated:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.process = world.process(CLIENT, world.plan.stream(CLIENT))
-        network = world.network
+        self.process = world.pair.run.process(CLIENT, world.plan.stream(CLIENT))
+        network = world.pair.run.network
         self.callers = {
             first: Caller(
                 Members(
@@ -85,7 +85,7 @@ class Simulated:
 
     def _strike(self, fault: Fault) -> None:
         world = self.world
-        masters = [name for name, member in world.members.items() if member.is_serving]
+        masters = [name for name, member in world.pair.members.items() if member.is_serving]
         master = masters[0] if masters else MEMBERS[0]
         replica = next(name for name in MEMBERS if name != master)
         args: dict[str, Value]
@@ -98,16 +98,16 @@ class Simulated:
                 kind, args = "stop", {"within_ms": 300, "down_ms": fault.for_ms}
             case ["cut"]:
                 for target in (f"{master}>{replica}", f"{replica}>{master}"):
-                    faults.strike(world, SimFault(0, "cut", target, {"for_ms": fault.for_ms}))
+                    faults.strike(world.pair, SimFault(0, "cut", target, {"for_ms": fault.for_ms}))
                 return
             case _:
                 assert fault.kind == "hand over"
                 world.loop.spawn(self.process, self._hand_over(master))
                 return
-        faults.strike(world, SimFault(0, kind, master if role == "master" else replica, args))
+        faults.strike(world.pair, SimFault(0, kind, master if role == "master" else replica, args))
 
     async def _hand_over(self, via: str) -> None:
-        channel = Channel(self.world.network, CLIENT, ENDPOINTS[via])
+        channel = Channel(self.world.pair.run.network, CLIENT, ENDPOINTS[via])
         ask = channel.unary_unary(
             PAIR_SERVICE + "Handoff",
             request_serializer=pair.HandoffRequest.SerializeToString,
@@ -121,11 +121,11 @@ class Simulated:
         """See Driver."""
         world = self.world
         world.loop.run(world.loop.now + 0.005)  # what was to strike has struck
-        faults.heal_all(world)
-        for member in world.members.values():
+        faults.heal_all(world.pair)
+        for member in world.pair.members.values():
             member.start_if_down()
-        assert self.wait_for(world.is_whole, WHOLE_S * 1000), f"not whole: {world.describe()}"
-        assert self.wait_for(world.is_equal, 5_000), f"the copies differ: {world.describe()}"
+        assert self.wait_for(world.pair.is_whole, WHOLE_S * 1000), f"not whole: {world.describe()}"
+        assert self.wait_for(world.pair.is_equal, 5_000), f"the copies differ: {world.describe()}"
 
     def pass_to(self, now_ms: float) -> None:
         """See Driver."""
@@ -146,7 +146,7 @@ class Simulated:
     def look(self, names: Sequence[str]) -> dict[str, QueueInfo]:
         """See Driver. Past the calls, which take longer."""
         found: dict[str, QueueInfo] = {}
-        for member in self.world.members.values():
+        for member in self.world.pair.members.values():
             machine: Any = member.domain.shared.machine if member.is_serving and member.domain is not None else None
             for name in names if machine is not None else ():
                 if machine.queue_id(name) is not None:
@@ -165,13 +165,13 @@ def simulated(seed: int = 0) -> Iterator[Simulated]:
     world = World(Plan(seed, "listed", safety_ms=10**9))
     collecting = gc.isenabled()
     gc.disable()  # as in `World.run`
-    ambient.install(world.ambient)
+    ambient.install(world.pair.run.ambient)
     try:
         with silence():
-            for member in world.members.values():
+            for member in world.pair.members.values():
                 member.start()
             driver = Simulated(world)
-            assert driver.wait_for(world.is_whole, 10_000), world.describe()
+            assert driver.wait_for(world.pair.is_whole, 10_000), world.describe()
             yield driver
     finally:
         world.loop.bury()

@@ -7,9 +7,9 @@ import random
 from collections import Counter
 
 from chaos.sim.client_plans import GROUPED, with_groups
-from chaos.sim.clients import ROLES
 from chaos.sim.plan import Plan
 from chaos.sim.profiles import PROFILES, draw
+from chaos.sim.roles import ROLES
 from chaos.sim.world import World
 
 SEEDS = range(200)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from chaos.sim.invariants import NUMBER, STATE
 from chaos.sim.kernel import silence
+from chaos.sim.members import Pair
 from chaos.sim.places import RULE, Places
 from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.world import World
@@ -32,15 +33,15 @@ def places() -> Places:
         outcome = world.run()
     assert outcome.violations == []
     world.loop.buried = False  # it may tell of violations again
-    world.places.begins("reader0", PLACE, registered_ms(world))
-    for member in world.members:
-        world.places.on_commit(member, facts(world.places, 2, DataMark.SYNCING))
-    return world.places
+    world.memory.places.begins("reader0", PLACE, registered_ms(world.pair))
+    for member in world.pair.members:
+        world.memory.places.on_commit(member, facts(world.memory.places, 2, DataMark.SYNCING))
+    return world.memory.places
 
 
-def registered_ms(world: World) -> int:
+def registered_ms(pair: Pair) -> int:
     """When the pair says that the reader began."""
-    domain = world.members["b"].domain
+    domain = pair.members["b"].domain
     assert domain is not None
     assert domain.shared.machine is not None
     (reader,) = domain.shared.machine.readers()
@@ -49,13 +50,13 @@ def registered_ms(world: World) -> int:
 
 def facts(places: Places, kept_from: int, data: DataMark = DataMark.IN_SYNC) -> WriteBatch:
     """A member's log begins there from now on."""
-    stored = places._world.members["b"].machine.disk.meta(STATE)
+    stored = places._pair.members["b"].machine.disk.meta(STATE)
     assert stored is not None
     return WriteBatch(meta={STATE: replace(decode_state(stored), kept_from=kept_from, data=data).encode()})
 
 
 def broken(places: Places) -> list[str]:
-    return [each for each in places._world.outcome.violations if each.startswith(RULE)]
+    return [each for each in places._pair.run.outcome.violations if each.startswith(RULE)]
 
 
 def test_trimming_up_to_the_place_is_fine(places: Places) -> None:
@@ -97,7 +98,7 @@ def test_whoever_was_never_sent_the_reader_cannot_keep_anything_for_it(places: P
 
 
 def test_what_a_member_was_sent_and_has_not_applied_counts(places: Places) -> None:
-    member = places._world.members["b"]
+    member = places._pair.members["b"]
     assert member.domain is not None
     shared = member.domain.shared
     header = RecordHeader(reader=ReaderOp(name="reader1", action=READER_ACTION_REGISTER))
@@ -110,17 +111,17 @@ def test_what_a_member_was_sent_and_has_not_applied_counts(places: Places) -> No
 
 def test_whoever_was_not_sent_yet_that_the_reader_began_again_keeps_nothing_for_that(places: Places) -> None:
     """It knows the reader from before; seed 1064980, of a replica that stood still meanwhile."""
-    places.begins("reader0", PLACE, registered_ms(places._world) + 1)
+    places.begins("reader0", PLACE, registered_ms(places._pair) + 1)
     places.on_commit("b", facts(places, PLACE + 4))
     assert broken(places) == []
 
 
 def test_what_a_member_was_sent_of_a_reader_that_began_again_counts(places: Places) -> None:
-    member = places._world.members["b"]
+    member = places._pair.members["b"]
     assert member.domain is not None
     shared = member.domain.shared
     again = RecordHeader(reader=ReaderOp(name="reader0", action=READER_ACTION_REGISTER))
-    places.begins("reader0", PLACE, registered_ms(places._world) + 1)
+    places.begins("reader0", PLACE, registered_ms(places._pair) + 1)
     shared.pending.append(Pending(shared.log.last_index + 1, 1, again))
     places.on_commit("b", facts(places, PLACE + 4))
     assert len(broken(places)) == 1
@@ -132,6 +133,6 @@ def test_whoever_begins_while_a_copy_is_filled_is_promised_nothing_of_it(
 ) -> None:
     """Its journal will begin where whoever fills it was up to; seed 1149914."""
     stored = facts(places, 2, data).meta[STATE]
-    monkeypatch.setattr(places._world.members["b"].machine.disk, "meta", lambda _key: stored)
-    places.begins("reader0", PLACE, registered_ms(places._world))
+    monkeypatch.setattr(places._pair.members["b"].machine.disk, "meta", lambda _key: stored)
+    places.begins("reader0", PLACE, registered_ms(places._pair))
     assert places.is_kept("reader0") is kept

@@ -1,0 +1,24 @@
+"""What the judges of one simulated run remember while it lasts, and what clients tell them; it judges nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from chaos.sim.invariants import Invariants
+from chaos.sim.places import Places
+from chaos.sim.publications import Publications
+
+if TYPE_CHECKING:
+    from chaos.sim.weights import Told
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of one pair: a pair that is made anew begins another one."""
+
+    invariants: Invariants
+    places: Places
+    publications: Publications = field(default_factory=Publications)
+    weights: list[Told] = field(default_factory=list)
+    """What publishers and readers of routing weights asked and heard, in the order of their asking."""

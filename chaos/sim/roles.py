@@ -1,0 +1,50 @@
+"""Every role that a plan may give a client, by its name; a new one is a class and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from chaos.sim.client_admins import Admin, Changer, Owner, Setup
+from chaos.sim.client_batches import Batcher
+from chaos.sim.client_journal import Reader
+from chaos.sim.client_letters import Poster, Sweeper
+from chaos.sim.client_requests import Answerer, Requester, Responder
+from chaos.sim.client_senders import Caller, Producer
+from chaos.sim.client_stages import Stager, Watcher
+from chaos.sim.client_takers import Browser, Consumer, Dequeuer
+from chaos.sim.client_weights import Weigher
+
+if TYPE_CHECKING:
+    from chaos.sim.clients import SimClient
+    from chaos.sim.members import Pair
+    from chaos.sim.memory import Memory
+    from chaos.sim.plan import ClientPlan
+
+SETUP = "setup"
+ROLES: Mapping[str, type[SimClient]] = {
+    SETUP: Setup,
+    "admin": Admin,
+    "changer": Changer,
+    "owner": Owner,
+    "batcher": Batcher,
+    "reader": Reader,
+    "poster": Poster,
+    "sweeper": Sweeper,
+    "requester": Requester,
+    "responder": Responder,
+    "answerer": Answerer,
+    "producer": Producer,
+    "caller": Caller,
+    "stager": Stager,
+    "watcher": Watcher,
+    "consumer": Consumer,
+    "taker": Dequeuer,
+    "browser": Browser,
+    "weigher": Weigher,
+}
+
+
+def make(pair: Pair, memory: Memory, plan: ClientPlan) -> SimClient:
+    """The client of a plan."""
+    return ROLES[plan.role](pair, memory, plan)

@@ -1,0 +1,94 @@
+"""What everybody in one simulated run shares: plan, clock, chance, network, register, books, counters, story; it builds
+nobody and decides nothing.
+
+Whoever is part of a run is handed it, and reads it. `chaos.sim.world` makes it, and says when it begins and is healed.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from chaos.history import History, Message
+from chaos.sim.books import Books
+from chaos.sim.loop import Process, make_loop
+from chaos.sim.net import Network
+from chaos.sim.outside import SimAmbient
+from chaos.sim.plan import ClientPlan, Outcome, Plan, TraceEvent
+from chaos.sim.register import SimRegister
+from tandemq.config import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandemq.client.places import JournalPosition
+
+LINK_MS = 0.2
+JUDGES = REGISTER, CLASSIFIER, ALONE = "register", "classifier", "alone"
+"""Who says which member lives: the register by itself; a classifier, and then the register; a classifier alone."""
+
+
+class Run:
+    """Of one plan. `clients` are those of the plan, and the one that makes their queues."""
+
+    def __init__(self, plan: Plan, clients: Sequence[ClientPlan], *, keep_trace: bool = False) -> None:
+        self.plan, self.clients = plan, tuple(clients)
+        self.outcome = Outcome(plan)
+        self.keep_trace = keep_trace
+        self.loop = make_loop()
+        self.ambient = SimAmbient(self.loop)
+        self.ambient.streams[""] = plan.stream("world")
+        self.network = Network(self.loop, plan.stream, float(plan.settings.get("link_ms", LINK_MS)) / 1000)
+        self.registers = SimRegister(plan.stream("register"))
+        self.judge = str(plan.settings.get("judge", REGISTER))
+        self.meet_ms = int(plan.settings.get("meet_ms", 0))
+        sizes = ("checkpoint_bytes", "journal_bytes", "reader_bytes")
+        self.limits = Limits(**{name: int(plan.settings[name]) for name in sizes if name in plan.settings})
+        self.earlier: JournalPosition | None = None
+        """Where its clients were in the journal of the pair that was there before."""
+        self.healed = False
+        self.is_harmed = False
+        """What was acknowledged may be on one disk alone, until the pair has been whole again."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Nothing was seen of this pair yet, and nobody has worked with it."""
+        self.history = History()
+        """Of the pair; what was seen of each queue is in the books."""
+        self.books = Books()
+        self.browsed: dict[str, dict[int, Message]] = {}
+        """By queue and index, over all browsers."""
+
+    def process(self, name: str, stream: random.Random) -> Process:
+        """A process of that name, whose chance is that stream."""
+        self.ambient.streams[name] = stream
+        return Process(name)
+
+    @property
+    def clocks_step(self) -> bool:
+        """Then a new master may be a day ahead of the one before, and with it the domain's time."""
+        return any(fault.kind == "clock" for fault in self.plan.faults)
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    def count(self, name: str, by: int = 1) -> None:
+        """One more of those."""
+        counters = self.outcome.counters
+        counters[name] = counters.get(name, 0) + by
+
+    def sometimes(self, point: str) -> None:
+        """A named point of the coverage was met."""
+        coverage = self.outcome.coverage
+        coverage[point] = coverage.get(point, 0) + 1
+
+    def violation(self, name: str, text: str) -> None:
+        """A rule does not hold. What is ended because the run is over breaks none."""
+        if self.loop.buried:
+            return
+        self.outcome.violations.append(f"{name}: {text}")
+        self.note("", "violation", f"{name}: {text}")
+
+    def note(self, who: str, what: str, text: str, to: str = "") -> None:
+        """A line of the story, if somebody reads it."""
+        if self.keep_trace:
+            self.outcome.trace.append(TraceEvent(self.loop.now * 1000, who, what, text, to))
