@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from chaos.sim.clients import ENDPOINTS
 from chaos.sim.disk_faults import _has_whole_peer
 from chaos.sim.faults import _after, _spread
-from chaos.sim.kinds import MEMBERS, Drawn, kind
+from chaos.sim.kinds import MEMBERS, Drawn
+from chaos.sim.member import ENDPOINTS
 from chaos.sim.rpc import Channel
-from chaos.sim.stops import KINDS
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2
@@ -23,12 +22,9 @@ if TYPE_CHECKING:
     from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
 
-__all__ = ["KINDS"]  # with this one: whoever draws plans imports them from here
-
 ASKED_S = 8.0
 
 
-@kind("resync", is_apart=True)
 class Resync:
     """An operator has a member take everything anew, whatever it is just then; twice in a row now and then."""
 
@@ -63,7 +59,6 @@ class Resync:
         return True
 
 
-@kind("half_filled", is_apart=True)
 class HalfFilled:
     """A replica comes back empty while its master cannot reach the register, which is back before it is full."""
 

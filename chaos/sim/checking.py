@@ -7,11 +7,10 @@ from math import isfinite
 from random import Random
 
 from chaos.sim.bugs.planting import BUGS
-from chaos.sim.kinds import TARGETS
+from chaos.sim.fault_table import KINDS
 from chaos.sim.plan import Fault, Plan
 from chaos.sim.roles import ROLES
 from chaos.sim.run import JUDGES
-from chaos.sim.stops import KINDS
 
 
 def check(plan: Plan) -> None:
@@ -38,8 +37,8 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 def _of_fault(field: str, fault: Fault, safety_ms: int) -> Iterator[str]:
     yield from _unknown(f"{field}.kind", fault.kind, KINDS)
-    yield from _unknown(f"{field}.target", fault.target, TARGETS[fault.kind])
-    _, wanted = KINDS[fault.kind].draw(Random(0))
+    yield from _unknown(f"{field}.target", fault.target, KINDS[fault.kind].targets)
+    _, wanted = KINDS[fault.kind].kind.draw(Random(0))
     for name, drawn in wanted.items():
         if name not in fault.args:
             yield f"{field}.args has no {name!r}; {fault.kind!r} takes {', '.join(wanted)}"

@@ -11,7 +11,8 @@ import grpc
 
 from chaos.history import Handed, Message
 from chaos.sim.books import Change, message_of, payload_of
-from chaos.sim.clients import ENDPOINTS, QUEUE, SimClient, number_of
+from chaos.sim.clients import QUEUE, SimClient, number_of
+from chaos.sim.member import ENDPOINTS
 from chaos.sim.plan import Call, ClientPlan
 from chaos.sim.rpc import Channel
 from tandemq.client.calls import PAIR_SERVICE

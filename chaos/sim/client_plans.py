@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from chaos.sim.client_takers import VERBS
-from chaos.sim.plan import Call, ClientPlan, Value
+from chaos.sim.plan import OWNED, Call, ClientPlan, Value
 
 CALLS = 60
 KINDS = {"two": "two", "v": "volatile", "c": "conditional", "i": "immediate"}
@@ -20,7 +20,6 @@ KEPT = {"two": "two", "i": "immediate"}
 """Those of them that are all on the disk."""
 SHARE = 0.25
 DEATH_SHARE = 0.25
-OWNED = "owned"
 CHANGED = "p"
 CHANGED_NUMBER = 100
 """Of its producer; the others count from 0."""

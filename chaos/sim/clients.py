@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from chaos.history import Answered
+from chaos.sim.member import ENDPOINTS
 from chaos.sim.rpc import Channel
 from tandemq import aio, retry
 from tandemq.client.target import Target
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from tandemq.v1.common_pb2 import ResponseHeader
 
 QUEUE = "q"
-ENDPOINTS = {"a": "a:7600", "b": "b:7600"}
 TOTAL_S, ATTEMPT_S = 600.0, 2.0
 TOLD = frozenset({"STORAGE_FULL", "NOT_ENOUGH_COPIES", "LEASE_LOST"})
 """Refusals that a client must expect. Any other one is a violation: it did nothing wrong, and repeats what may help."""

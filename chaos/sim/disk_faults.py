@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from chaos.sim.client_plans import OWNED
 from chaos.sim.faults import _after, _member, _spread
 from chaos.sim.invariants import NUMBER, STATE
-from chaos.sim.kinds import KINDS, MEMBERS, Drawn, kind
+from chaos.sim.kinds import MEMBERS, Drawn
+from chaos.sim.plan import OWNED
 from replica.state import decode_state
 from storage.errors import CorruptRecord
 from storage.records import PREFIX_SIZE, read_prefix, verify_stored
@@ -20,15 +20,12 @@ if TYPE_CHECKING:
     from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
 
-__all__ = ["KINDS"]  # with these: whoever goes on with the list imports it from here
-
 
 def _has_whole_peer(pair: Pair, member: SimMember) -> bool:
     """Whether its own copy may go: damage that nobody has found yet counts, for a transfer will find it."""
     return pair.is_whole() and not pair.members[member.peer].machine.disk.is_damaged
 
 
-@kind("slow_disk")
 class SlowDisk:
     """Commits take many times as long, for a while."""
 
@@ -43,7 +40,6 @@ class SlowDisk:
         return True
 
 
-@kind("hung_disk")
 class HungDisk:
     """Nothing comes back from the disk, for a while."""
 
@@ -59,7 +55,6 @@ class HungDisk:
         return True
 
 
-@kind("fsync")
 class FailingSync:
     """The next sync fails: the process must end, and what became of the batch is open.
 
@@ -76,7 +71,6 @@ class FailingSync:
         return member.up and bool(member.machine.disk.strike("fsync", str(fault.args.get("after", 0))))
 
 
-@kind("full_disk")
 class FullDisk:
     """There is no room, for anything or only for records, for a while."""
 
@@ -93,7 +87,6 @@ class FullDisk:
         return True
 
 
-@kind("lost_disk")
 class LostDisk:
     """A machine burns and is replaced by an empty one: only while the other member holds everything."""
 
@@ -114,7 +107,6 @@ class LostDisk:
         return True
 
 
-@kind("bit_flip")
 class BitFlip:
     """A stored record or checkpoint changes, and the process starts anew: only while the other copy is whole."""
 
@@ -153,7 +145,6 @@ class Stored(NamedTuple):
     indexes: range
 
 
-@kind("bit_rot", ("ab",), is_apart=True)
 class BitRot:
     """Bits of stored messages turn over under a running member, its master most often, and nobody is told.
 
@@ -260,7 +251,6 @@ def _shows_what_it_did_alone(pair: Pair, member: SimMember) -> bool:
     return not since or (peer is not None and peer.shared.log.base_index < since)
 
 
-@kind("old_image")
 class OldImage:
     """A directory is put back from an image of an earlier start: only while the other member has all of it to show.
 
@@ -291,7 +281,6 @@ class OldImage:
         return True
 
 
-@kind("lost_writes", is_apart=True)
 class LostWrites:
     """Both machines lose power, and the disk of one of them had answered for its last writes before it had them.
 

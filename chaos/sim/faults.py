@@ -1,9 +1,7 @@
 """Kinds of fault that strike processes, links and the register, one class each: what a kind draws, how it strikes, how
 it is healed. `disk_faults` has those of disks, `moments` those that wait for a moment.
 
-A new kind is one more class in one of these files, with the decorator, and nothing anywhere else: profile "swarm" draws
-it (unless it is apart), plans are checked for it, the report counts it by its name, and a campaign is invalid in which
-it never struck.
+A new kind is one more class in one of these files, a line in `fault_table`, and nothing anywhere else.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chaos.sim.judging import HARMLESS, MOODS
-from chaos.sim.kinds import DIRECTIONS, KINDS, MEMBERS, Drawn, kind
+from chaos.sim.kinds import DIRECTIONS, MEMBERS, Drawn
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember
@@ -22,30 +20,6 @@ if TYPE_CHECKING:
 
 ENDS = ("a b", "a *", "b *")
 """Of connections; "*": all clients."""
-ARMED = ("late_set", "unheard_set", "fsync", "half_ceded", "bit_rot")
-"""Kinds that wait for what they strike, and are counted then; the register's route and the disk tell by `on_struck`."""
-
-
-def strike(pair: Pair, fault: Fault) -> None:
-    """A fault of the plan is due: before everything is healed, else the plan would not have been taken."""
-    if KINDS[fault.kind].strike(pair, fault):
-        if fault.kind not in ARMED:
-            pair.run.count(f"fault.{fault.kind}")
-        args = (f"{name} {value}" for name, value in fault.args.items())
-        pair.run.note(fault.target, "fault", " ".join([fault.kind, *args]))
-
-
-def heal_all(pair: Pair) -> None:
-    """Nothing is wrong any more, but for what is lost, and for sets of the register that are still under way."""
-    for source, target in list(pair.run.network.directions):
-        pair.run.network.heal(source, target)
-        pair.run.network.direction(source, target).hostile_s = 0.0
-    pair.run.registers.up()
-    for member in pair.members.values():
-        member.machine.disk.heal()
-        member.route.heal()
-        member.judging.heal()
-        member.resume()
 
 
 def _member(pair: Pair, fault: Fault) -> SimMember:
@@ -73,7 +47,6 @@ def _spread(stream: random.Random, *lengths_ms: int) -> int:
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
-@kind("crash")
 class Crash:
     """kill -9, or power loss, and a restart after a while."""
 
@@ -94,7 +67,6 @@ class Crash:
         return True
 
 
-@kind("pause")
 class Pause:
     """SIGSTOP, and SIGCONT after a while. For an odd time its loop alone stands still."""
 
@@ -112,7 +84,6 @@ class Pause:
         return True
 
 
-@kind("clock")
 class Clock:
     """A member's wall clock steps, in either direction."""
 
@@ -127,7 +98,6 @@ class Clock:
         return True
 
 
-@kind("verdict")
 class WrongVerdict:
     """A member believes that its peer is lost, and is told that its port refuses, whatever is true."""
 
@@ -140,7 +110,6 @@ class WrongVerdict:
         return _member(pair, fault).believe_lost(refused=bool(fault.args["refused"]))
 
 
-@kind("classifier")
 class Classifier:
     """A member's classifier is slow, silent or wrong, for a while; where nobody keeps the register, not wrong."""
 
@@ -161,7 +130,6 @@ class Classifier:
 # -- the network -------------------------------------------------------------------------------------------------------
 
 
-@kind("cut", DIRECTIONS)
 class Cut:
     """Nothing gets through in one direction, for a while."""
 
@@ -179,7 +147,6 @@ class Cut:
         return True
 
 
-@kind("client_cut")
 class ClientCut:
     """A member is cut off from the clients, in one direction or both."""
 
@@ -200,7 +167,6 @@ class ClientCut:
         return struck
 
 
-@kind("reset", ENDS)
 class Reset:
     """Connections between two machines break, at any byte; or nobody is told that they have."""
 
@@ -225,7 +191,6 @@ class Reset:
         return struck
 
 
-@kind("slow_link", DIRECTIONS)
 class SlowLink:
     """Packets take up to so much longer in one direction, each its own time, for a while."""
 
@@ -251,7 +216,6 @@ class SlowLink:
 # -- the register ------------------------------------------------------------------------------------------------------
 
 
-@kind("register_away", ("a", "b", "ab"))
 class RegisterAway:
     """One member, or both, cannot reach the register: one way, both ways, or their connections are refused."""
 
@@ -273,7 +237,6 @@ class RegisterAway:
         return True
 
 
-@kind("register_down", ("register",))
 class RegisterDown:
     """Its process is gone, with its machine or alone, and comes back with what it had acknowledged."""
 
@@ -290,7 +253,6 @@ class RegisterDown:
         return True
 
 
-@kind("late_set")
 class LateSet:
     """A member's next sets arrive late: when their caller has given up, was started again, or long forgot.
 
@@ -310,7 +272,6 @@ class LateSet:
         return True
 
 
-@kind("unheard_set")
 class UnheardSet:
     """A member's next sets are made, and it never hears of it."""
 
@@ -324,7 +285,6 @@ class UnheardSet:
         return True
 
 
-@kind("register_lost", ("register",))
 class RegisterLost:
     """The witness loses its disk and starts with an empty one: only while no member's copy is harmed.
 

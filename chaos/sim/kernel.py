@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from chaos.sim.asked import KINDS
 from chaos.sim.bugs import BUGS, planted, shown
 from chaos.sim.bugs.elsewhere import ELSEWHERE
 from chaos.sim.campaign import Draw, Run, Works
 from chaos.sim.checking import check
 from chaos.sim.coverage import MEANINGS
+from chaos.sim.fault_table import KINDS
 from chaos.sim.hunt import Quarry
 from chaos.sim.plan import Outcome, Plan
 from chaos.sim.profiles import PROFILES, draw

@@ -1,10 +1,8 @@
-"""Holds every kind of fault by its name, and whom it can strike; `faults`, `disk_faults`, `moments` and `stops` have
-the kinds."""
+"""Says what a kind of fault is, and whom there is to be struck; it has none itself."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -28,24 +26,3 @@ class Kind(Protocol):
     def strike(pair: Pair, fault: Fault) -> bool:
         """Brings it about; False when there was nothing to strike."""
         ...
-
-
-KINDS: dict[str, type[Kind]] = {}
-TARGETS: dict[str, tuple[str, ...]] = {}
-"""By kind: whom it can strike."""
-APART: set[str] = set()
-"""Kinds that profile "swarm" does not draw: they need what only a profile of their own has."""
-
-
-def kind(
-    name: str, targets: tuple[str, ...] = MEMBERS, *, is_apart: bool = False
-) -> Callable[[type[Kind]], type[Kind]]:
-    """Enters a class under the name that plans and reports use."""
-
-    def enter(cls: type[Kind]) -> type[Kind]:
-        KINDS[name], TARGETS[name] = cls, targets
-        if is_apart:
-            APART.add(name)
-        return cls
-
-    return enter

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from storage.store import WriteBatch
 
+ENDPOINTS = {"a": "a:7600", "b": "b:7600"}
 RESTART_S = 0.5
 """Between the end of a process that ended by itself and the next one."""
 WORK_S = 0.0002

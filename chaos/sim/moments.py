@@ -7,10 +7,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from chaos.sim.disk_faults import KINDS
 from chaos.sim.faults import _after, _member, _spread
 from chaos.sim.invariants import STATE
-from chaos.sim.kinds import DIRECTIONS, MEMBERS, Drawn, kind
+from chaos.sim.kinds import DIRECTIONS, MEMBERS, Drawn
 from failover.marks import Role
 from replica.state import decode_state
 
@@ -19,10 +18,7 @@ if TYPE_CHECKING:
     from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
 
-__all__ = ["KINDS"]  # with those of this file: whoever draws plans imports them from here
 
-
-@kind("flap")
 class Flap:
     """The link breaks several times in a row, perhaps after one member was killed and started again at once.
 
@@ -59,7 +55,6 @@ class Flap:
         return struck
 
 
-@kind("kill_in_sync")
 class KillInSync:
     """A process is killed while a sync of its disk takes long, so that the other member has what it has not."""
 
@@ -86,7 +81,6 @@ class KillInSync:
         return True
 
 
-@kind("half_added")
 class HalfAdded:
     """A member comes back, and as the register is asked to name it again the link breaks and the answer is lost."""
 
@@ -118,7 +112,6 @@ class HalfAdded:
         return True
 
 
-@kind("half_ceded", ("ab",))
 class HalfCeded:
     """Whoever gives its role away next dies while its promise is written. It is back soon and takes its peer for lost,
     which may have heard of the role, and reaches neither it nor the register.
@@ -183,7 +176,6 @@ def _believe_once_up(pair: Pair, member: SimMember, until_s: float) -> None:
         pair.run.loop.at(pair.run.loop.now + 0.005, None, _believe_once_up, pair, member, until_s)
 
 
-@kind("blackout")
 class Blackout:
     """Both machines lose power, one of them with a sync under way; that one is back first, and alone for a while."""
 
@@ -213,7 +205,6 @@ class Blackout:
         return True
 
 
-@kind("split")
 class Split:
     """The members cannot hear each other for a while, and what one of them asks of the register meanwhile is late."""
 
@@ -235,7 +226,6 @@ class Split:
         return True
 
 
-@kind("newborn")
 class Newborn:
     """A member is killed and started again at once; the next one that becomes master is not heard by the other one."""
 

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TypeAlias
 
 Value: TypeAlias = int | float | str | bool
+OWNED = "owned"
+"""The queue that has one client, who knows at every moment what must be in it."""
 
 
 @dataclass(frozen=True, slots=True)

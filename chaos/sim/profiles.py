@@ -17,12 +17,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chaos.sim.asked import KINDS
 from chaos.sim.client_features import draw_letters, draw_requests
 from chaos.sim.client_pipeline import draw_publications, draw_readers, draw_rebuilt
 from chaos.sim.client_plans import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.client_weights import draw_weights
-from chaos.sim.kinds import APART
+from chaos.sim.fault_table import KINDS
 from chaos.sim.plan import ClientPlan, Fault, Plan, Value
 
 SAFETY_MS = 4_000
@@ -83,7 +82,7 @@ TRIMMED: dict[str, Value] = {"checkpoint_bytes": 500, "journal_bytes": 500}
 
 
 PROFILES: dict[str, Profile] = {
-    "swarm": Profile({kind: 1 for kind in KINDS if kind not in APART}, groups=0.15),
+    "swarm": Profile({name: 1 for name, each in KINDS.items() if not each.is_apart}, groups=0.15),
     "fence": Profile(
         {"pause": 4, "cut": 7, "crash": 1, "verdict": 8, "register_away": 2, "slow_link": 2, "reset": 2},
         faults=(10, 18),
@@ -286,7 +285,7 @@ def draw(profile: str, seed: int) -> Plan:
 
     def strike(at_ms: int) -> None:
         name = stream.choices(kinds, weights)[0]
-        target, args = KINDS[name].draw(stream)
+        target, args = KINDS[name].kind.draw(stream)
         faults.append(Fault(min(at_ms, SAFETY_MS - 1), name, target, args))  # then everything is healed
 
     for _ in range(stream.randint(*how.faults)):
@@ -307,12 +306,12 @@ def draw(profile: str, seed: int) -> Plan:
         for _ in range(how.triggers):
             at_ms = stream.randrange(SAFETY_MS)
             name = stream.choice(("crash", "crash", "pause"))
-            faults.append(Fault(at_ms, name, *KINDS[name].draw(stream)))
+            faults.append(Fault(at_ms, name, *KINDS[name].kind.draw(stream)))
             began_ms.append(at_ms)
         for at_ms in began_ms:
             for _ in range(stream.choice((2, 3))):
                 strike(at_ms + stream.randrange(stream.choice(STEPS_MS)))
     aside = random.Random(f"{seed}/beside {profile}")
-    faults += [Fault(aside.randrange(SAFETY_MS), name, *KINDS[name].draw(aside)) for name in how.beside]
+    faults += [Fault(aside.randrange(SAFETY_MS), name, *KINDS[name].kind.draw(aside)) for name in how.beside]
     faults.sort(key=lambda fault: fault.at_ms)
     return Plan(seed, profile, dict(how.settings), tuple(faults), clients, SAFETY_MS)

@@ -6,17 +6,13 @@ import random
 from typing import TYPE_CHECKING
 
 from chaos.sim.faults import _member, _spread
-from chaos.sim.kinds import MEMBERS, Drawn, kind
-from chaos.sim.moments import KINDS
+from chaos.sim.kinds import MEMBERS, Drawn
 
 if TYPE_CHECKING:
     from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
 
-__all__ = ["KINDS"]  # with this one: whoever draws plans imports them from here
 
-
-@kind("stop")
 class Stop:
     """SIGTERM, as a supervisor sends it: kill -9 for who is not done within its time, and a restart after a while."""
 

@@ -19,12 +19,13 @@ import gc
 from typing import TYPE_CHECKING
 
 from chaos.history import Recorded
-from chaos.sim import ending, faults, parts
+from chaos.sim import ending, parts
 from chaos.sim.checking import check
 from chaos.sim.client_admins import with_setup
 from chaos.sim.client_takers import Drain
 from chaos.sim.coverage import Coverage
 from chaos.sim.disk import Disk
+from chaos.sim.fault_table import heal_all, strike
 from chaos.sim.invariants import Invariants
 from chaos.sim.judging import Judging, Oracle
 from chaos.sim.member import SimMember
@@ -149,7 +150,7 @@ class World:
                 client.start()
         began = loop.now
         for fault in plan.faults:
-            loop.at(began + fault.at_ms / 1000, None, faults.strike, self.pair, fault)
+            loop.at(began + fault.at_ms / 1000, None, strike, self.pair, fault)
         loop.run(began + plan.safety_ms / 1000)
         self._heal()
         wait_s = float(plan.settings.get("wait_ms", WAIT_MS)) / 1000
@@ -194,7 +195,7 @@ class World:
     def _heal(self) -> None:
         self.pair.run.healed = True
         self.pair.run.note("", "healed", "everything works from here on")
-        faults.heal_all(self.pair)
+        heal_all(self.pair)
         for member in self.pair.members.values():
             if not member.up:
                 member.start()

@@ -10,9 +10,9 @@ from typing import Any
 import grpc.aio
 from google.protobuf.message import Message as Proto
 
-from chaos.sim import faults
-from chaos.sim.clients import ENDPOINTS
+from chaos.sim.fault_table import heal_all, strike
 from chaos.sim.kernel import silence
+from chaos.sim.member import ENDPOINTS
 from chaos.sim.plan import Fault as SimFault
 from chaos.sim.plan import Plan, Value
 from chaos.sim.rpc import Channel
@@ -98,13 +98,13 @@ class Simulated:
                 kind, args = "stop", {"within_ms": 300, "down_ms": fault.for_ms}
             case ["cut"]:
                 for target in (f"{master}>{replica}", f"{replica}>{master}"):
-                    faults.strike(world.pair, SimFault(0, "cut", target, {"for_ms": fault.for_ms}))
+                    strike(world.pair, SimFault(0, "cut", target, {"for_ms": fault.for_ms}))
                 return
             case _:
                 assert fault.kind == "hand over"
                 world.loop.spawn(self.process, self._hand_over(master))
                 return
-        faults.strike(world.pair, SimFault(0, kind, master if role == "master" else replica, args))
+        strike(world.pair, SimFault(0, kind, master if role == "master" else replica, args))
 
     async def _hand_over(self, via: str) -> None:
         channel = Channel(self.world.pair.run.network, CLIENT, ENDPOINTS[via])
@@ -121,7 +121,7 @@ class Simulated:
         """See Driver."""
         world = self.world
         world.loop.run(world.loop.now + 0.005)  # what was to strike has struck
-        faults.heal_all(world.pair)
+        heal_all(world.pair)
         for member in world.pair.members.values():
             member.start_if_down()
         assert self.wait_for(world.pair.is_whole, WHOLE_S * 1000), f"not whole: {world.describe()}"
