@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from google.protobuf.duration_pb2 import Duration
 
-from replica.effects import Failed, Moved
+from replica.outcomes import Failed, Moved
 from tandemq import refusing
 from tandemq.v1.common_pb2 import LEVEL_LOCAL, LEVEL_PAIR_RECV, LEVEL_PAIR_SYNC, Error, Level, Reason, ResponseHeader
 from tandemq.v1.common_pb2 import Warning as WarningKind
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import grpc
 
     from replica.domain import Domain
-    from replica.effects import Answer, EnqueueDone, LeaseDone
     from replica.members import Members
+    from replica.outcomes import Answer, EnqueueDone, LeaseDone
 
 _TEXT = {
     Reason.REASON_MESSAGE_TOO_LARGE: "a message is larger than max_message_bytes of queue {}; send less, or raise it",

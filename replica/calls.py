@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from replica.effects import Answer, LeaseDone
     from replica.machine import Columns, Machine
+    from replica.outcomes import Answer, LeaseDone
     from replica.publishing import Publishing
     from replica.selecting import Matcher
     from tandemq.peer.v1.record_pb2 import QueueAction, RecordHeader

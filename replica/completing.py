@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica.effects import Failed, Moved, ProgressDone
 from replica.machine import HANDLE_BYTES, Refused
+from replica.outcomes import Failed, Moved, ProgressDone
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from replica.damage import Damage
-from replica.effects import Deliver, Failed, LeaseDone, Moved
+from replica.effects import Deliver
 from replica.machine import Refused, disabled, immediate_problem, lease_id_of
+from replica.outcomes import Failed, LeaseDone, Moved
 from replica.rounds import Rounds, deleted
 from replica.selecting import Exact
 from replica.sole import Sole

@@ -14,12 +14,13 @@ from failover.marks import Role
 from replica.completing import Completing
 from replica.consumers import Consumers
 from replica.dying import Dying
-from replica.effects import Failed, Moved, Persist
+from replica.effects import Persist
 from replica.epoch_record import epoch_record
 from replica.handoff import Handoff
 from replica.hold_frames import take_hold
 from replica.holding import Holding
 from replica.orders import Orders
+from replica.outcomes import Failed, Moved
 from replica.recall import answer_recall
 from replica.replication import Replication
 from replica.state import state_key

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from failover.register import Register
     from replica.calls import Consumer, Waiter
     from replica.log import Entry
-    from replica.machine import Placed, Progress, SegmentSlice
+    from replica.outcomes import Answer, LeaseDone
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
-    from tandemq.v1.common_pb2 import Reason
-    from tandemq.v1.queue_admin_service_pb2 import LeftBehind
-    from tandemq.v1.queue_service_pb2 import SettleResult
 
 
 class Persist(NamedTuple):
@@ -95,131 +92,6 @@ class Rebuild(NamedTuple):
     """Make the queues' state anew from checkpoint and log up to this index; answered by `on_rebuilt`."""
 
     up_to: int
-
-
-class EnqueueDone(NamedTuple):
-    """An enqueue was executed, now or earlier."""
-
-    first_sequence: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
-    first_index: int
-    log_index: int
-    epoch: int
-    copies: int
-    duplicate: bool
-    refusals: Sequence[tuple[int, int]]
-    """(ordinal, reason)."""
-    downgraded: bool
-    volatile: bool
-    queue_id: int = 0
-    handles: bytes = b""
-    """First half of the messages' handles, where the queue's type completes later than STORED."""
-    doubles: Sequence[tuple[int, int]] = ()
-    """(ordinal, index of the message that had its dedup id first)."""
-
-
-class LeaseDone(NamedTuple):
-    """Messages for a consumer; bodies are read by the shell."""
-
-    queue_id: int
-    queue: str
-    lease_id: int
-    slices: Sequence[SegmentSlice]
-    duplicate: bool
-
-
-class SettleDone(NamedTuple):
-    """Results of a settle call."""
-
-    results: Sequence[SettleResult]
-    duplicate: bool
-
-
-class ReplyDone(NamedTuple):
-    """An answer was taken, now or earlier."""
-
-    duplicate: bool
-
-
-class ProgressDone(NamedTuple):
-    """How far messages have come; the shell reads the answers to requests."""
-
-    handles: Sequence[bytes]
-    progress: Sequence[Progress]
-    """One a handle."""
-
-
-class QueueDone(NamedTuple):
-    """A queue was created, changed or removed."""
-
-    queue: str
-    removed: int
-    duplicate: bool
-
-
-class SweepDone(NamedTuple):
-    """What a sweep has done up to here is committed."""
-
-    over: bool
-    """It is the answer to the call; else one turn is done."""
-    done: int = 0
-    """Messages moved or removed."""
-    leased: int = 0
-    behind: Sequence[LeftBehind] = ()
-    duplicate: bool = False
-
-
-class StageDone(NamedTuple):
-    """A part is kept aside, now or earlier; of its whole stage."""
-
-    rows: int
-    payload_bytes: int
-    expires_at_ms: int
-    duplicate: bool
-
-
-class PublishDone(NamedTuple):
-    """A batch is in its queues, now or earlier."""
-
-    placed: Sequence[Placed]
-    """Empty: it was not the last one of its writer."""
-    duplicate: bool
-
-
-class UnstageDone(NamedTuple):
-    """Stages were dropped, or a writer was forgotten."""
-
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
-
-
-class Failed(NamedTuple):
-    """The call was refused; nothing was done."""
-
-    reason: Reason
-    message: str
-    metadata: dict[str, str]
-    retry_after_ms: int | None = None
-
-
-class Moved(NamedTuple):
-    """The mastership went away while the call was under way: unknown outcome; repeat it with the same identity."""
-
-    message: str
-
-
-StagingDone = StageDone | PublishDone | UnstageDone
-Answer = (
-    EnqueueDone
-    | LeaseDone
-    | SettleDone
-    | ReplyDone
-    | ProgressDone
-    | QueueDone
-    | SweepDone
-    | StagingDone
-    | Failed
-    | Moved
-)
 
 
 class Reply(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.effects import EnqueueDone
+from replica.outcomes import EnqueueDone
 from tandemq.peer.v1.peer_service_pb2 import HeldKey
 from tandemq.v1.common_pb2 import Reason
 

@@ -15,8 +15,8 @@ import grpc
 
 from failover.marks import Role
 from replica.answers import abort, refusal
-from replica.effects import Failed, Moved
 from replica.members import HOP
+from replica.outcomes import Failed, Moved
 from replica.service_checks import stale_epoch
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen

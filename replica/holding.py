@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from failover.marks import Role
 from replica.calls import EnqueueCall
-from replica.effects import Failed, Moved
 from replica.enqueued import enqueue_done, held_key, repeated
 from replica.machine import Fresh, Refused
+from replica.outcomes import Failed, Moved
 from replica.room import WAITING_BYTES_MAX
 from tandemq.peer.v1.peer_service_pb2 import Hold
 from tandemq.v1.common_pb2 import Reason

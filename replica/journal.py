@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
 from replica.answers import refusal
-from replica.effects import Failed
 from replica.journal_rows import ordinals_of
+from replica.outcomes import Failed
 from storage.errors import CorruptRecord
 from storage.records import split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.effects import QueueDone
+from replica.outcomes import QueueDone
 
 if TYPE_CHECKING:
     from replica.calls import QueueCall

@@ -8,12 +8,13 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall, StagingCall
-from replica.effects import EnqueueDone, Failed, Moved, Persist, Reply, SettleDone
+from replica.effects import Persist, Reply
 from replica.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
 from replica.log import HeldRef
 from replica.machine import Fresh, Refused
 from replica.ordering_names import order_names
 from replica.ordering_queues import order_queue
+from replica.outcomes import EnqueueDone, Failed, Moved, SettleDone
 from replica.publishing import Publishing
 from replica.readers import tell_expired
 from replica.replying import Replying
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.calls import Call, QueueCall, Waiter
-    from replica.effects import Answer
     from replica.machine import DuplicateRun, EnqueuePlan, Machine
+    from replica.outcomes import Answer
     from replica.replication import Replication
     from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader

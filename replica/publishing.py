@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica import copies
-from replica.effects import Moved, Note, PublishDone, StageDone, UnstageDone
+from replica.effects import Note
 from replica.enqueued import is_all_volatile, not_enough
 from replica.machine import Refused, columns_of
+from replica.outcomes import Moved, PublishDone, StageDone, UnstageDone
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import EnqueueBatch

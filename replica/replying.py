@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from replica import copies
 from replica.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
-from replica.effects import Moved, Note, ReplyDone
+from replica.effects import Note
 from replica.machine import CopyCall, Refused, columns_of, handle_of
+from replica.outcomes import Moved, ReplyDone
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import Message
 from tandemq.v1.pair_service_pb2 import PairEventKind

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.effects import Failed
+from replica.outcomes import Failed
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.counting import until_committed
-from replica.effects import Moved
 from replica.journal import Asking, Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
+from replica.outcomes import Moved
 from tandemq.v1.journal_service_pb2 import JournalPosition
 
 if TYPE_CHECKING:
     from replica.domain import Domain
-    from replica.effects import Failed
+    from replica.outcomes import Failed
     from replica.shared import Shared
 
 GOING_ON = Asking("seen", "begin there with a new checkpoint, or name the pair that was meant")

@@ -15,9 +15,9 @@ from replica.answers import FutureWaiter, abort, header_of, refusal
 from replica.attached import Counts
 from replica.calls import NamesCall, QueueCall
 from replica.counting import until_committed
-from replica.effects import Failed, Moved, QueueDone
 from replica.machine import Refused
 from replica.members import LOCAL, MAIN
+from replica.outcomes import Failed, Moved, QueueDone
 from replica.peer_clients import asks_for_own, peer_counts
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_failures import generic_handler

@@ -14,8 +14,8 @@ import grpc
 from failover.marks import DataMark, Role
 from replica.answers import abort, header_of, refusal
 from replica.backup import head_of, pieces
-from replica.effects import Failed
 from replica.members import LOCAL, MAIN
+from replica.outcomes import Failed
 from replica.service_calls import parse
 from replica.service_status import product_version
 from storage.backup import VERSION, Packer

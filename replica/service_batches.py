@@ -13,8 +13,8 @@ from replica import bodies, forward
 from replica.answers import FutureWaiter, abort, header_of, refusal
 from replica.calls import NamesCall
 from replica.counting import until_committed
-from replica.effects import Failed, Moved
 from replica.machine import BatchCall, Refused
+from replica.outcomes import Failed, Moved
 from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import parse
 from replica.service_failures import generic_handler

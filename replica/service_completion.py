@@ -13,8 +13,8 @@ from replica import bodies, forward
 from replica.answers import FutureWaiter, abort, failure, header_of, refusal
 from replica.calls import ReplyCall
 from replica.completing import Ask
-from replica.effects import Failed, Moved, ProgressDone, ReplyDone
 from replica.members import HOP
+from replica.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_checks import problem_of_answer, stale_epoch, wait_s
 from replica.service_enqueue import problem_of_maps
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from replica.calls import Waiter
     from replica.domain import Domain
-    from replica.effects import Answer
     from replica.members import Members
+    from replica.outcomes import Answer
 
 HANDLES_MAX = 10_000
 """Of one call."""

@@ -16,9 +16,9 @@ from failover.marks import Role
 from replica import bodies
 from replica.answers import abort, failure, header_of, refusal
 from replica.calls import Consumer, SettleCall
-from replica.effects import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.machine import milliseconds
+from replica.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.peer_clients import client_of
 from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
 from replica.service_completion import reply_call
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.domain import Domain
-    from replica.effects import Answer
     from replica.filters import Filter
     from replica.machine import SegmentSlice
     from replica.members import Members
+    from replica.outcomes import Answer
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries
 
 CREDIT_MESSAGES_MAX = 1_000_000

@@ -15,7 +15,6 @@ import grpc
 from replica import forward
 from replica.answers import abort, header_of, refusal
 from replica.counting import until_committed
-from replica.effects import Failed
 from replica.journal import (
     PAGE_BYTES,
     Begins,
@@ -34,6 +33,7 @@ from replica.journal import (
 from replica.journal_counts import RowCounts
 from replica.journal_rows import Rows, Wanted
 from replica.machine import Refused
+from replica.outcomes import Failed
 from replica.service_calls import parse
 from replica.whereabouts import check_origin, is_remote, problem_of_remote
 from storage.errors import CorruptRecord

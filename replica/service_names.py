@@ -9,9 +9,9 @@ import grpc
 from replica import forward
 from replica.answers import FutureWaiter, abort, header_of, refusal
 from replica.calls import NamesCall, QueueCall
-from replica.effects import Failed, Moved, QueueDone
 from replica.machine import AliasCall, DefaultsCall
 from replica.members import LOCAL, MAIN
+from replica.outcomes import Failed, Moved, QueueDone
 from replica.service_calls import check_request_id, fingerprint, parse
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb

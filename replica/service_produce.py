@@ -17,10 +17,10 @@ from replica import forward
 from replica.answers import abort, ack_of, failure, header_of, refusal
 from replica.calls import EnqueueCall
 from replica.counting import until_committed
-from replica.effects import EnqueueDone, Failed, Moved
 from replica.machine import Refused, columns_of
 from replica.machine.content import PROPERTIES_MAX, check_content
 from replica.members import HOP, MAIN
+from replica.outcomes import EnqueueDone, Failed, Moved
 from replica.peer_clients import client_of
 from replica.service_checks import problem_of_wait, stale_epoch, wait_ms
 from replica.weighing import has_huge_column
@@ -37,8 +37,8 @@ from tandemq.v1.queue_service_pb2 import (
 
 if TYPE_CHECKING:
     from replica.domain import Domain
-    from replica.effects import Answer
     from replica.members import Members
+    from replica.outcomes import Answer
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
 
 UNANSWERED_BATCHES_MAX = 256

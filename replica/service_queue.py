@@ -12,9 +12,9 @@ import grpc
 from replica import bodies, forward, service_consume, service_filters
 from replica.answers import FutureWaiter, abort, entry_error, header_of, level_of, refusal
 from replica.calls import Consumer, EnqueueCall, SettleCall
-from replica.effects import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.machine import Refused, handle_of, handle_prefix, milliseconds
 from replica.one_way import OneWay
+from replica.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_checks import (
     is_immediate,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.domain import Domain
-    from replica.effects import Failed, Moved, QueueDone
     from replica.machine import Machine, Reader
+    from replica.outcomes import Failed, Moved, QueueDone
     from replica.service_admin import AdminHandlers
     from replica.service_pair import Method
     from replica.shared import Shared

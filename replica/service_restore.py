@@ -18,9 +18,9 @@ from replica import forward
 from replica.answers import FutureWaiter, header_of, refusal
 from replica.bodies import read_stored
 from replica.calls import EnqueueCall, QueueCall
-from replica.effects import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import Refused, columns_of
 from replica.members import LOCAL, MAIN
+from replica.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.refill import QueueSource, open_queue
 from replica.service_calls import check_request_id, fingerprint, parse
 from storage.errors import CorruptRecord, NewerFormat, StorageError

@@ -11,10 +11,10 @@ import grpc
 from replica import forward
 from replica.answers import FutureWaiter, abort, header_of, refusal
 from replica.calls import StagingCall
-from replica.effects import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.content import PROPERTIES_MAX, check_content
 from replica.members import LOCAL, MAIN
+from replica.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import fingerprint, parse
 from replica.service_checks import stale_epoch
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.domain import Domain
-    from replica.effects import Answer
     from replica.members import Members
+    from replica.outcomes import Answer
     from replica.publishing import Publishing
     from tandemq.v1.journal_service_pb2 import JournalPosition
 

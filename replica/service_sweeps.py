@@ -13,7 +13,7 @@ import grpc
 
 from replica import forward, service_filters
 from replica.answers import FutureWaiter, abort, header_of, refusal
-from replica.effects import Failed, Moved, SweepDone
+from replica.outcomes import Failed, Moved, SweepDone
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.sweep import Sweep, Verb
 from replica.sweeps import Sweeps

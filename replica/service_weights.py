@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.domain import Domain
-    from replica.effects import Failed, Moved, QueueDone
     from replica.machine import Machine, ToldWeights
     from replica.machine.requests import RequestAnswer
+    from replica.outcomes import Failed, Moved, QueueDone
     from replica.service_admin import AdminHandlers
     from replica.service_pair import Method
     from tandemq.peer.v1.record_pb2 import RecordHeader

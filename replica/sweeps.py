@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from replica import copies
 from replica.dying import MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
-from replica.effects import Failed, Moved, SweepDone
 from replica.machine import MoveCall, Refused, RemoveCall, columns_of, ranges_of
+from replica.outcomes import Failed, Moved, SweepDone
 from replica.sweep import Sweep, Verb
 from replica.sweep_looks import Looks
 from tandemq.v1.common_pb2 import IndexRange, Reason

@@ -13,19 +13,10 @@ from chaos.sim.outside import epoch_of
 from failover.marks import DataMark
 from replica.convert_marks import data_of
 from replica.divergence import NOBODY_WAS_TOLD
-from replica.effects import (
-    CheckTransfer,
-    Deliver,
-    EnqueueDone,
-    LeaseDone,
-    Persist,
-    Reply,
-    Salvage,
-    StartTransfer,
-    StopTransfer,
-)
+from replica.effects import CheckTransfer, Deliver, Persist, Reply, Salvage, StartTransfer, StopTransfer
 from replica.machine import SaveLimits
 from replica.members import MAIN, domain_number
+from replica.outcomes import EnqueueDone, LeaseDone
 from replica.state import decode_state, state_key
 from storage.errors import CorruptRecord
 from storage.records import read_stored_prefix, split, verify_stored

@@ -13,7 +13,8 @@ from failover import handoff, promotion
 from failover.handoff import Action, Event, Row, State
 from replica import claiming
 from replica import handoff as driving
-from replica.effects import EnqueueDone, Failed, LeaseDone, QueueDone, Reply, SettleDone
+from replica.effects import Reply
+from replica.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone, SettleDone
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:

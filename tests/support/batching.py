@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.calls import NamesCall
-from replica.effects import Failed, QueueDone
 from replica.machine import BatchCall, Machine, Refused
+from replica.outcomes import Failed, QueueDone
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter, rows

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from replica.calls import NamesCall
-from replica.effects import Failed, QueueDone
 from replica.machine import AdvanceCall, Machine, ReaderPlace, Refused, RegisterCall
+from replica.outcomes import Failed, QueueDone
 from replica.readers import Limit, give_up, late_readers
 from tandemq.v1.common_pb2 import Reason
 from tests.support.checks import require

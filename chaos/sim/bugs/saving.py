@@ -12,7 +12,8 @@ from replica.transfer import Receiver
 if TYPE_CHECKING:
     from replica.calls import QueueCall
     from replica.domain import Domain
-    from replica.effects import Persist, QueueDone
+    from replica.effects import Persist
+    from replica.outcomes import QueueDone
     from tandemq.peer.v1.peer_service_pb2 import QueueSegments
 
 

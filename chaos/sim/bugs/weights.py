@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import replica.machine.weights
 from chaos.sim.bugs.planting import Patch, bug
-from replica.effects import QueueDone
+from replica.outcomes import QueueDone
 from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from failover.classifier import Answer, EventKind, Verdict
 from replica import incarnation
 from replica.calls import Consumer, EnqueueCall, QueueCall, SettleCall
 from replica.domain import Domain
-from replica.effects import AskVerdict, EnqueueDone, LeaseDone, QueueDone, SettleDone
+from replica.effects import AskVerdict
 from replica.machine import Limits, columns_of
 from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.node import Node
+from replica.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
 from replica.recovery import open_shared, recover
 from replica.session import Session
 from tandemq.ambient import monotonic_ms

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from replica.bodies import is_whole, read_answer, read_stored
-from replica.effects import Note, ProgressDone
+from replica.effects import Note
 from replica.filters import filter_of
 from replica.machine import Limits, Machine
 from replica.machine.handles import Progress
+from replica.outcomes import ProgressDone
 from replica.recovery import open_shared
 from replica.selecting import Exact
 from replica.service_completion import statuses_of

@@ -9,8 +9,9 @@ import pytest
 
 from replica.bodies import read_stored
 from replica.calls import StagingCall
-from replica.effects import Failed, Moved, Note, PublishDone, StageDone, UnstageDone
+from replica.effects import Note
 from replica.machine import Limits, PublishCall, StageCall, columns_of
+from replica.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch

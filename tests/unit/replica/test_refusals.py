@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from replica.calls import NamesCall, QueueCall, SettleCall, StagingCall
-from replica.effects import Moved, QueueDone
 from replica.machine import (
     AdvanceCall,
     DeleteWeightsCall,
@@ -17,6 +16,7 @@ from replica.machine import (
     RegisterCall,
     Window,
 )
+from replica.outcomes import Moved, QueueDone
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig

@@ -10,8 +10,8 @@ import pytest
 
 from replica import replying
 from replica.calls import EnqueueCall, NamesCall, QueueCall, ReplyCall
-from replica.effects import EnqueueDone, ReplyDone
 from replica.machine import AliasCall, columns_of
+from replica.outcomes import EnqueueDone, ReplyDone
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.message_pb2 import Message, MessageBatch

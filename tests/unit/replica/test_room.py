@@ -8,8 +8,8 @@ import google_crc32c
 import pytest
 
 from replica.calls import Consumer, EnqueueCall, QueueCall
-from replica.effects import EnqueueDone, Failed
 from replica.machine import columns_of
+from replica.outcomes import EnqueueDone, Failed
 from tandemq.peer.v1.record_pb2 import (
     QUEUE_ACTION_CLOSE,
     QUEUE_ACTION_DELETE,

@@ -8,8 +8,8 @@ import pytest
 
 from replica import saving
 from replica.calls import EnqueueCall, QueueCall
-from replica.effects import Moved, QueueDone
 from replica.machine import Limits, SaveLimits, columns_of
+from replica.outcomes import Moved, QueueDone
 from replica.recovery import StoreReader
 from storage.records import split
 from tandemq.peer.v1.record_pb2 import (

@@ -8,9 +8,9 @@ import pytest
 
 from replica import sweep_looks, sweeps
 from replica.calls import EnqueueCall, QueueCall, SettleCall
-from replica.effects import EnqueueDone, Failed, QueueDone, SweepDone
 from replica.filters import filter_of
 from replica.machine import SaveLimits, columns_of
+from replica.outcomes import EnqueueDone, Failed, QueueDone, SweepDone
 from replica.sweep import BEHIND_MAX, Sweep, Verb
 from replica.sweeps import Sweeps
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CLOSE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE

@@ -11,8 +11,9 @@ from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.replay import KEPT_FOLDER, load, problems, shows
 from chaos.sim.story import delivered_after_settled, read
 from chaos.sim.world import World
-from replica.effects import Deliver, EnqueueDone, LeaseDone, Persist, Reply, Salvage
+from replica.effects import Deliver, Persist, Reply, Salvage
 from replica.machine import SegmentSlice
+from replica.outcomes import EnqueueDone, LeaseDone
 from replica.recall import Recall
 from replica.state import decode_state
 from storage.records import PREFIX_SIZE
