@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from replica.machine import Columns, Machine
+    from replica.machine import Columns, Machine, PublishCall, StageCall
     from replica.outcomes import Answer, LeaseDone
-    from replica.publishing import Publishing
     from replica.selecting import Matcher
     from tandemq.peer.v1.record_pb2 import QueueAction, RecordHeader
     from tandemq.v1.queue_admin_service_pb2 import QueueConfig
@@ -132,13 +131,43 @@ class NamesCall:
     deadline_ms: int = 0
 
 
+class StageRows(NamedTuple):
+    """Keep a part aside."""
+
+    part: StageCall
+    body: bytes
+    """Serialized EnqueueBatch."""
+
+
+class Publish(NamedTuple):
+    """Decide a batch, or find that it was decided before; answered when it is in its queues."""
+
+    batch: PublishCall
+    min_copies: int
+
+
+class Unstage(NamedTuple):
+    """Drop stages that nobody will publish."""
+
+    stage_ids: Sequence[bytes]
+
+
+class ReleaseWriter(NamedTuple):
+    """Forget a writer."""
+
+    writer: str
+
+
+class AwaitOrdered(NamedTuple):
+    """Answered when all that is ordered is committed: what is asked then is true on every copy."""
+
+
 @dataclass(slots=True, eq=False)
 class StagingCall:
-    """About staged rows and their writers: a part, a publication, an abort, a release."""
+    """About staged rows and their writers."""
 
     waiter: Waiter
-    order: Callable[[Publishing, int], None]
-    """Does it at the domain's time, or raises Refused."""
+    action: StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered
     queue: str = ""
     deadline_ms: int = 0
 

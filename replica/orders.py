@@ -160,7 +160,7 @@ class Orders:
             elif isinstance(call, NamesCall):
                 order_names(self, call)
             elif isinstance(call, StagingCall):
-                call.order(self.publishing, self.time_ms)
+                self.publishing.execute(call)
             else:
                 order_queue(self, call)
         except Refused as refused:

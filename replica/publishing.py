@@ -8,9 +8,10 @@ of it is in its queues and committed, or by the next master when he repeats the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from replica import copies
+from replica.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, Unstage
 from replica.effects import Note
 from replica.enqueued import is_all_volatile, not_enough
 from replica.machine import Refused, columns_of
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.bodies import Stored
-    from replica.calls import Waiter
+    from replica.calls import StagingCall, Waiter
     from replica.machine import Columns, PublishCall, StageCall
     from replica.orders import Orders
+    from replica.outcomes import StagingDone
 
 TURN_BYTES, TURN_PARTS = 4 << 20, 64
 """Of one turn: others share the group commit and the loop. The next one waits until it is committed."""
@@ -55,60 +57,69 @@ class Publishing:
         self.held_back = ""
         """Why nothing is put into queues now: told once."""
 
-    # -- calls: each raises Refused with nothing done --------------------------------------------------------------
+    # -- calls -----------------------------------------------------------------------------------------------------
 
-    def stage(self, waiter: Waiter, call: StageCall, body: bytes) -> None:
-        """Keep a part aside."""
+    def execute(self, call: StagingCall) -> None:
+        """Raises Refused with nothing done."""
+        match call.action:
+            case StageRows(part, body):
+                self._answer_committed(call.waiter, self._stage(part, body))
+            case Publish(batch, min_copies):
+                self.publish(call.waiter, batch, min_copies)
+            case Unstage(stage_ids):
+                self._answer_committed(call.waiter, self._unstage(stage_ids))
+            case ReleaseWriter(writer):
+                self._answer_committed(call.waiter, self._release_writer(writer))
+            case AwaitOrdered():
+                self._answer_committed(call.waiter, UnstageDone(0))
+            case _:
+                assert_never(call.action)
+
+    def _answer_committed(self, waiter: Waiter, done: StagingDone) -> None:
         orders = self.orders
-        header = orders.machine.plan_stage(call)
+        orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))
+
+    def _stage(self, part: StageCall, body: bytes) -> StageDone:
+        orders = self.orders
+        header = orders.machine.plan_stage(orders.time_ms, part)
         if header is not None:
             self._check_copies(1, (header.stage.queue_id,))
             orders.check_space(len(body), all_volatile=False)
             orders.room_bytes -= len(body)
             orders.order(header, body)
-        stage = orders.machine.stage(call.stage_id)
+        stage = orders.machine.stage(part.stage_id)
         assert stage is not None
-        done = StageDone(stage.rows, stage.payload_bytes, stage.expires_at_ms, duplicate=header is None)
-        orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))
+        return StageDone(stage.rows, stage.payload_bytes, stage.expires_at_ms, duplicate=header is None)
 
-    def publish(self, waiter: Waiter, call: PublishCall, min_copies: int) -> None:
-        """Decide a batch, or find that it was decided before; answered when it is in its queues."""
+    def publish(self, waiter: Waiter, batch: PublishCall, min_copies: int) -> None:
+        """Answered when it is in its queues, which may be now."""
         orders = self.orders
         if len(self.waiting) >= WAITING_MAX:
             text = f"{WAITING_MAX} calls wait for their batches to be in the queues; repeat it later"
             raise Refused(Reason.REASON_TOO_MANY_WAITERS, text, {}, 1000)
-        plan = orders.machine.plan_publish(call)
+        plan = orders.machine.plan_publish(orders.time_ms, batch)
         if not plan.duplicate:
             self._check_copies(min_copies, plan.queue_ids)
             orders.check_space(plan.payload_bytes, all_volatile=False)
         if plan.header is not None:
             orders.order(plan.header)
-        self.waiting.append(Waiting(call.writer, call.batch, waiter, plan.duplicate))
+        self.waiting.append(Waiting(batch.writer, batch.batch, waiter, plan.duplicate))
         self.look()
 
-    def unstage(self, waiter: Waiter, stage_ids: Sequence[bytes]) -> None:
-        """Drop stages that nobody will publish."""
+    def _unstage(self, stage_ids: Sequence[bytes]) -> UnstageDone:
         orders = self.orders
         header = orders.machine.plan_unstage(orders.time_ms, stage_ids)
-        if header is not None:
-            orders.order(header)
-        done = UnstageDone(len(header.unstage.stage_ids) if header is not None else 0)
-        orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))
+        if header is None:
+            return UnstageDone(0)
+        orders.order(header)
+        return UnstageDone(len(header.unstage.stage_ids))
 
-    def release(self, waiter: Waiter, writer: str) -> None:
-        """Forget a writer."""
-        orders = self.orders
-        header = orders.machine.plan_release(orders.time_ms, writer)
-        if header is not None:
-            orders.order(header)
-        done = UnstageDone(int(header is not None))
-        orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))
-
-    def look_up(self, waiter: Waiter) -> None:
-        """Answered when all that is ordered is committed: what is asked then is true on every copy."""
-        orders = self.orders
-        last = orders.shared.log.last_index
-        orders.when_committed(last, lambda: orders.reply(waiter, UnstageDone(0)), orders.moved(waiter))
+    def _release_writer(self, writer: str) -> UnstageDone:
+        header = self.orders.machine.plan_release(self.orders.time_ms, writer)
+        if header is None:
+            return UnstageDone(0)
+        self.orders.order(header)
+        return UnstageDone(1)
 
     def _check_copies(self, min_copies: int, queue_ids: Sequence[int]) -> None:
         machine, copies_now = self.orders.machine, self.orders.replication.copies
@@ -192,6 +203,4 @@ class Publishing:
             orders.reply(each.waiter, Moved(f"writer {each.writer} was released while its batch was published"))
             return
         placed = tuple(writer.placed) if writer.batch == each.batch else ()
-        done = PublishDone(placed, each.duplicate)
-        last = orders.shared.log.last_index
-        orders.when_committed(last, lambda: orders.reply(each.waiter, done), orders.moved(each.waiter))
+        self._answer_committed(each.waiter, PublishDone(placed, each.duplicate))

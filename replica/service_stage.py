@@ -10,7 +10,7 @@ import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter, abort, header_of, refusal
-from replica.calls import StagingCall
+from replica.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, StagingCall, Unstage
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.content import PROPERTIES_MAX, check_content
 from replica.members import LOCAL, MAIN
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.members import Members
     from replica.outcomes import Answer
-    from replica.publishing import Publishing
     from tandemq.v1.journal_service_pb2 import JournalPosition
 
 SERVICE = "tandemq.v1.StageService"
@@ -84,11 +83,7 @@ class StageHandlers:
         member = forward.member_of(self.members, context)
         digest = fingerprint(body)
 
-        def order(publishing: Publishing, now_ms: int, waiter: FutureWaiter) -> None:
-            call = StageCall(
-                now_ms, parsed.stage_id, parsed.part, batch.queue, columns, milliseconds(parsed.ttl), digest, member
-            )
-            publishing.stage(waiter, call, body)
+        part = StageCall(parsed.stage_id, parsed.part, batch.queue, columns, milliseconds(parsed.ttl), digest, member)
 
         def reply(done: Answer) -> pb.StageResponse:
             assert isinstance(done, StageDone)
@@ -101,7 +96,7 @@ class StageHandlers:
             request,
             context,
             lambda: self.members.of_queue(batch.queue),
-            order,
+            StageRows(part, body),
             reply,
             epoch=parsed.epoch,
             seen=parsed.seen,
@@ -113,18 +108,16 @@ class StageHandlers:
         home = await self._home(parsed.domain, context)
         member = forward.member_of(self.members, context)
 
-        def order(publishing: Publishing, now_ms: int, waiter: FutureWaiter) -> None:
-            call = PublishCall(
-                now_ms,
-                parsed.writer,
-                parsed.query_id,
-                parsed.batch,
-                list(parsed.stage_ids),
-                member,
-                parsed.previous_batch if parsed.HasField("previous_batch") else None,
-                parsed.seen.history_id,
-            )
-            publishing.publish(waiter, call, parsed.min_copies)
+        batch = PublishCall(
+            parsed.writer,
+            parsed.query_id,
+            parsed.batch,
+            list(parsed.stage_ids),
+            member,
+            parsed.previous_batch if parsed.HasField("previous_batch") else None,
+            parsed.seen.history_id,
+        )
+        action = Publish(batch, parsed.min_copies)
 
         def reply(done: Answer) -> pb.PublishResponse:
             assert isinstance(done, PublishDone)
@@ -137,7 +130,7 @@ class StageHandlers:
             return pb.PublishResponse(duplicate=done.duplicate, queues=queues, position=place_now(home.shared))
 
         return await self._change(
-            "Publish", request, context, lambda: home, order, reply, epoch=parsed.epoch, seen=parsed.seen
+            "Publish", request, context, lambda: home, action, reply, epoch=parsed.epoch, seen=parsed.seen
         )
 
     async def abort(self, request: bytes, context: Context) -> bytes:
@@ -145,36 +138,28 @@ class StageHandlers:
         parsed = await parse(pb.AbortRequest, request, context)
         home = await self._home(parsed.domain, context)
 
-        def order(publishing: Publishing, _now_ms: int, waiter: FutureWaiter) -> None:
-            publishing.unstage(waiter, parsed.stage_ids)
-
         def reply(done: Answer) -> pb.AbortResponse:
             assert isinstance(done, UnstageDone)
             return pb.AbortResponse(dropped=done.count)
 
-        return await self._change("Abort", request, context, lambda: home, order, reply)
+        return await self._change("Abort", request, context, lambda: home, Unstage(parsed.stage_ids), reply)
 
     async def release_writer(self, request: bytes, context: Context) -> bytes:
         """See StageService.ReleaseWriter."""
         parsed = await parse(pb.ReleaseWriterRequest, request, context)
         home = await self._home(parsed.domain, context)
 
-        def order(publishing: Publishing, _now_ms: int, waiter: FutureWaiter) -> None:
-            publishing.release(waiter, parsed.writer)
-
         def reply(done: Answer) -> pb.ReleaseWriterResponse:
             assert isinstance(done, UnstageDone)
             return pb.ReleaseWriterResponse(released=bool(done.count))
 
-        return await self._change("ReleaseWriter", request, context, lambda: home, order, reply, seen=parsed.seen)
+        action = ReleaseWriter(parsed.writer)
+        return await self._change("ReleaseWriter", request, context, lambda: home, action, reply, seen=parsed.seen)
 
     async def get_writer(self, request: bytes, context: Context) -> bytes:
         """See StageService.GetWriter. Of what is ordered: the answer waits until that is committed."""
         parsed = await parse(pb.GetWriterRequest, request, context)
         home = await self._home(parsed.domain, context)
-
-        def order(publishing: Publishing, _now_ms: int, waiter: FutureWaiter) -> None:
-            publishing.look_up(waiter)
 
         def reply(_done: Answer) -> pb.GetWriterResponse:
             machine = home.shared.machine
@@ -186,7 +171,7 @@ class StageHandlers:
             made.published_at.FromMilliseconds(found.time_ms)
             return made
 
-        return await self._change("GetWriter", request, context, lambda: home, order, reply)
+        return await self._change("GetWriter", request, context, lambda: home, AwaitOrdered(), reply)
 
     # -- how -------------------------------------------------------------------------------------------------------
 
@@ -196,7 +181,7 @@ class StageHandlers:
         request: bytes,
         context: Context,
         domain_of: Callable[[], Domain],
-        order: Callable[[Publishing, int, FutureWaiter], None],
+        action: StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered,
         reply: Callable[[Answer], Any],
         *,
         epoch: int = 0,
@@ -210,7 +195,7 @@ class StageHandlers:
             if seen is not None and (problem := await problem_of_seen(domain, seen)) is not None:
                 return problem
             node, waiter = self.members.node, FutureWaiter()
-            domain.submit(StagingCall(waiter, lambda core, now_ms: order(core, now_ms, waiter)), node.clock.now_ms())
+            domain.submit(StagingCall(waiter, action), node.clock.now_ms())
             node.dispatch(domain)
             result = await waiter.future
             if isinstance(result, (Failed, Moved)):

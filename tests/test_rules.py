@@ -88,8 +88,8 @@ def only_who_decides_carries_out(patch: Patch) -> None:
 def batches_are_not_remembered(patch: Patch) -> None:
     plan, number = replica.machine.staging.plan_publish, count(1_000)
 
-    def plan_publish(state: State, call: PublishCall) -> PublishPlan:
-        return plan(state, replace(call, batch=next(number)))
+    def plan_publish(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
+        return plan(state, now_ms, replace(call, batch=next(number)))
 
     patch.setattr(replica.machine.staging, "plan_publish", plan_publish)
 
@@ -176,8 +176,8 @@ def any_history_reads_on(patch: Patch) -> None:
 def writers_go_on_anywhere(patch: Patch) -> None:
     original = replica.machine.staging.plan_publish
 
-    def plan_publish(state: Any, call: Any) -> Any:
-        return original(state, replace(call, previous_batch=None))
+    def plan_publish(state: Any, now_ms: int, call: Any) -> Any:
+        return original(state, now_ms, replace(call, previous_batch=None))
 
     patch.setattr(replica.machine.staging, "plan_publish", plan_publish)
 

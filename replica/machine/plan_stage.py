@@ -27,7 +27,6 @@ STAGES_OF_CALL_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class StageCall:
-    now_ms: int
     stage_id: bytes
     part: int
     queue: str
@@ -39,7 +38,6 @@ class StageCall:
 
 @dataclass(frozen=True, slots=True)
 class PublishCall:
-    now_ms: int
     writer: str
     query_id: str
     batch: int
@@ -56,7 +54,7 @@ class PublishPlan(NamedTuple):
     queue_ids: tuple[int, ...]  # that get rows
 
 
-def plan_stage(state: State, call: StageCall) -> record_pb2.RecordHeader | None:
+def plan_stage(state: State, now_ms: int, call: StageCall) -> record_pb2.RecordHeader | None:
     """None: the part is here already."""
     stages, columns, limits = state.stages, call.columns, state.limits
     if len(call.stage_id) != STAGE_ID_BYTES or not call.part:
@@ -76,9 +74,9 @@ def plan_stage(state: State, call: StageCall) -> record_pb2.RecordHeader | None:
         queue_id=queue.queue_id,
         count=columns.count,
         payload_bytes=columns.payload_bytes,
-        expires_at_ms=state.at(call.now_ms) + (call.ttl_ms or limits.stage_ms),
+        expires_at_ms=state.at(now_ms) + (call.ttl_ms or limits.stage_ms),
     )
-    return record_pb2.RecordHeader(time_ms=state.at(call.now_ms), request_hash=call.fingerprint, stage=op)
+    return record_pb2.RecordHeader(time_ms=state.at(now_ms), request_hash=call.fingerprint, stage=op)
 
 
 def _is_there(stage: Stage | None, call: StageCall) -> bool:
@@ -124,7 +122,7 @@ def _check_room(state: State, call: StageCall) -> None:
             raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"limit": str(most), "of": what}, 1000)
 
 
-def plan_publish(state: State, call: PublishCall) -> PublishPlan:
+def plan_publish(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
     stages = state.stages
     _check_names(call)
     known = stages.writers.get(call.writer)
@@ -137,7 +135,7 @@ def plan_publish(state: State, call: PublishCall) -> PublishPlan:
     if call.previous_batch is not None and (known is None or known.batch < call.previous_batch):
         raise _unheard_of(state, call, known)
     op = record_pb2.PublishOp(writer=call.writer, query_id=call.query_id, batch=call.batch)
-    header = record_pb2.RecordHeader(time_ms=state.at(call.now_ms), publish=op)
+    header = record_pb2.RecordHeader(time_ms=state.at(now_ms), publish=op)
     if known is not None and call.batch <= known.batch:
         header.publish.stage_ids.extend(each for each in call.stage_ids if each in stages.by_id)
         header.publish.duplicate = True

@@ -25,13 +25,13 @@ class Staging:
 
     _state: State
 
-    def plan_stage(self, call: StageCall) -> record_pb2.RecordHeader | None:
+    def plan_stage(self, now_ms: int, call: StageCall) -> record_pb2.RecordHeader | None:
         """Its body is the batch as it arrived. None: the part is here already."""
-        return plan_stage(self._state, call)
+        return plan_stage(self._state, now_ms, call)
 
-    def plan_publish(self, call: PublishCall) -> PublishPlan:
+    def plan_publish(self, now_ms: int, call: PublishCall) -> PublishPlan:
         """Once it is applied, `publication` is carried out by the records that `plan_staged` makes."""
-        return plan_publish(self._state, call)
+        return plan_publish(self._state, now_ms, call)
 
     def plan_staged(self, now_ms: int, columns: Columns) -> record_pb2.RecordHeader:
         """The next part of the publication enters its queue."""

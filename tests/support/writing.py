@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 
-from replica.calls import StagingCall
+from replica.calls import Publish, StageRows, StagingCall
 from replica.journal import history_id_of
 from replica.machine import PublishCall, StageCall, columns_of
 from replica.outcomes import Failed, PublishDone
@@ -147,13 +147,11 @@ class Writing(Reading):
         number, stage_id = batch.number, batch.stage_id()
         before = max((each.number for each in self.batches.values() if each.done and each is not batch), default=None)
 
-        def order(core: Any, now_ms: int, waiter: Any) -> None:
-            core.publish(waiter, PublishCall(now_ms, WRITER, QUERY, number, [stage_id], member.name, before), 0)
+        action = Publish(PublishCall(WRITER, QUERY, number, [stage_id], member.name, before), 0)
+        self._submit(member, Waiter(lambda result: batch.on_answer(result, history_id_of(member.shared))), action)
 
-        self._submit(member, Waiter(lambda result: batch.on_answer(result, history_id_of(member.shared))), order)
-
-    def _submit(self, member: Member, waiter: Waiter, order: Any) -> None:
-        member.submit(StagingCall(waiter, lambda core, now_ms: order(core, now_ms, waiter)))
+    def _submit(self, member: Member, waiter: Waiter, action: StageRows | Publish) -> None:
+        member.submit(StagingCall(waiter, action))
 
     def _heard(self) -> list[str]:
         lines = []
@@ -168,11 +166,6 @@ class Writing(Reading):
         self.end_of_step()
 
 
-def _stage_order(stage_id: bytes, part: int, made: EnqueueBatch, member: str) -> Any:
+def _stage_order(stage_id: bytes, part: int, made: EnqueueBatch, member: str) -> StageRows:
     body, columns = made.SerializeToString(), columns_of(made)
-
-    def order(core: Any, now_ms: int, waiter: Any) -> None:
-        call = StageCall(now_ms, stage_id, part, "q", columns, 0, google_crc32c.value(body), member)
-        core.stage(waiter, call, body)
-
-    return order
+    return StageRows(StageCall(stage_id, part, "q", columns, 0, google_crc32c.value(body), member), body)

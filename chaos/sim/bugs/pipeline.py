@@ -54,10 +54,12 @@ def nothing_is_hidden(patch: Patch) -> None:
 
 @bug("batch-not-remembered", "W3", "A batch that is published again enters again.", PUBLICATIONS)
 def batches_are_not_remembered(patch: Patch) -> None:
-    def plan(state: State, call: PublishCall) -> PublishPlan:
+    def plan(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
         known = state.stages.writers.get(call.writer)
         again = known is not None and call.batch <= known.batch
-        return plan_publish(state, replace(call, batch=known.batch + 1) if known is not None and again else call)
+        return plan_publish(
+            state, now_ms, replace(call, batch=known.batch + 1) if known is not None and again else call
+        )
 
     patch.setattr(replica.machine.staging, "plan_publish", plan)
 
@@ -69,17 +71,17 @@ def drops_are_ignored(patch: Patch) -> None:
 
 @bug("writer-of-any-query", "W3", "A writer's name serves whichever query names it.", PUBLICATIONS)
 def names_belong_to_nobody(patch: Patch) -> None:
-    def plan(state: State, call: PublishCall) -> PublishPlan:
+    def plan(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
         known = state.stages.writers.get(call.writer)
-        return plan_publish(state, replace(call, query_id=known.query_id) if known is not None else call)
+        return plan_publish(state, now_ms, replace(call, query_id=known.query_id) if known is not None else call)
 
     patch.setattr(replica.machine.staging, "plan_publish", plan)
 
 
 @bug("writer-goes-on-anywhere", "W4", "A batch enters whether its writer is known or not.", REBUILT)
 def writers_go_on_anywhere(patch: Patch) -> None:
-    def plan(state: State, call: PublishCall) -> PublishPlan:
-        return plan_publish(state, replace(call, previous_batch=None))
+    def plan(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
+        return plan_publish(state, now_ms, replace(call, previous_batch=None))
 
     patch.setattr(replica.machine.staging, "plan_publish", plan)
 

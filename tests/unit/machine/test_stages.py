@@ -39,9 +39,9 @@ class Staged(Driver):
     ) -> record_pb2.RecordHeader | None:
         made = columns_of(batch_of(sizes, queue=name, **columns))  # type: ignore[arg-type]  # columns by keyword
         call = StageCall(
-            self.now_ms, stage_id(number), part, name, made, ttl_ms, fingerprint or len(sizes), member="a"
+            stage_id(number), part, name, made, ttl_ms, fingerprint or len(sizes), member="a"
         )  # fmt: skip
-        header: record_pb2.RecordHeader | None = self.plan(lambda: self.master.plan_stage(call))
+        header: record_pb2.RecordHeader | None = self.plan(lambda: self.master.plan_stage(self.now_ms, call))
         if header is not None:
             self.order(header)
             self.sizes[self.log_index] = sizes
@@ -58,8 +58,8 @@ class Staged(Driver):
     ) -> bool:
         """Order the publication alone; says whether it was one before."""
         ids = [stage_id(each) for each in numbers]
-        call = PublishCall(self.now_ms, writer, query_id, batch, ids, "a", previous, history_id)
-        plan = self.plan(lambda: self.master.plan_publish(call))
+        call = PublishCall(writer, query_id, batch, ids, "a", previous, history_id)
+        plan = self.plan(lambda: self.master.plan_publish(self.now_ms, call))
         if plan.header is not None:
             self.order(plan.header)
         duplicate: bool = plan.duplicate
@@ -145,8 +145,8 @@ def test_another_query_needs_the_name_released() -> None:
     driver.stage(1)
     driver.publish(5, 1)
     driver.stage(2)
-    call = PublishCall(driver.now_ms, "w", "other", 0, [stage_id(2)], "a")
-    refused = driver.refusal(lambda: driver.plan(lambda: driver.master.plan_publish(call)))
+    call = PublishCall("w", "other", 0, [stage_id(2)], "a")
+    refused = driver.refusal(lambda: driver.plan(lambda: driver.master.plan_publish(driver.now_ms, call)))
     assert (refused.reason, refused.metadata) == (
         common_pb2.REASON_WRITER_TAKEN,
         {"query_id": "query", "batch": "5"},

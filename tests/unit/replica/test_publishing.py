@@ -8,7 +8,7 @@ import google_crc32c
 import pytest
 
 from replica.bodies import read_stored
-from replica.calls import StagingCall
+from replica.calls import Publish, ReleaseWriter, StageRows, StagingCall
 from replica.effects import Note
 from replica.machine import Limits, PublishCall, StageCall, columns_of
 from replica.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
@@ -41,9 +41,9 @@ def begin() -> Pair:
     return pair
 
 
-def submit(member: Member, order: Any) -> Waiter:
+def submit(member: Member, action: StageRows | Publish | ReleaseWriter) -> Waiter:
     waiter = Waiter()
-    member.submit(StagingCall(waiter, lambda core, now_ms: order(core, now_ms, waiter)))
+    member.submit(StagingCall(waiter, action))
     return waiter
 
 
@@ -51,20 +51,13 @@ def stage(member: Member, number: int = 0, part: int = 1, rows: list[bytes] = RO
     batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=rows))
     body, columns = batch.SerializeToString(), columns_of(batch)
     digest = google_crc32c.value(body)
-
-    def order(core: Any, now_ms: int, waiter: Waiter) -> None:
-        call = StageCall(now_ms, STAGES[number], part, "q", columns, 0, digest, member.name)
-        core.stage(waiter, call, body)
-
-    return submit(member, order)
+    call = StageCall(STAGES[number], part, "q", columns, 0, digest, member.name)
+    return submit(member, StageRows(call, body))
 
 
 def publish(member: Member, batch: int = 7, *stages: bytes, writer: str = "w", min_copies: int = 0) -> Waiter:
-    def order(core: Any, now_ms: int, waiter: Waiter) -> None:
-        call = PublishCall(now_ms, writer, "query", batch, stages or STAGES, member.name)
-        core.publish(waiter, call, min_copies)
-
-    return submit(member, order)
+    call = PublishCall(writer, "query", batch, stages or STAGES, member.name)
+    return submit(member, Publish(call, min_copies))
 
 
 def stage_all(pair: Pair) -> None:
@@ -281,7 +274,7 @@ def test_who_waits_while_his_writer_is_released_asks_again() -> None:
     master = pair.master
     assert master is not None
     waiter = publish(master)
-    released = submit(master, lambda core, _now_ms, waiter: core.release(waiter, "w"))
+    released = submit(master, ReleaseWriter("w"))
     pair.settle(1_000)
     assert released.done == UnstageDone(1)
     assert isinstance(waiter.done, Moved)

@@ -7,19 +7,23 @@ from typing import Any
 
 import pytest
 
-from replica.calls import NamesCall, QueueCall, SettleCall, StagingCall
+from replica.calls import NamesCall, QueueCall, SettleCall, StageRows, StagingCall
 from replica.machine import (
     AdvanceCall,
     DeleteWeightsCall,
     PublishWeightsCall,
     ReaderPlace,
     RegisterCall,
+    StageCall,
     Window,
+    columns_of,
 )
 from replica.outcomes import Moved, QueueDone
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
 from tests.support.clients import Waiter, create
 from tests.support.pair import Member, Pair
 
@@ -136,8 +140,7 @@ def test_what_lacks_only_for_now_is_told_at_once(pair: Pair) -> None:
     asked(master, publish(1))
     master.core.orders.is_full = True
 
-    def stage(publishing: Any, now_ms: int) -> None:
-        publishing.orders.check_space(1, all_volatile=False)
-
-    told = asked(master, lambda waiter: StagingCall(waiter, stage)).answers
+    batch = EnqueueBatch(queue=QUEUE, messages=MessageBatch(payloads=[b"row"]))
+    part = StageCall(bytes(16), 1, QUEUE, columns_of(batch), 0, 0, master.name)
+    told = asked(master, lambda waiter: StagingCall(waiter, StageRows(part, batch.SerializeToString()))).answers
     assert [answer.reason for answer in told] == [Reason.REASON_STORAGE_FULL]
