@@ -69,14 +69,15 @@ class Claiming(Commit):
         """An epoch is under way in which this member is alone."""
         return self.claim is not None and self.shared.peer not in self.claim.members
 
-    def _epoch_above_all(self) -> int:
+    def epoch_above_all(self) -> int:
+        """The next number, above everything that either member has seen (P4)."""
         state, hello = self.shared.state, self.hello
         peer_epoch = max(hello.epoch, hello.promised_epoch) if hello is not None else 0
-        return next_epoch(self.register, state.epoch, state.promised_epoch, peer_epoch)  # P4
+        return next_epoch(self.register, state.epoch, state.promised_epoch, peer_epoch)
 
     def is_spent(self, epoch: int = 0) -> str:
         """Why there is no such epoch any more (0: the next one); empty: there is. An event, once."""
-        why = told_spent(epoch or self._epoch_above_all())
+        why = told_spent(epoch or self.epoch_above_all())
         if why:
             self.shared.last_change = why
             if why != self._spent:
@@ -90,7 +91,7 @@ class Claiming(Commit):
         """Ask the register for an epoch of ours with exactly these members. `forced`: against its rules."""
         register = self.register
         assert register is not None
-        epoch = epoch or self._epoch_above_all()
+        epoch = epoch or self.epoch_above_all()
         if register.vouches_for_nobody and self.shared.state.epoch and not forced:
             # It has lost what the peer may just have claimed in it, and not said yet.
             epoch = unrecorded_epoch(epoch, self.shared.member, self.shared.peer)
@@ -110,7 +111,7 @@ class Claiming(Commit):
 
     def begin_unrecorded(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
         """Take an epoch without the register; what allows that is for the caller to know."""
-        epoch = epoch or unrecorded_epoch(self._epoch_above_all(), self.shared.member, self.shared.peer)
+        epoch = epoch or unrecorded_epoch(self.epoch_above_all(), self.shared.member, self.shared.peer)
         if self.is_spent(epoch):
             self.claim = None
             return

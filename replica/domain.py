@@ -17,7 +17,6 @@ from replica.dying import Dying
 from replica.effects import Persist
 from replica.epoch_record import epoch_record
 from replica.handoff import Handoff
-from replica.hold_frames import take_hold
 from replica.holding import Holding
 from replica.orders import Orders
 from replica.outcomes import Failed, Moved
@@ -30,8 +29,6 @@ from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
     from failover.register import Register
@@ -57,7 +54,6 @@ class Domain:
         self.completing = Completing(shared, self.orders)
         self.handoff = Handoff(shared, self.orders, self.replication, self.target, self._resume)
         self.dying = Dying(shared, self.orders)
-        self.held_call: Callable[[PeerFrame], EnqueueCall] | None = None
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
@@ -329,7 +325,7 @@ class Domain:
         elif kind == "op_ack":
             self.replication.on_op_ack(frame.op_ack)
         elif kind == "hold":
-            take_hold(self, frame)
+            self.holding.on_hold(frame)
         elif kind == "hold_reject":
             self.holding.on_hold_reject(frame.hold_reject)
         elif kind == "open_ack":

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.bodies import Stored
+    from replica.desk import Desk
     from replica.machine.plan_move import Dying as DyingRows
     from replica.machine.plan_move import Room
-    from replica.orders import Orders
     from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
     from tandemq.v1.message_pb2 import Message
@@ -41,7 +41,7 @@ AGAIN_MS = 1_000
 class Dying:
     """One domain at one member."""
 
-    def __init__(self, shared: Shared, orders: Orders) -> None:
+    def __init__(self, shared: Shared, orders: Desk) -> None:
         self.shared = shared
         self.orders = orders
         self.read: Callable[[int], Stored | None] = lambda _log_index: None
@@ -191,7 +191,7 @@ class Dying:
         return ""
 
 
-def move(orders: Orders, header: RecordHeader, body: bytes) -> int:
+def move(orders: Desk, header: RecordHeader, body: bytes) -> int:
     """Order a planned move; refused, with nothing done, where its bodies cannot be held."""
     op = header.enqueue
     all_volatile = is_all_volatile(op)

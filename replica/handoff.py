@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from failover.handoff import DEADLINES, Action, Event, Ignored, State, lookup
 from failover.marks import Link, Role
-from replica import ceding
 from replica.attempt import HOLD_MS, Attempt, Outcome
 from replica.effects import Note
 from replica.handoff_bars import LAG_RECORDS_MAX, barred_here, copy_is_whole
@@ -174,7 +173,7 @@ class Handoff:
         attempt.final_index, attempt.final_digest = ack.final_index, ack.final_digest
         whole = (shared.log.last_index, shared.log.digest) == (ack.final_index, ack.final_digest)
         fits = whole and shared.durable_index >= ack.final_index and copy_is_whole(shared, self.target)
-        if fits and ceding.may_take(self.replication, ack.ceded_epoch):
+        if fits and self.replication.may_take(ack.ceded_epoch):
             attempt.epoch = ack.ceded_epoch
             self._feed(Event.ACK, attempt)
         else:
@@ -279,15 +278,15 @@ class Handoff:
         elif action is Action.CEDE:
             shared.draining = False
             attempt.final_index, attempt.final_digest = shared.log.last_index, shared.log.digest
-            attempt.epoch = ceding.ceded_epoch(self.replication)
-            ceding.cede(self.replication, attempt.epoch, ("ceded", attempt.id))
+            attempt.epoch = self.replication.epoch_above_all()
+            self.replication.cede(attempt.epoch, ("ceded", attempt.id))
         elif action is Action.SEND_ACK:
             shared.send(handoff_ack=attempt.ack())
         elif action is Action.PROBE:
             self.replication.to_probe("a handoff is in doubt: register and peer decide")
         elif action is Action.TAKE:
             self.target.on_commit(attempt.final_index)  # ceded means committed on both
-            ceding.take_over(self.replication, attempt.epoch, self.replication.now_ms)
+            self.replication.take_over(attempt.epoch, self.replication.now_ms)
         else:
             self._end(action, attempt, reasons)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
 from failover.promotion import told_spent
-from replica.ceding import ceded_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +33,7 @@ def barred_here(
             reasons.append("NOT_IN_SYNC")
         elif shared.log.last_index - replication.source.peer_durable > LAG_RECORDS_MAX:
             reasons.append("LAG")
-        if told_spent(ceded_epoch(replication)):
+        if told_spent(replication.epoch_above_all()):
             reasons.append("NO_EPOCH")
         return tuple(reasons)
     if shared.role is not Role.REPLICA or not copy_is_whole(shared, target):

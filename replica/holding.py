@@ -16,15 +16,17 @@ from replica.enqueued import enqueue_done, held_key, repeated
 from replica.machine import Fresh, Refused
 from replica.outcomes import Failed, Moved
 from replica.room import WAITING_BYTES_MAX
-from tandemq.peer.v1.peer_service_pb2 import Hold
-from tandemq.v1.common_pb2 import Reason
+from tandemq.peer.v1.peer_service_pb2 import Hold, HoldReject
+from tandemq.v1.common_pb2 import Error, Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replica.calls import Call
     from replica.orders import Orders
     from replica.shared import Pending, Shared
     from replica.sync_target import SyncTarget
-    from tandemq.peer.v1.peer_service_pb2 import HeldKey, HoldReject
+    from tandemq.peer.v1.peer_service_pb2 import HeldKey, PeerFrame
 
 PARKED_MAX = 10_000
 """Calls that wait for a master; the next one is refused TOO_MANY_WAITERS."""
@@ -53,6 +55,8 @@ class Holding:
         """Repetitions of a held request that came while it is under way: answered with it."""
         self.repetitions: dict[Key, int] = {}
         """Held requests that the master had executed before, and the log index to reach before answering."""
+        self.held_call: Callable[[PeerFrame], EnqueueCall] | None = None
+        """Makes a call of what the peer holds; set by the shell."""
         orders.repark = self.repark
         target.on_next_epoch = self.on_following
         shared.on_apply = self._on_apply
@@ -75,6 +79,36 @@ class Holding:
         for call in calls:
             call.parked_until_ms = 0
         self.parked.extendleft(reversed(calls))
+
+    def on_hold(self, frame: PeerFrame) -> None:
+        """At the master: order a batch that the peer holds for its client, refuse it, or let it wait in its turn."""
+        orders = self.orders
+        if not orders.replication.serving or self.held_call is None:
+            return
+        hold = frame.hold
+        if not hold.batch:
+            self._on_hold_withdrawn(hold)
+            return
+        try:
+            call = self.held_call(frame)
+        except Refused as refused:
+            error = Error(reason=refused.reason, message=refused.message, metadata=refused.metadata)
+            self.shared.send(hold_reject=HoldReject(key=hold.key, error=error))
+            return
+        if hold.full_wait_ms:
+            call.full_until_ms = orders.now_ms + hold.full_wait_ms
+        if self.shared.draining:
+            self.park(call)
+        else:
+            orders.execute(call)
+
+    def _on_hold_withdrawn(self, hold: Hold) -> None:
+        """The caller has gone. What is ordered, or about to be, is answered as ever."""
+        key = hold.key
+        call = self.orders.room.leave_held(key.queue, (key.client_id, key.first_sequence))
+        if call is not None:
+            gone = Refused(Reason.REASON_QUEUE_FULL, "its caller has gone while it waited for room")
+            self.orders.refuse(call, gone)
 
     def repark(self, call: EnqueueCall) -> None:
         """Keep a call that was ordered here and not committed: ahead of everything that came after it."""

@@ -146,14 +146,14 @@ class Maintenance:
     def _give_up_readers(self) -> None:
         """At the master: who holds back more than he may loses his place; what he wanted goes at a later turn."""
         floor = self._floor()
-        late = late_readers(self.domain, floor)
+        late = late_readers(self.domain.replication, floor)
         if not late:
             return
         if self.full:
             limits = [Limit(floor, f"the store is more than {FULL_SHARE:.0%} full")]
         else:
             limits = [*self._beyond_bytes(floor), *self._beyond_hours(late)]
-        if give_up(self.domain, late, limits, floor, self.node.clock.now_ms()):
+        if give_up(self.domain.orders, late, limits, floor, self.node.clock.now_ms()):
             self.node.dispatch(self.domain)
 
     def _beyond_bytes(self, floor: int) -> list[Limit]:

@@ -265,7 +265,7 @@ class Manager:
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             domain = Domain(shared, bias_ms=config.timers.replica_bias_ms)
             domain.orders.volatile_bytes_max = config.limits.volatile_bytes
-            domain.held_call = self._held_call
+            domain.holding.held_call = self._held_call
             read = functools.partial(read_stored, node.store, shared)
             domain.dying.read = domain.orders.saving.read = read
             domain.orders.replying.read = domain.orders.publishing.read = read

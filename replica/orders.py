@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from replica.administration import order_names, order_queue
 from replica.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall, StagingCall
 from replica.effects import Persist, Reply
 from replica.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
 from replica.log import HeldRef
 from replica.machine import Fresh, Refused
-from replica.ordering_names import order_names
-from replica.ordering_queues import order_queue
 from replica.outcomes import EnqueueDone, Failed, Moved, SettleDone
 from replica.publishing import Publishing
 from replica.readers import tell_expired
@@ -76,6 +75,11 @@ class Orders:
         machine = self.shared.machine
         assert machine is not None, "no call is executed while the queues' state is being rebuilt"
         return machine
+
+    @property
+    def copies(self) -> int:
+        """Members that hold what is committed now."""
+        return self.replication.copies
 
     @property
     def time_ms(self) -> int:
@@ -162,7 +166,7 @@ class Orders:
             elif isinstance(call, StagingCall):
                 self.publishing.execute(call)
             else:
-                order_queue(self, call)
+                order_queue(self, self.saving, call)
         except Refused as refused:
             if isinstance(call, EnqueueCall) or refused.retry_after_ms is not None:
                 self.refuse(call, refused)  # it says "not applied", or what lacks for now: no takeover undoes that

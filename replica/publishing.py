@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from replica.bodies import Stored
     from replica.calls import StagingCall, Waiter
+    from replica.desk import Desk
     from replica.machine import Columns, PublishCall, StageCall
-    from replica.orders import Orders
     from replica.outcomes import StagingDone
 
 TURN_BYTES, TURN_PARTS = 4 << 20, 64
@@ -46,7 +46,7 @@ class Waiting(NamedTuple):
 class Publishing:
     """One domain at one member."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Desk) -> None:
         self.orders = orders
         self.read: Callable[[int], Stored | None] = lambda _log_index: None
         """A record from the store, by log index; set by the shell."""
@@ -122,7 +122,7 @@ class Publishing:
         return UnstageDone(1)
 
     def _check_copies(self, min_copies: int, queue_ids: Sequence[int]) -> None:
-        machine, copies_now = self.orders.machine, self.orders.replication.copies
+        machine, copies_now = self.orders.machine, self.orders.copies
         two = any(machine.queue(queue_id).config.require_two for queue_id in queue_ids)
         wanted = max(min_copies, 2 if two else 1)
         if copies_now < wanted:

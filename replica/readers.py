@@ -15,8 +15,9 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replica.domain import Domain
+    from replica.desk import Desk
     from replica.machine import Reader
+    from replica.replication import Replication
     from replica.shared import Shared
 
 NOBODY = 1 << 62
@@ -70,19 +71,18 @@ class Hold:
         return min(places, default=NOBODY)
 
 
-def late_readers(domain: Domain, floor: int) -> list[Reader]:
+def late_readers(replication: Replication, floor: int) -> list[Reader]:
     """Those for whose sake alone records up to `floor` are kept; none where this member does not order."""
-    machine = domain.shared.machine
-    if machine is None or not domain.replication.serving or domain.shared.draining:
+    machine = replication.shared.machine
+    if machine is None or not replication.serving or replication.shared.draining:
         return []
     return [each for each in machine.readers() if not each.lost_until and each.place.log_index <= floor]
 
 
-def give_up(domain: Domain, readers: Iterable[Reader], limits: Iterable[Limit], floor: int, domain_ms: int) -> int:
+def give_up(orders: Desk, readers: Iterable[Reader], limits: Iterable[Limit], floor: int, domain_ms: int) -> int:
     """Order that readers lose their place which a limit says are too far behind, and say so to operators; how many.
     Records up to `floor` are not kept for them any more.
     """
-    orders, shared = domain.orders, domain.shared
     orders.now_ms = domain_ms
     lost, until = 0, floor + 1
     by_index = sorted(limits, reverse=True)
@@ -101,7 +101,7 @@ def give_up(domain: Domain, readers: Iterable[Reader], limits: Iterable[Limit], 
             "lost_until_log_index": str(until),
             "because": beyond.because,
         }
-        shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+        orders.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
         lost += 1
     return lost
 

@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING
 
 from failover.classifier import EventKind
 from failover.gate import Effect, Ruling
+from failover.log_end import UNKNOWN_END, LogEnd, log_end
 from failover.marks import DataMark, Link, Role
-from failover.promotion import Claim, Follow, Why, decide, next_epoch, unrecorded_epoch
+from failover.promotion import (
+    YOUNG_CLAIM_MS,
+    Claim,
+    Facts,
+    Follow,
+    Why,
+    claim_delay_ms,
+    decide,
+    next_epoch,
+    unrecorded_epoch,
+)
 from failover.register import RegisterState
 from failover.steps import Step
-from replica import ceding
-from replica.claims import ClaimUnderWay, facts_of
+from replica.claims import ClaimUnderWay
+from replica.convert_marks import data_of
 from replica.effects import Fail
 from replica.leaving import Leaving
 from replica.sending import Phase
@@ -89,7 +100,7 @@ class Replication(Leaving):
         elif self.lost_at_ms is not None and not self.verdicts.policy.by_authority:
             self.verdicts.ask(EventKind.AUTHORITY_LOST, now_ms, "neither the peer nor the authority answers")
         if self.claim is not None and self.claim.step is Step.READING:
-            ceding.on_read(self, register)
+            self._claim_ceded(register)
         elif self.serving:
             self._check_own(register)
         if self.sync_when_read and self.serving:
@@ -128,7 +139,7 @@ class Replication(Leaving):
         if not self.may_claim:
             shared.last_change = "waiting for the authority to confirm this start"
             return
-        decision = decide(facts_of(self, now_ms))
+        decision = decide(self.facts(now_ms))
         if shared.role is Role.PROBE:
             shared.last_change = str(decision.reason)
         if not isinstance(decision, Claim):
@@ -146,6 +157,88 @@ class Replication(Leaving):
             shared.last_change = "asks the peer for volatile messages that a restart has lost here"
             return
         self.begin_claim(decision.members, str(decision.reason))
+
+    def facts(self, now_ms: int) -> Facts:
+        """What this member knows of the domain now, for the promotion table."""
+        shared, hello = self.shared, self.hello
+        delay = claim_delay_ms(self.was_master, self.refused, self.bias_ms)
+        lost_at, young_since = self.lost_at_ms, self.young_since_ms
+        return Facts(
+            member=shared.member,
+            peer=shared.peer,
+            data=shared.state.data,
+            peer_connected=self.connected,
+            peer_role_master=hello is not None and hello.role in MASTER_NUMBERS,
+            peer_data=_data_of(hello) if hello is not None else None,
+            register=self.register if self.readable else None,
+            peer_lost=lost_at is not None and now_ms >= lost_at + delay,
+            not_met=self._may_still_come(now_ms),
+            verdict_lets=self.ruling(now_ms).lets_claim,
+            epoch=shared.state.epoch,
+            peer_epoch=hello.epoch if hello is not None else 0,
+            end=log_end(shared.log.history, shared.log.last_index, shared.log.digest),
+            peer_end=_end_of(hello) if hello is not None else UNKNOWN_END,
+            young_claim=young_since is not None and now_ms < young_since + YOUNG_CLAIM_MS,
+        )
+
+    def _may_still_come(self, now_ms: int) -> bool:
+        """Whether a peer that may serve too is awaited: neither has been heard of since this process started."""
+        register, shared = self.register, self.shared
+        if self.verdicts.generation or now_ms >= self.started_ms + self.meet_ms:
+            return False
+        return register is not None and shared.peer in register.eligible_set and shared.state.data is DataMark.IN_SYNC
+
+    # -- a role that is handed over --------------------------------------------------------------------------------
+    #
+    # P15: the ceded epoch is durable as *promised* before the other member hears of it, so no claim of the old master
+    # can take the same number. From `cede` on it acknowledges, delivers and orders nothing.
+
+    def cede(self, epoch: int, token: object) -> None:
+        """Role CEDING, with the promise on its way to the disk; `token` comes back when it is durable."""
+        shared = self.shared
+        shared.state.promised_epoch = epoch
+        self.serving = False
+        self.publishing = False
+        self.sync_when_read = False
+        self.required = frozenset()
+        self.source.stop()
+        shared.master = ""
+        shared.link = Link.HANDSHAKE
+        shared.become(Role.CEDING, f"cedes epoch {epoch} to {shared.peer}")
+        shared.persist_state(token=token)
+        self.mastership.on_not_serving()
+
+    def may_take(self, epoch: int) -> bool:
+        """Whether the ceded epoch is above all that this member has stored."""
+        state = self.shared.state
+        return epoch > state.epoch and epoch >= state.promised_epoch
+
+    def take_over(self, epoch: int, now_ms: int) -> None:
+        """Claim the ceded epoch for both members: read, claim, store, commit, serve (P6)."""
+        shared = self.shared
+        members = frozenset({shared.member, shared.peer})
+        self.to_probe(f"{shared.peer} hands over: claiming epoch {epoch}")
+        self.claim = ClaimUnderWay(Step.READING, members, epoch, None, f"{shared.peer} handed over", ceded=True)
+        if self.readable:
+            self.distrust(now_ms)  # what was read a second ago may lack this member's own addition to the set
+        else:
+            self._claim_ceded(None)
+
+    def _claim_ceded(self, register: Register | None) -> None:
+        """The register as it is, for a claim that waited for it.
+
+        P18: while the register cannot be asked the epoch is served unrecorded. Both members stay required, so nothing
+        is acknowledged that the other one does not hold, whatever it does meanwhile.
+        """
+        under_way = self.claim
+        assert under_way is not None
+        epoch, members, reason = under_way.epoch, under_way.members, under_way.reason
+        if register is None:
+            self.begin_unrecorded(members, reason, epoch=epoch)
+        elif register.epoch < epoch and members <= register.eligible_set:
+            self.begin_claim(members, reason, epoch=epoch, ceded=True)
+        else:
+            self.to_probe(f"the register does not let epoch {epoch} in")
 
     # -- verdicts --------------------------------------------------------------------------------------------------
 
@@ -177,7 +270,7 @@ class Replication(Leaving):
             return f"{shared.peer} is connected and master: hand off, or stop it first"
         if self.claim is not None:
             return "a claim is under way: look again in a second"
-        above = self._epoch_above_all()
+        above = self.epoch_above_all()
         if why := self.is_spent(above if self.readable else unrecorded_epoch(above, shared.member, shared.peer)):
             return why
         alone = frozenset({shared.member})
@@ -292,3 +385,12 @@ class Replication(Leaving):
         if now_ms - self.read_at_ms >= REGISTER_WATCH_MS:
             # A replica reads too: it decides faster when its master goes, and status shows whether the witness answers.
             self._read_register(now_ms)
+
+
+def _end_of(hello: DomainHello) -> LogEnd:
+    return log_end([(each.epoch, each.first_index) for each in hello.history], hello.last_index, hello.digest)
+
+
+def _data_of(hello: DomainHello) -> DataMark:
+    """A copy that waits for an operator takes part in nothing, whatever it holds."""
+    return DataMark.STALE if hello.role == Role.DIVERGED.value else data_of(hello.data_state)

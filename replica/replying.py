@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from replica.bodies import Stored
     from replica.calls import ReplyCall
+    from replica.desk import Desk
     from replica.machine.plan_move import Room
-    from replica.orders import Orders
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 REPLY_OF = "tq_reply_of"
@@ -64,7 +64,7 @@ class _Waiting:
 class Replying:
     """One domain at one member."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Desk) -> None:
         self.orders = orders
         self.read: Callable[[int], Stored | None] = lambda _log_index: None
         """A record from the store, by log index; set by the shell."""

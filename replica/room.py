@@ -81,7 +81,7 @@ class Line:
     producing: dict[bytes, Producing] = field(default_factory=dict)
 
 
-class Desk(Protocol):
+class EnqueueDesk(Protocol):
     """What the waiters need of the orders."""
 
     now_ms: int
@@ -100,7 +100,7 @@ class Desk(Protocol):
 class Room:
     """The waiters of one domain."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: EnqueueDesk) -> None:
         self._desk = desk
         self.lines: dict[int, Line] = {}
         """By queue id; none is empty."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from replica.bodies import Stored
     from replica.calls import QueueCall, Waiter
+    from replica.desk import Desk
     from replica.machine import SavePlan
-    from replica.orders import Orders
     from tandemq.peer.v1.record_pb2 import QueueOp
 
 PART = SaveLimits(records=1_000, body_bytes=2 << 20)
@@ -49,7 +49,7 @@ class Waiting(NamedTuple):
 class Saving:
     """One domain at one member."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Desk) -> None:
         self.orders = orders
         self.read: Callable[[int], Stored | None] = lambda _log_index: None
         """A record from the store, by log index; set by the shell."""

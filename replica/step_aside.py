@@ -7,7 +7,7 @@ record away: that is for the SYNC that follows, which copies what it cuts as eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from failover.marks import DataMark, Role
 from replica.divergence import salvage_above
@@ -15,12 +15,20 @@ from replica.effects import Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
     from replica.replication import Replication
 
 K = PairEventKind
 WORTHLESS = (DataMark.EMPTY, DataMark.SYNCING, DataMark.STALE, DataMark.DAMAGED)
 """Marks with which no copy is promoted."""
+
+
+class Copy(Protocol):
+    """A domain at this member, as far as an order against its copy goes."""
+
+    replication: Replication
+
+    def say_hello(self) -> None:
+        """Tell the peer where this member stands now."""
 
 
 def give_way(replication: Replication, reason: str) -> str:
@@ -51,13 +59,13 @@ def give_way(replication: Replication, reason: str) -> str:
     return ""
 
 
-def resync(domain: Domain, reason: str, *, full: bool) -> str:
+def resync(domain: Copy, reason: str, *, full: bool) -> str:
     """Take the master's state anew. A member in PROBE then needs a new connection: the master begins from a new HELLO.
 
     A member that stays REPLICA is in step, and to take everything: it has asked its master to leave it out first, for
     else everybody would wait for the transfer (P22). The master answers with a new epoch, or not at all.
     """
-    replication, shared = domain.replication, domain.shared
+    replication, shared = domain.replication, domain.replication.shared
     if shared.role not in (Role.REPLICA, Role.PROBE):
         whom = f"; ask {shared.peer}" if replication.serving else ""
         return f"{shared.member} is {shared.role.name} in {shared.name}, and only a replica takes a transfer{whom}"
@@ -68,7 +76,7 @@ def resync(domain: Domain, reason: str, *, full: bool) -> str:
     if full and (why_not := _would_be_waited_for(replication)):
         return why_not
     shared.wants_full = shared.wants_full or full
-    if full and domain.target.opened:
+    if full and replication.target.opened:
         domain.say_hello()
     else:
         replication.to_probe("an operator asked for a new transfer")
@@ -77,9 +85,9 @@ def resync(domain: Domain, reason: str, *, full: bool) -> str:
     return ""
 
 
-def takes_everything(domain: Domain) -> bool:
+def takes_everything(domain: Copy) -> bool:
     """A full transfer to this member is under way, or its master looks at what it will send."""
-    shared, target = domain.shared, domain.target
+    shared, target = domain.replication.shared, domain.replication.target
     waits = domain.replication.waits_for_sync and (shared.wants_full or shared.state.data is DataMark.DAMAGED)
     return (target.active and shared.state.data is DataMark.SYNCING) or waits
 
@@ -103,10 +111,11 @@ def _would_be_waited_for(replication: Replication) -> str:
     return ""
 
 
-def forget_resync(domain: Domain) -> None:
+def forget_resync(domain: Copy) -> None:
     """The master has not left this member out: it stays as it is, in step."""
-    if domain.shared.wants_full:
-        domain.shared.wants_full = False
+    shared = domain.replication.shared
+    if shared.wants_full:
+        shared.wants_full = False
         domain.say_hello()
 
 

@@ -16,7 +16,6 @@ from chaos.sim.bugs.handoffs import (
 )
 from chaos.sim.bugs.planting import Patch
 from failover.handoff import Action, Event, Row, State
-from replica import ceding
 from replica.handoff import Handoff
 from replica.replication import Replication
 from replica.sync_target import SyncTarget
@@ -36,15 +35,15 @@ def sync_is_not_done(patch: Patch) -> None:
 
 
 def no_handoff_without_the_register(patch: Patch) -> None:
-    original = ceding.on_read
+    original = Replication._claim_ceded
 
-    def on_read(replication: Replication, register: Any) -> None:
+    def claim_ceded(replication: Replication, register: Any) -> None:
         if register is None:
             replication.to_probe("the register cannot be asked")
         else:
             original(replication, register)
 
-    patch.setattr(ceding, "on_read", on_read)
+    patch.setattr(Replication, "_claim_ceded", claim_ceded)
 
 
 def recorded_from_probe(patch: Patch) -> None:

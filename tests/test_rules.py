@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import pytest
 
 import failover.promotion
-import replica.claims
 import replica.journal
 import replica.machine.batches
 import replica.machine.readers
 import replica.machine.staging
 import replica.publishing
 import replica.readers
+import replica.replication
 from chaos.sim.bugs.commits import (
     ack_without_own_fsync,
     ack_without_the_peer,
@@ -118,7 +118,7 @@ def refusals_are_told_at_once(patch: Patch) -> None:
 
 def claims_are_not_spared(patch: Patch) -> None:
     patch.setattr(Replication, "_back_off", lambda _self, _now_ms: None)
-    patch.setattr(replica.claims, "YOUNG_CLAIM_MS", 0)
+    patch.setattr(replica.replication, "YOUNG_CLAIM_MS", 0)
 
 
 def a_promise_is_an_epoch(patch: Patch) -> None:

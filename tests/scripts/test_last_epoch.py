@@ -7,7 +7,6 @@ import pytest
 from failover.marks import Role
 from failover.promotion import EPOCHS_FEW, UNRECORDED_STEP, told_few, told_spent, unrecorded_epoch
 from failover.register import EPOCH_LAST, Register, RegisterState, check_force
-from replica import ceding
 from replica.effects import Fail, Note
 from replica.handoff_bars import barred_here
 from replica.machine.requests import lease_id_of
@@ -112,7 +111,7 @@ def test_an_epoch_without_the_register_needs_a_thousand() -> None:
 def test_a_ceded_epoch_beyond_it_is_not_taken() -> None:
     pair = paired_at(EPOCH_LAST)
     replication = pair.b.core.replication
-    ceding.take_over(replication, EPOCH_LAST + 1, pair.now_ms)
+    replication.take_over(EPOCH_LAST + 1, pair.now_ms)
     pair.b.dispatch(pair.b.core)
     pair.settle(5_000)
     assert pair.register.epoch == EPOCH_LAST

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import failover.promotion
-import replica.ceding
 import replica.claiming
 import replica.verdicts
 from failover.classifier import Answer
@@ -66,7 +65,7 @@ class Taken:
 @contextmanager
 def watched(taken: Taken) -> Iterator[None]:
     row_of, follow = failover.promotion.row_of, replica.claiming.follow
-    on_read, may_follow, on_hello = replica.ceding.on_read, Replication.may_follow, Replication.on_hello
+    claim_ceded, may_follow, on_hello = Replication._claim_ceded, Replication.may_follow, Replication.on_hello
 
     def watch_row(facts: Any) -> Any:
         row = row_of(facts)
@@ -78,7 +77,7 @@ def watched(taken: Taken) -> Iterator[None]:
         return follow(step, found)
 
     def watch_read(replication: Replication, register: Any) -> None:
-        on_read(replication, register)
+        claim_ceded(replication, register)
         now = replication.claim.step if replication.claim is not None else Step.PROBE
         found = {Step.CLAIMING: Found.DONE, Step.STORING: Found.UNKNOWN_CEDED}.get(now, Found.REFUSED)
         taken.steps.add((Step.READING, found))
@@ -102,7 +101,7 @@ def watched(taken: Taken) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(failover.promotion, "row_of", watch_row)
         patch.setattr(replica.claiming, "follow", watch_step)
-        patch.setattr(replica.ceding, "on_read", watch_read)
+        patch.setattr(Replication, "_claim_ceded", watch_read)
         patch.setattr(replica.verdicts, "rule", watch_rule)
         patch.setattr(Replication, "may_follow", watch_end(may_follow, Found.SYNC))
         patch.setattr(Replication, "on_hello", watch_end(on_hello, Found.HIGHER_EPOCH))

@@ -141,7 +141,7 @@ class Member:
         self._forget()
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer_name, self.incarnation, self.pair.limits)
         domain = Domain(shared, bias_ms=BIAS_MS)
-        domain.held_call = self._held_call
+        domain.holding.held_call = self._held_call
         read = functools.partial(read_stored, self.store, shared)
         domain.dying.read = domain.orders.saving.read = read
         domain.orders.replying.read = domain.orders.publishing.read = read

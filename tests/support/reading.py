@@ -67,8 +67,10 @@ class Reading(Journalling):
         """As if everything that is committed there were older than the limits let a reader be."""
         member = self.member(name)
         floor = member.shared.commit_index - 1
-        late = late_readers(member.core, floor)
-        self.lost = give_up(member.core, late, [Limit(floor, "the script says so")], floor, member.pair.wall_ms) > 0
+        late = late_readers(member.core.replication, floor)
+        self.lost = (
+            give_up(member.core.orders, late, [Limit(floor, "the script says so")], floor, member.pair.wall_ms) > 0
+        )
         member.dispatch(member.core)
         return self.said()
 

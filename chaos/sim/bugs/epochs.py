@@ -9,8 +9,8 @@ import failover.gate
 import failover.promotion
 import failover.register
 import replica.claiming
-import replica.claims
 import replica.following
+import replica.replication
 import replica.sync_target
 from chaos.sim.bugs.planting import Patch, bug
 from failover.classifier import Verdict
@@ -106,14 +106,14 @@ def own_number_plus_one(patch: Patch) -> None:
     first=20,
 )
 def epoch_kept_when_alone(patch: Patch) -> None:
-    original = Claiming._epoch_above_all
+    original = Claiming.epoch_above_all
 
     def epoch_above_all(self: Claiming) -> int:
         state = self.shared.state
         restarted = not self.was_master and state.owner == self.shared.member
         return state.epoch if restarted and not self.connected else original(self)
 
-    patch.setattr(Claiming, "_epoch_above_all", epoch_above_all)
+    patch.setattr(Claiming, "epoch_above_all", epoch_above_all)
     _any_number_is_let_in(patch)
 
 
@@ -187,7 +187,7 @@ def holder_goes_first(patch: Patch) -> None:
 
 @bug("start-goes-alone", "P20", "A member that starts waits for no peer that may serve too.", "lying", first=18)
 def start_goes_alone(patch: Patch) -> None:
-    patch.setattr(replica.claims, "_may_still_come", lambda _replication, _now_ms: False)
+    patch.setattr(Replication, "_may_still_come", lambda _self, _now_ms: False)
 
 
 def claims_make_longer(patch: Patch) -> None:
@@ -197,7 +197,7 @@ def claims_make_longer(patch: Patch) -> None:
         epoch = boundaries[-1][0] if boundaries else 0
         return LogEnd(epoch, last_index, digest, (epoch, last_index))
 
-    patch.setattr(replica.claims, "log_end", log_end)
+    patch.setattr(replica.replication, "log_end", log_end)
 
 
 def committed_is_followed_away(patch: Patch) -> None:

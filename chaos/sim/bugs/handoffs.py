@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import failover.handoff as table
-import replica.ceding
 from chaos.sim.bugs.planting import Patch, bug
 from failover.handoff import Action, Event, Row, State
 from replica.claiming import Claiming
@@ -14,14 +13,14 @@ from replica.replication import Replication
 
 @bug("ceded-not-promised", "P15", "The epoch that is given away is not stored as promised.", "midway", 2_000, first=21)
 def ceded_is_no_promise(patch: Patch) -> None:
-    original = replica.ceding.cede
+    original = Replication.cede
 
     def cede(replication: Replication, epoch: int, token: object) -> None:
         before = replication.shared.state.promised_epoch
         original(replication, epoch, token)
         replication.shared.state.promised_epoch = before
 
-    patch.setattr(replica.ceding, "cede", cede)
+    patch.setattr(Replication, "cede", cede)
 
 
 @bug("no-way-out-of-doubt", "P16", "A master that has ceded waits for ever for the other one.", "midway", first=73)

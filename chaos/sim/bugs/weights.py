@@ -12,7 +12,7 @@ from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
 
 if TYPE_CHECKING:
     from replica.calls import NamesCall
-    from replica.orders import Orders
+    from replica.desk import Desk
 
 
 @bug("weights-forgotten-at-takeover", "T1", "A new master forgets the tables of routing weights.", "weights")
@@ -50,7 +50,7 @@ def weights_are_told_uncommitted(patch: Patch) -> None:
     module: Any = import_module("replica.orders")
     original = module.order_names
 
-    def order_names(orders: Orders, call: NamesCall) -> None:
+    def order_names(orders: Desk, call: NamesCall) -> None:
         if call.request_id or call.plan(orders.machine, orders.time_ms) is not None:
             original(orders, call)
         else:

@@ -1,4 +1,4 @@
-"""Orders an administrator's action on a queue, or answers its repetition; the machine decides which actions fit."""
+"""Orders an administrator's call, or answers its repetition; the machine decides which actions fit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from replica.outcomes import QueueDone
 
 if TYPE_CHECKING:
-    from replica.calls import QueueCall
-    from replica.orders import Orders
+    from replica.calls import NamesCall, QueueCall
+    from replica.desk import Desk
+    from replica.saving import Saving
 
 
-def order_queue(orders: Orders, call: QueueCall) -> None:
+def order_queue(orders: Desk, saving: Saving, call: QueueCall) -> None:
     """Refused with nothing done, or answered when what it says is true on every copy."""
     machine = orders.machine
     found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
@@ -34,12 +35,25 @@ def order_queue(orders: Orders, call: QueueCall) -> None:
             request_hash=call.request_hash,
         )
         if header.queue.save_below:
-            orders.saving.check_room(header.queue.queue_id)
+            saving.check_room(header.queue.queue_id)
         orders.order(header)
-        orders.saving.on_action(header.queue)
+        saving.on_action(header.queue)
         done = QueueDone(call.queue, header.queue.removed, duplicate=False)
         orders.on_queue(header.queue.queue_id)
         orders.on_change([header.queue.queue_id])
-    if not orders.saving.holds(call, done):
+    if not saving.holds(call, done):
         last = orders.shared.log.last_index
         orders.when_committed(last, lambda: orders.reply(call.waiter, done), orders.moved(call.waiter))
+
+
+def order_names(orders: Desk, call: NamesCall) -> None:
+    """An alias, the defaults, a reader, a numbered batch, weights. Refused with nothing done where the plan says so."""
+    found = orders.machine.find_request(call.request_id, call.request_hash)
+    if found is None:
+        header = call.plan(orders.machine, orders.time_ms)
+        if header is not None:
+            orders.order(header)
+            orders.on_change(orders.touched)
+    done = QueueDone(call.queue, 0, duplicate=found is not None)
+    waiter = call.waiter
+    orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))

@@ -1,0 +1,63 @@
+"""What the parts of the ordering know of the whole: how a record is ordered and a call answered. Decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from replica.calls import Waiter
+    from replica.machine import Machine
+    from replica.outcomes import Answer
+    from replica.shared import Shared
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+
+
+class Desk(Protocol):
+    """The orders of one domain, as `replica.orders` keeps them."""
+
+    shared: Shared
+    now_ms: int
+    """By this member's clock."""
+    room_bytes: int
+    """What may still be taken of the store."""
+    is_full: bool
+    touched: Sequence[int]
+    """Queues that the last record was about."""
+    on_queue: Callable[[int], None]
+    on_change: Callable[[Sequence[int]], None]
+
+    @property
+    def machine(self) -> Machine:
+        """The queues' state; never asked for while it is being rebuilt."""
+
+    @property
+    def time_ms(self) -> int:
+        """The domain's time."""
+
+    @property
+    def copies(self) -> int:
+        """Members that hold what is committed now."""
+
+    def order(
+        self,
+        header: RecordHeader,
+        body: bytes = b"",
+        *,
+        volatile_body: bool = False,
+        bodies: Sequence[tuple[int, bytes]] = (),
+    ) -> int:
+        """Append a record, apply it, have it written and sent; returns its log index."""
+
+    def when_committed(self, log_index: int, answer: Callable[[], None], on_lost: Callable[[], None]) -> None:
+        """Run `answer` once the record is committed, at once if it is; `on_lost` when another member orders first."""
+
+    def reply(self, waiter: Waiter | None, result: Answer) -> None:
+        """Answer whoever waits."""
+
+    def moved(self, waiter: Waiter | None) -> Callable[[], None]:
+        """Tells whoever waits that another member orders now."""
+
+    def check_space(self, size: int, *, all_volatile: bool) -> None:
+        """Refuse what the store, or the memory of volatile messages, has no place for."""
