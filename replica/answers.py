@@ -1,21 +1,15 @@
-"""Turns what the core answers into replies and refusals of the wire, for whoever waits. Makes no decisions."""
+"""Turns what the core answers into replies of the wire, for whoever waits. Makes no decisions."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from google.protobuf.duration_pb2 import Duration
-
-from replica.outcomes import Failed, Moved
-from tandemq import refusing
 from tandemq.v1.common_pb2 import LEVEL_LOCAL, LEVEL_PAIR_RECV, LEVEL_PAIR_SYNC, Error, Level, Reason, ResponseHeader
 from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
 
 if TYPE_CHECKING:
-    import grpc
-
     from replica.domain import Domain
     from replica.members import Members
     from replica.outcomes import Answer, EnqueueDone, LeaseDone
@@ -24,14 +18,6 @@ _TEXT = {
     Reason.REASON_MESSAGE_TOO_LARGE: "a message is larger than max_message_bytes of queue {}; send less, or raise it",
     Reason.REASON_QUEUE_FULL: "queue {} is at its max_length or max_bytes; consume, or raise the limit",
 }
-
-# A refusal names what the caller sent, and that may have any length. A status travels in headers, of which clients take
-# 8 KiB by default: in them each byte of the text may become three, and all of it comes again in the details, where
-# three bytes become four. 3 x 1,024 + 4/3 x (1,024 + 6 x (32 + 160) + what frames them) stays below.
-TEXT_BYTES_MAX = 1_024
-METADATA_MAX = 6
-NAME_BYTES_MAX, VALUE_BYTES_MAX = 32, 160
-UTF8_BYTES_MAX = 4  # of one character
 
 
 class FutureWaiter:
@@ -51,41 +37,6 @@ class FutureWaiter:
     def deliver(self, done: LeaseDone) -> None:
         """A Dequeue is answered, never handed messages on the way."""
         self.answer(done)
-
-
-def failure(failed: Failed) -> Error:
-    """A refusal as it stands in frames, batch results and statuses: short enough for all of them."""
-    error = Error(reason=failed.reason, message=_cut(failed.message, TEXT_BYTES_MAX))
-    for name, value in list(failed.metadata.items())[:METADATA_MAX]:
-        error.metadata[_cut(name, NAME_BYTES_MAX)] = _cut(value, VALUE_BYTES_MAX)
-    if failed.retry_after_ms is not None:
-        error.retry_after.CopyFrom(
-            Duration(nanos=failed.retry_after_ms % 1000 * 1_000_000, seconds=failed.retry_after_ms // 1000)
-        )
-    return error
-
-
-def _cut(text: str, bytes_max: int) -> str:
-    """At most so many bytes, and where something is left out, how long it was."""
-    if len(text) <= bytes_max // UTF8_BYTES_MAX:
-        return text
-    data = text.encode(errors="replace")
-    if len(data) <= bytes_max:
-        return text
-    told = f"... ({len(data)} bytes)"
-    return data[: bytes_max - len(told)].decode(errors="ignore") + told
-
-
-def refusal(reason: Reason, message: str, metadata: dict[str, str] | None = None) -> Failed:
-    """A refusal that the shell itself makes."""
-    return Failed(reason, message, metadata or {}, None)
-
-
-async def abort(context: grpc.aio.ServicerContext, failed: Failed | Moved) -> NoReturn:  # type: ignore[type-arg]  # serializers are bytes
-    """Refuse the whole call: status, ErrorInfo, RetryInfo."""
-    if isinstance(failed, Moved):
-        failed = Failed(Reason.REASON_NOT_MASTER, failed.message, {}, 100)
-    await refusing.abort(context, failure(failed))
 
 
 def level_of(copies: int, *, volatile: bool) -> Level:
@@ -137,3 +88,13 @@ def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
         warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
         handle_prefix=done.handles,
     )
+
+
+def product_version() -> str:
+    """Of this product, as it is installed."""
+    from importlib.metadata import PackageNotFoundError, version  # cold path, slow import
+
+    try:
+        return version("tandemq")
+    except PackageNotFoundError:
+        return "unknown"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 
 from failover.marks import Role
-from replica.answers import abort, refusal
 from replica.members import HOP
 from replica.outcomes import Failed, Moved
+from replica.refusals import abort, refusal
 from replica.service_checks import stale_epoch
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
-from replica.answers import refusal
 from replica.journal_rows import ordinals_of
 from replica.outcomes import Failed
+from replica.refusals import refusal
 from storage.errors import CorruptRecord
 from storage.records import split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader

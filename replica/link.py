@@ -10,16 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from replica.answers import abort, refusal
 from replica.keepalive import keepalive
-from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused, Session, check_hello
+from replica.refusals import abort, refusal
+from replica.session import Session, Stream, check_hello
 from replica.starts import NUMBER_MAX, Start
-from replica.twins import LOST_MS, PeerInfo, Signs, check_process, has_moved, other_start
+from replica.twins import (
+    LOST_MS,
+    SEEN_PROCESS,
+    SEEN_START,
+    PeerInfo,
+    PeerRefused,
+    Signs,
+    check_process,
+    has_moved,
+    other_start,
+)
 from tandemq import refusing
 from tandemq.ambient import monotonic_ms
 from tandemq.channels import lasting
@@ -31,8 +41,8 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.network import Network
     from replica.node import Node
-    from replica.outside import Outside
     from tandemq.errors import TandemqError
 
 log = logging.getLogger("tandemq.link")
@@ -53,14 +63,6 @@ CHANNEL_OPTIONS = lasting(
 )
 
 
-class Stream(Protocol):
-    """What both ends of a bidi stream have in common."""
-
-    async def read(self) -> object: ...
-
-    async def write(self, message: Any, /) -> None: ...
-
-
 class Link:
     """Keeps one session with the peer alive, and says when there is none."""
 
@@ -70,12 +72,12 @@ class Link:
         member: str,
         peer: PeerInfo,
         hello: Callable[[], Hello],
-        outside: Outside,
+        network: Network,
         *,
         heartbeat_s: float = 0.2,
     ) -> None:
         self.node = node
-        self.outside = outside
+        self.network = network
         self.member = member
         self.peer = peer
         self.hello = hello
@@ -126,7 +128,7 @@ class Link:
         while True:
             self._over.clear()
             if self.session is None:
-                self.refused = await self.outside.is_refused(self.peer.address)
+                self.refused = await self.network.is_refused(self.peer.address)
                 if not self.refused and self.dials and not self.shut:
                     await self._dial()
             # A connection that breaks is looked into at once: a refused redial may end in a takeover (rulings.md 9).
@@ -143,7 +145,7 @@ class Link:
     # -- dialling --------------------------------------------------------------------------------------------------
 
     async def _dial(self) -> None:
-        channel = self.outside.channel(
+        channel = self.network.channel(
             self.peer.address, tuple(dict((*CHANNEL_OPTIONS, *keepalive(self.lost_ms))).items())
         )
         try:

@@ -21,6 +21,7 @@ from replica.bodies import is_whole, read_stored
 from replica.calls import EnqueueCall
 from replica.direct import PEER
 from replica.domain import Domain
+from replica.hand_over import hand_over_all
 from replica.judge import Judge
 from replica.link import Link, PeerInfo, PeerServicer
 from replica.local_register import keep_register
@@ -44,11 +45,11 @@ from replica.service_batches import BatchHandlers
 from replica.service_calls import fingerprint
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
-from replica.service_handoff import HandoffHandlers, hand_over_all
+from replica.service_failures import pair_handler
+from replica.service_handoff import HandoffHandlers
 from replica.service_journal import JournalHandlers
 from replica.service_names import NamesHandlers
 from replica.service_orders import OrderHandlers, journalled
-from replica.service_pair import pair_handler
 from replica.service_queue import QueueHandlers
 from replica.service_readers import ReaderHandlers
 from replica.service_restore import RestoreHandlers

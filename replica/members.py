@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import grpc
 
     from replica.domain import Domain
+    from replica.network import Network
     from replica.node import Node
-    from replica.outside import Outside
 
 MAIN = "main"
 LOCAL = "local"
@@ -65,10 +65,10 @@ class Members:
     """The member's own name and addresses, its peer's, and the domains between them."""
 
     def __init__(
-        self, node: Node, outside: Outside, *, pair: str, member: str, endpoint: str, peer: str, peer_endpoint: str
+        self, node: Node, network: Network, *, pair: str, member: str, endpoint: str, peer: str, peer_endpoint: str
     ) -> None:
         self.node = node
-        self.outside = outside
+        self.network = network
         self.pair = pair
         self.member = member
         self.endpoint = endpoint
@@ -144,7 +144,7 @@ class Members:
             pipes.streams -= 1
 
     def _open(self, address: str, options: Options) -> grpc.aio.Channel:
-        return self.outside.channel(address, options)
+        return self.network.channel(address, options)
 
     async def close(self) -> None:
         """Let go of the proxy's channels."""

@@ -17,8 +17,8 @@ from failover.crash_loop import FAILURES_MAX
 from failover.marks import Role
 from failover.promotion import Why
 from replica import forecast
+from replica.hand_over import hand_over
 from replica.lag import Behind, Lag
-from replica.service_handoff import hand_over
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from replica.answers import refusal
 from replica.attached import Client, Counts
 from replica.forward import QUERY, came_over_a_hop
 from replica.members import HOP
+from replica.refusals import refusal
 from replica.whereabouts import is_remote
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason

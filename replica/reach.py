@@ -12,8 +12,8 @@ from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from replica.link import Link
+    from replica.network import Network
     from replica.node import Node
-    from replica.outside import Outside
 
 log = logging.getLogger("tandemq.reach")
 
@@ -27,10 +27,10 @@ AGAIN_MS = 60_000
 class Reach:
     """The client port of one manager, as clients find it."""
 
-    def __init__(self, node: Node, link: Link, outside: Outside, address: str) -> None:
+    def __init__(self, node: Node, link: Link, network: Network, address: str) -> None:
         self.node = node
         self.link = link
-        self.outside = outside
+        self.network = network
         self.address = address
         """Where this process reaches its own client port."""
         self.taken_ms = monotonic_ms()
@@ -40,7 +40,7 @@ class Reach:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            if await self.outside.takes_clients(self.address):
+            if await self.network.takes_clients(self.address):
                 self.taken_ms = monotonic_ms()
             else:
                 self.maybe_hand_over(monotonic_ms())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import forward
-from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.attached import Counts
 from replica.calls import NamesCall, QueueCall
 from replica.counting import until_committed
@@ -19,6 +19,7 @@ from replica.machine import Refused
 from replica.members import LOCAL, MAIN
 from replica.outcomes import Failed, Moved, QueueDone
 from replica.peer_clients import asks_for_own, peer_counts
+from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_failures import generic_handler
 from tandemq.peer.v1.record_pb2 import QueueAction
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.members import Members
-    from replica.service_pair import Method
+    from replica.service_failures import Method
 
 SERVICE = "tandemq.v1.QueueAdminService"
 LIST_PAGE_MAX = 1_000

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from failover.marks import DataMark, Role
-from replica.answers import abort, header_of, refusal
+from replica.answers import header_of, product_version
 from replica.backup import head_of, pieces
 from replica.members import LOCAL, MAIN
 from replica.outcomes import Failed
+from replica.refusals import abort, refusal
 from replica.service_calls import parse
-from replica.service_status import product_version
 from storage.backup import VERSION, Packer
 from storage.errors import CorruptRecord, StorageError
 from tandemq.ambient import wall_ms

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import bodies, forward
-from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.calls import NamesCall
 from replica.counting import until_committed
 from replica.machine import BatchCall, Refused
 from replica.outcomes import Failed, Moved
+from replica.refusals import abort, refusal
 from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import parse
 from replica.service_failures import generic_handler
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.machine import Batch, Lease, Machine
     from replica.service_admin import AdminHandlers
-    from replica.service_pair import Method
+    from replica.service_failures import Method
     from tandemq.v1.journal_service_pb2 import JournalPosition
 
     Local = Callable[[Domain], Awaitable[bytes | Failed | Moved]]

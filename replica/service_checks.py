@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from failover.marks import Role
 from replica import copies
-from replica.answers import refusal
 from replica.machine import Refused, milliseconds
 from replica.machine.content import check_message
 from replica.outcomes import Failed
+from replica.refusals import refusal
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import DeliveryFormat, SettleMode

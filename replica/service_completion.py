@@ -10,11 +10,12 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica import bodies, forward
-from replica.answers import FutureWaiter, abort, failure, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.calls import ReplyCall
 from replica.completing import Ask
 from replica.members import HOP
 from replica.outcomes import Failed, Moved, ProgressDone, ReplyDone
+from replica.refusals import abort, failure, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_checks import problem_of_answer, stale_epoch, wait_s
 from replica.service_enqueue import problem_of_maps

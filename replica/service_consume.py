@@ -14,12 +14,13 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica import bodies
-from replica.answers import abort, failure, header_of, refusal
+from replica.answers import header_of
 from replica.calls import Consumer, SettleCall
 from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.machine import milliseconds
 from replica.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.peer_clients import client_of
+from replica.refusals import abort, failure, refusal
 from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
 from replica.service_completion import reply_call
 from replica.service_filters import check, matcher_of

@@ -13,8 +13,8 @@ import grpc
 
 from failover.marks import Role
 from replica import step_aside
-from replica.answers import abort, refusal
 from replica.members import MAIN
+from replica.refusals import abort, refusal
 from replica.salvage_view import View
 from replica.service_calls import parse
 from replica.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.members import Members
     from replica.salvage import SalvageFiles, SalvageInfo
-    from replica.service_pair import Method
+    from replica.service_failures import Method
     from replica.verify import Verifier
 
 log = logging.getLogger("tandemq.operator")
@@ -56,7 +56,7 @@ class DivergenceHandlers:
         self.reconnect = reconnect
 
     def methods(self) -> dict[str, Method]:
-        """For `service_pair.pair_handler`."""
+        """For `service_failures.pair_handler`."""
         unary = grpc.unary_unary_rpc_method_handler
         return {
             "Resolve": unary(self.resolve),

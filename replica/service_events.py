@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.answers import abort, refusal
+from replica.refusals import abort, refusal
 from replica.service_calls import parse
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from replica.events import EventLog
-    from replica.service_pair import Method
+    from replica.service_failures import Method
 
 LIMIT, LIMIT_MAX = 100, 10_000
 WATCHERS_MAX = 100
@@ -31,7 +31,7 @@ class EventHandlers:
         self.domains = domains
 
     def methods(self) -> dict[str, Method]:
-        """For `service_pair.pair_handler`."""
+        """For `service_failures.pair_handler`."""
         return {
             "ListEvents": grpc.unary_unary_rpc_method_handler(self.list_events),
             "WatchEvents": grpc.unary_stream_rpc_method_handler(self.watch),

@@ -1,5 +1,5 @@
-"""Leaves a line in the log for each call that fails, with its method, queue and request id: an error for what broke, a
-refusal at level debug. It changes no answer.
+"""Puts services together from the functions that answer their calls, and leaves a line in the log for each call that
+fails, with its method, queue and request id: an error for what broke, a refusal at level debug. It changes no answer.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
-    from replica.service_pair import Method
-
+    Method = grpc.RpcMethodHandler[bytes, bytes]
     Handle = Callable[[Any, Any], Coroutine[Any, Any, Any]]
 
 log = logging.getLogger("tandemq.calls")
 
 FILES = (manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2)
 """Imported, so that the types of their requests are in the pool."""
+PAIR_SERVICE = "tandemq.v1.PairService"
 NAME_CHARS_MAX = 255
 _QUEUE_FIELDS = ("queue", "name", "from_queue")
 
@@ -36,6 +36,15 @@ def generic_handler(service: str, methods: Mapping[str, Method]) -> grpc.Generic
     """As grpc.method_handlers_generic_handler, with failures told."""
     told = {name: _told(f"{service}/{name}", method) for name, method in methods.items()}
     return grpc.method_handlers_generic_handler(service, told)
+
+
+def pair_handler(*parts: Mapping[str, Method]) -> grpc.GenericRpcHandler:
+    """One handler over the methods of all parts. What no part has is UNIMPLEMENTED; two parts never share a method."""
+    methods: dict[str, Method] = {}
+    for part in parts:
+        assert not methods.keys() & part.keys(), f"answered twice: {sorted(methods.keys() & part.keys())}"
+        methods.update(part)
+    return generic_handler(PAIR_SERVICE, methods)
 
 
 def _told(path: str, method: Any) -> Method:

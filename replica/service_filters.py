@@ -9,10 +9,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from replica import bodies, copies
-from replica.answers import abort, header_of
+from replica.answers import header_of
 from replica.filters import Filter, Read, filter_of
 from replica.machine import Refused
 from replica.outcomes import Failed, Moved
+from replica.refusals import abort
 from replica.selecting import LOOKS_MAX, Matcher, find
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse, EnqueueBatch

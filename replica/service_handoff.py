@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.answers import abort, refusal
 from replica.attempt import Outcome
 from replica.forward import ANSWER_S, time_left_s
+from replica.hand_over import hand_over, wait_until
 from replica.handoff import HOLD_MS_MAX
 from replica.members import MAIN
+from replica.refusals import abort, refusal
 from replica.service_calls import parse
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from replica.domain import Domain
     from replica.members import Members
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Context = Any
 WAIT_MS = 30_000
 """For a caller without a deadline."""
-LOOK_S = 0.02
 SETTLE_S = 2.0
 """After the mastership has moved: how long the answer waits for both copies, for the sake of the next handoff."""
 _ADVICE = {
@@ -47,41 +47,6 @@ _ADVICE = {
 }
 
 
-async def hand_over(domain: Domain, members: Members, reason: str, **options: Any) -> Outcome:
-    """Start a handoff and wait for its end."""
-    ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-    def tell(outcome: Outcome) -> None:
-        if not ended.done():
-            ended.set_result(outcome)
-
-    domain.orders.now_ms = members.node.clock.now_ms()
-    domain.handoff.start(reason, tell=tell, **options)
-    members.node.dispatch(domain)
-    return await ended
-
-
-async def hand_over_all(members: Members, domains: Sequence[Domain], timeout_s: float) -> None:
-    """An orderly stop: give away what the peer can take (R132), and wait a bounded time. No handoff comes in any more.
-
-    Calls of this member's clients that were parked meanwhile are answered by the new master before the doors close.
-    """
-    loop = asyncio.get_running_loop()
-    until = loop.time() + timeout_s
-    served = [domain for domain in domains if domain.replication.serving and domain.handoff.is_paired]
-    started = [asyncio.ensure_future(hand_over(domain, members, "orderly stop")) for domain in served]
-    await asyncio.sleep(0)  # each has begun before the bar goes up
-    for domain in domains:
-        domain.handoff.bars.add("BUSY")
-    if not started:
-        return
-    done, late = await asyncio.wait(started, timeout=timeout_s)
-    for start in late:
-        start.cancel()
-    if any(start.result().done for start in done):
-        await _until(lambda: not any(len(domain.holding) for domain in served), until)
-
-
 class HandoffHandlers:
     """The handler of PairService.Handoff."""
 
@@ -89,7 +54,7 @@ class HandoffHandlers:
         self.members = members
 
     def methods(self) -> Mapping[str, grpc.RpcMethodHandler[bytes, bytes]]:
-        """For `service_pair`."""
+        """For `service_failures.pair_handler`."""
         return {"Handoff": grpc.unary_unary_rpc_method_handler(self.handoff)}
 
     async def handoff(self, request: bytes, context: Context) -> bytes:
@@ -153,7 +118,7 @@ class HandoffHandlers:
 
     async def _resolve(self, domain: Domain, outcome: Outcome, to: str, until: float) -> Outcome:
         """In doubt: register and peer decide, and then it is known."""
-        if not await _until(lambda: bool(self._master(domain)), until):
+        if not await wait_until(lambda: bool(self._master(domain)), until):
             return outcome
         if self._master(domain) == to:
             return outcome._replace(done=True, reasons=())
@@ -162,20 +127,10 @@ class HandoffHandlers:
 
     async def _until_in_step(self, domain: Domain, until: float) -> None:
         until = min(until, asyncio.get_running_loop().time() + SETTLE_S)
-        await _until(lambda: domain.handoff.is_paired, until)
+        await wait_until(lambda: domain.handoff.is_paired, until)
 
     def _master(self, domain: Domain) -> str:
         return domain.shared.master
-
-
-async def _until(condition: Callable[[], bool], until: float) -> bool:
-    """Look now and then; False at the deadline."""
-    while True:
-        if condition():
-            return True
-        if asyncio.get_running_loop().time() >= until:
-            return False
-        await asyncio.sleep(LOOK_S)
 
 
 def _refused(outcome: Outcome) -> pb.HandoffResponse:

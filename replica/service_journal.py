@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import grpc
 
 from replica import forward
-from replica.answers import abort, header_of, refusal
+from replica.answers import header_of
 from replica.counting import until_committed
 from replica.journal import (
     PAGE_BYTES,
@@ -34,6 +34,7 @@ from replica.journal_counts import RowCounts
 from replica.journal_rows import Rows, Wanted
 from replica.machine import Refused
 from replica.outcomes import Failed
+from replica.refusals import abort, refusal
 from replica.service_calls import parse
 from replica.whereabouts import check_origin, is_remote, problem_of_remote
 from storage.errors import CorruptRecord
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.machine import Reader
     from replica.members import Members
-    from replica.service_pair import Method
+    from replica.service_failures import Method
     from replica.shared import Shared
 
 SERVICE = "tandemq.v1.JournalService"

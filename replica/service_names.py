@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import forward
-from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.calls import NamesCall, QueueCall
 from replica.machine import AliasCall, DefaultsCall
 from replica.members import LOCAL, MAIN
 from replica.outcomes import Failed, Moved, QueueDone
+from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.service_admin import AdminHandlers
-    from replica.service_pair import Method
+    from replica.service_failures import Method
 
 Context = Any
 

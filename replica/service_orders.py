@@ -13,8 +13,8 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.classifier import Verdict
-from replica.answers import abort, refusal
 from replica.members import MAIN
+from replica.refusals import abort, refusal
 from replica.service_calls import parse
 from tandemq.ambient import monotonic_ms
 from tandemq.v1 import pair_service_pb2 as pb
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.members import Members
     from replica.operator import Decider, Operator
-    from replica.service_pair import Method
+    from replica.service_failures import Method
 
 REASON_CHARS_MAX = 500
 WAIT_S = 5.0
@@ -97,7 +97,7 @@ class OrderHandlers:
         self.members = members
 
     def methods(self) -> dict[str, Method]:
-        """For `service_pair.pair_handler`."""
+        """For `service_failures.pair_handler`."""
         unary = grpc.unary_unary_rpc_method_handler
         return {
             "ForceFailover": unary(self.force_failover),

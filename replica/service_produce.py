@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica import forward
-from replica.answers import abort, ack_of, failure, header_of, refusal
+from replica.answers import ack_of, header_of
 from replica.calls import EnqueueCall
 from replica.counting import until_committed
 from replica.machine import Refused, columns_of
@@ -22,6 +22,7 @@ from replica.machine.content import PROPERTIES_MAX, check_content
 from replica.members import HOP, MAIN
 from replica.outcomes import EnqueueDone, Failed, Moved
 from replica.peer_clients import client_of
+from replica.refusals import abort, failure, refusal
 from replica.service_checks import problem_of_wait, stale_epoch, wait_ms
 from replica.weighing import has_huge_column
 from replica.whereabouts import is_remote, problem_of_origin, problem_of_remote

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import forward
-from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.calls import NamesCall
 from replica.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
+from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from replica.machine import Machine, Reader
     from replica.outcomes import Failed, Moved, QueueDone
     from replica.service_admin import AdminHandlers
-    from replica.service_pair import Method
+    from replica.service_failures import Method
     from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
 

@@ -15,13 +15,14 @@ import google_crc32c
 import grpc
 
 from replica import forward
-from replica.answers import FutureWaiter, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.bodies import read_stored
 from replica.calls import EnqueueCall, QueueCall
 from replica.machine import Refused, columns_of
 from replica.members import LOCAL, MAIN
 from replica.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.refill import QueueSource, open_queue
+from replica.refusals import refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from storage.errors import CorruptRecord, NewerFormat, StorageError
 from storage.records import verify_stored
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.members import Members
     from replica.refill import Batch
-    from replica.service_pair import Method
+    from replica.service_failures import Method
 
 AHEAD = 4
 """Batches that are ordered and not committed yet."""

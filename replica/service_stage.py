@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import forward
-from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, StagingCall, Unstage
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.content import PROPERTIES_MAX, check_content
 from replica.members import LOCAL, MAIN
 from replica.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
+from replica.refusals import abort, refusal
 from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import fingerprint, parse
 from replica.service_checks import stale_epoch

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from failover.classifier import SafetyClass
-from replica.answers import header_of
+from replica.answers import header_of, product_version
 from replica.forecast import advice, if_peer_dies
 from replica.manager_stats import state_of, stats_of
 from replica.members import MAIN
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replica.domain import Domain
     from replica.members import Members
     from replica.operator import Operator
-    from replica.service_pair import Method
+    from replica.service_failures import Method
 
 MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
 DIGEST_RECORDS_MAX = 100_000
@@ -216,13 +216,3 @@ class StatusHandlers:
         )
         response.dedup_window.FromMilliseconds(limits.dedup_window_ms)
         return response.SerializeToString()
-
-
-def product_version() -> str:
-    """Of this product, as it is installed."""
-    from importlib.metadata import PackageNotFoundError, version  # cold path, slow import
-
-    try:
-        return version("tandemq")
-    except PackageNotFoundError:
-        return "unknown"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import forward, service_filters
-from replica.answers import FutureWaiter, abort, header_of, refusal
+from replica.answers import FutureWaiter, header_of
 from replica.outcomes import Failed, Moved, SweepDone
+from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.sweep import Sweep, Verb
 from replica.sweeps import Sweeps
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.members import Members
-    from replica.service_pair import Method
+    from replica.service_failures import Method
 
 AHEAD = 4
 """Turns whose records are ordered and not committed yet."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica import forward
-from replica.answers import FutureWaiter, abort, refusal
+from replica.answers import FutureWaiter
 from replica.calls import NamesCall
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
 from replica.members import LOCAL, MAIN
+from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_failures import generic_handler
 from tandemq.v1 import weights_service_pb2 as pb
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from replica.machine.requests import RequestAnswer
     from replica.outcomes import Failed, Moved, QueueDone
     from replica.service_admin import AdminHandlers
-    from replica.service_pair import Method
+    from replica.service_failures import Method
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 SERVICE = "tandemq.v1.WeightsService"

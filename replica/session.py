@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -17,6 +17,7 @@ from replica.effects import CheckTransfer, StartTransfer
 from replica.sending import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.starts import NUMBER_MAX
 from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
+from replica.twins import PeerRefused
 from storage.errors import CorruptRecord, NewerFormat
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from replica.domain import Domain
-    from replica.link import Stream
     from replica.node import Node
     from replica.sync_source import SyncSource
 
@@ -36,22 +36,16 @@ PROTOCOL_MIN = PROTOCOL_MAX = 1
 FRAMES_UNANSWERED_MAX = 2
 """Frames of live records towards the peer: one is committed there while the next one travels."""
 
-SEEN_START = "start"
-"""In a refusal: the start of the caller's member that was here already."""
-SEEN_PROCESS = "process"
-"""Beside it: that start's process id, in hexadecimal."""
-
 # What a frame raises that nobody meant as one: the peer's fault, never this member's state.
 _MALFORMED = (DecodeError, ValueError, KeyError, IndexError, struct.error)
 
 
-class PeerRefused(Exception):  # noqa: N818  # an answer, not a fault
-    """The other side may not be the peer, or not like this; the text says what to do."""
+class Stream(Protocol):
+    """What both ends of a bidi stream have in common."""
 
-    def __init__(self, reason: Reason, text: str, metadata: dict[str, str] | None = None) -> None:
-        super().__init__(text)
-        self.reason = reason
-        self.metadata = metadata or {}
+    async def read(self) -> object: ...
+
+    async def write(self, message: Any, /) -> None: ...
 
 
 def check_hello(frame: PeerFrame, own: Hello, expected_member: str) -> None:

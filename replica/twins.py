@@ -12,16 +12,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica.convert_marks import data_of
-from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused
 from replica.starts import Start
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from tandemq.peer.v1.peer_service_pb2 import Hello
 
+SEEN_START = "start"
+"""In a refusal: the start of the caller's member that was here already."""
+SEEN_PROCESS = "process"
+"""Beside it: that start's process id, in hexadecimal."""
+
 ALIVE_MS = 500
 """Heard within this time a connection is not one that a dead process left behind."""
 LOST_MS = 1_500
+
+
+class PeerRefused(Exception):  # noqa: N818  # an answer, not a fault
+    """The other side may not be the peer, or not like this; the text says what to do."""
+
+    def __init__(self, reason: Reason, text: str, metadata: dict[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.metadata = metadata or {}
 
 
 @dataclass(slots=True)

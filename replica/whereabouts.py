@@ -12,8 +12,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from replica.answers import abort, refusal
 from replica.forward import came_over_a_hop
+from replica.refusals import abort, refusal
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:

@@ -3,11 +3,13 @@
 Start at `machine.Machine`; `state` holds, `plan_*` decide, `apply*` change, `views` and `snapshot` read.
 """
 
-from replica.machine.batches import Batch, BatchCall
+from replica.machine.batches import BatchCall
+from replica.machine.changes import Applied
 from replica.machine.columns import Columns, columns_of
 from replica.machine.config import milliseconds
 from replica.machine.dedup import DuplicateRun
 from replica.machine.errors import Refused, disabled
+from replica.machine.feature_rows import Batch, Reader, ReaderPlace, Window
 from replica.machine.handles import HANDLE_BYTES, Progress, handle_of, handle_prefix
 from replica.machine.limits import Limits
 from replica.machine.machine import Machine
@@ -20,15 +22,14 @@ from replica.machine.plan_save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan_settle import SettlePlan
 from replica.machine.plan_stage import PublishCall, StageCall
 from replica.machine.queue import Lease, QueueState, Totals
-from replica.machine.readers import AdvanceCall, Reader, ReaderPlace, RegisterCall
+from replica.machine.readers import AdvanceCall, RegisterCall
 from replica.machine.requests import RequestAnswer, lease_id_of
 from replica.machine.room import Fit
 from replica.machine.segments import Part
 from replica.machine.stages import Placed
-from replica.machine.state import Applied
 from replica.machine.statistics import Sums
 from replica.machine.views import SegmentSlice
-from replica.machine.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights, Window
+from replica.machine.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
 
 __all__ = [
     "HANDLE_BYTES",

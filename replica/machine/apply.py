@@ -15,6 +15,7 @@ from replica.machine.apply_save import apply_save
 from replica.machine.apply_stage import apply_staging, end_staged, take_staged
 from replica.machine.apply_time import apply_expire, end_lease, place, return_messages
 from replica.machine.batches import note_acked, note_batch
+from replica.machine.changes import Applied
 from replica.machine.dedup import DuplicateRun
 from replica.machine.dedup_ids import DedupIds
 from replica.machine.lives import apply_alias, apply_defaults
@@ -24,7 +25,7 @@ from replica.machine.ranges import RangeSet, Run
 from replica.machine.readers import apply_reader
 from replica.machine.requests import lease_id_of
 from replica.machine.segments import PRIORITY_DEFAULT, extra_of
-from replica.machine.state import Applied, State
+from replica.machine.state import State
 from replica.machine.weights import apply_weights
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

@@ -7,12 +7,12 @@ kept beside the leases is which numbers there were.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import msgspec
 
 from replica.machine.errors import Refused
+from replica.machine.feature_rows import Batch, BatchConsumer
 from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
 from replica.machine.queue import Lease, QueueState
 from replica.machine.ranges import Run
@@ -28,23 +28,6 @@ OPEN_MAX = 8
 ACKED_KEPT = 64
 """Latest acknowledged numbers of a consumer: repetitions of those are answered."""
 NUMBER_MAX = (1 << 63) - 1
-
-
-class Batch(NamedTuple):
-    lease_id: int
-    runs: tuple[Run, ...]  # in the order of delivery
-
-    @property
-    def size(self) -> int:
-        return sum(end - start for start, end in self.runs)
-
-
-@dataclass(slots=True)
-class BatchConsumer:
-    last: int = 0  # highest number that was taken
-    used_ms: int = 0  # domain time
-    open: dict[int, Batch] = field(default_factory=dict)  # by number; the lease of one may have ended
-    acked: list[int] = field(default_factory=list)  # the latest, oldest first
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,16 @@ which records hold nothing any more. It decides nothing, and is no part of the s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from replica.machine.queue import QueueState
-    from replica.machine.state import Applied
+
+
+class Applied(NamedTuple):
+    queue_ids: tuple[int, ...]  # touched: something may be ready, or have room, that was not before
+    freed: list[int]  # log indexes of ENQUEUE records that hold no message any more
+    lease_id: int = 0  # of a LEASE that was not immediate
 
 
 class Changes:

@@ -14,7 +14,7 @@ from replica.machine import snapshot as snapshots
 from replica.machine import views
 from replica.machine.apply import apply
 from replica.machine.batches import Batches
-from replica.machine.changes import Changes, next_record
+from replica.machine.changes import Applied, Changes, next_record
 from replica.machine.columns import Columns
 from replica.machine.ends import Ends
 from replica.machine.limits import Limits
@@ -31,7 +31,7 @@ from replica.machine.readers import Readers
 from replica.machine.requests import RequestAnswer
 from replica.machine.room import Fit, fit_of
 from replica.machine.staging import Staging
-from replica.machine.state import Applied, State
+from replica.machine.state import State
 from replica.machine.statistics import Statistics
 from replica.machine.views import SegmentSlice
 from replica.machine.weights import Weights

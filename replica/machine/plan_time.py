@@ -7,7 +7,6 @@ from collections.abc import Callable
 from replica.machine.completions import BUCKET_MS
 from replica.machine.config import dead_letter_name
 from replica.machine.ranges import RangeSet
-from replica.machine.readers import expired_readers, next_expiry_ms
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -20,9 +19,17 @@ early.
 
 def next_due_ms(state: State) -> int | None:
     early = [schedule.next_ms() for schedule in state.early_ends]
-    whole = [*(schedule.next_ms() for schedule in state.other_ends), next_expiry_ms(state)]
+    whole = [*(schedule.next_ms() for schedule in state.other_ends), _reader_expiry_ms(state)]
     ends = [end + GRACE_MS for end in early if end is not None] + [end for end in whole if end is not None]
     return min(ends, default=None)
+
+
+def _expired_readers(state: State, time_ms: int) -> list[str]:
+    return sorted(reader.name for reader in state.readers.values() if reader.expires_ms <= time_ms)
+
+
+def _reader_expiry_ms(state: State) -> int | None:
+    return min((reader.expires_ms for reader in state.readers.values()), default=None)
 
 
 def _may_be_due(state: State, time_ms: int) -> bool:
@@ -74,7 +81,7 @@ def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
     op.forgotten.extend(_forgotten(state, time_ms))
     op.enabled_queue_ids.extend(sorted({due.queue_id for due in state.enabling.due(time_ms)}))
     op.idle_queue_ids.extend(_idle(state, time_ms))
-    op.readers.extend(expired_readers(state, time_ms))
+    op.readers.extend(_expired_readers(state, time_ms))
     op.stage_ids.extend(sorted({state.stages.numbers[due.ident] for due in state.stage_ends.due(time_ms)}))
     if not op.ByteSize():
         return None  # all that was due is spared

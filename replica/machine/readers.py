@@ -7,11 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import msgspec
 
 from replica.machine.errors import Refused
+from replica.machine.feature_rows import Reader, ReaderPlace
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -20,29 +20,6 @@ TTL_MS, TTL_MS_MIN, TTL_MS_MAX = 7 * 86_400_000, 1_000, 30 * 86_400_000
 RENEW_SHARE = 4
 """An advance over records of readers alone is worth a record once a quarter of the time to live has passed."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-class ReaderPlace(NamedTuple):
-    """Between two rows of the journal, as tandemq.v1.JournalPosition has it."""
-
-    log_index: int
-    epoch: int
-    row: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    name: str
-    place: ReaderPlace
-    ttl_ms: int
-    registered_ms: int  # domain time
-    renewed_ms: int  # domain time
-    lost_until: int = 0  # first log index that it has not lost; 0: it has lost nothing
-    lost_because: str = ""
-
-    @property
-    def expires_ms(self) -> int:
-        return self.renewed_ms + self.ttl_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +131,6 @@ def plan_lose(state: State, now_ms: int, name: str, until: int, because: str) ->
     """The master gives up what a reader has not read."""
     op = record_pb2.ReaderOp(action=record_pb2.READER_ACTION_LOSE, name=name, log_index=until, because=because)
     return record_pb2.RecordHeader(time_ms=state.at(now_ms), reader=op)
-
-
-def expired_readers(state: State, time_ms: int) -> list[str]:
-    return sorted(reader.name for reader in state.readers.values() if reader.expires_ms <= time_ms)
-
-
-def next_expiry_ms(state: State) -> int | None:
-    return min((reader.expires_ms for reader in state.readers.values()), default=None)
 
 
 def apply_reader(state: State, log_index: int, time_ms: int, op: record_pb2.ReaderOp) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from replica.machine.completions import BUCKET_MS
 from replica.machine.config import milliseconds
@@ -24,16 +24,8 @@ from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 if TYPE_CHECKING:
-    from replica.machine.batches import BatchConsumer
     from replica.machine.changes import Changes
-    from replica.machine.readers import Reader
-    from replica.machine.weights import WeightTable
-
-
-class Applied(NamedTuple):
-    queue_ids: tuple[int, ...]  # touched: something may be ready, or have room, that was not before
-    freed: list[int]  # log indexes of ENQUEUE records that hold no message any more
-    lease_id: int = 0  # of a LEASE that was not immediate
+    from replica.machine.feature_rows import BatchConsumer, Reader, WeightTable
 
 
 REASONS_MAX = 256  # that one queue's dying messages are remembered by; the next ones have none

@@ -13,6 +13,7 @@ import msgspec
 
 from replica.machine import config as rules
 from replica.machine.errors import Refused
+from replica.machine.feature_rows import WeightTable, Window
 from replica.machine.packing import bytes_of, column_of
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
@@ -25,25 +26,6 @@ VALID_MS_MAX = 7 * 86_400_000
 PUBLISHER_BYTES_MAX = 255
 TIME_MS_MAX = 253_402_300_799_999
 """The end of the year 9999, where the times of the wire end."""
-
-
-class Window(NamedTuple):
-    """What a table was computed from, milliseconds since 1970; both 0: not told."""
-
-    from_ms: int = 0
-    until_ms: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class WeightTable:
-    name: str
-    version: int
-    queue_ids: Sequence[int]
-    weights: Sequence[float]  # one a queue
-    valid_until_ms: int  # domain time
-    published_by: str
-    published_ms: int  # domain time
-    window: Window
 
 
 class ToldWeights(NamedTuple):

@@ -13,9 +13,9 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
-from replica.answers import abort
 from replica.forward import pipe
 from replica.outcomes import Failed, Moved
+from replica.refusals import abort
 from tandemq import refusing
 from tandemq.errors import DETAILS_KEY, OUTCOME, STORED, from_rpc_error, status_for
 from tandemq.v1.common_pb2 import Error, Reason

@@ -22,8 +22,8 @@ from replica.machine.stages import Stages
 from replica.machine.state import State
 
 if TYPE_CHECKING:
+    from replica.machine.feature_rows import Reader
     from replica.machine.plan_stage import PublishCall, PublishPlan
-    from replica.machine.readers import Reader
     from replica.publishing import Publishing
     from replica.shared import Shared
 

@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from replica.answers import abort, refusal
+from replica.refusals import abort, refusal
 from replica.service_failures import generic_handler, tags_of
 from tandemq.v1 import pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 from tandemq.v1.common_pb2 import Reason

@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import DataMark
-from replica.session import SEEN_PROCESS, SEEN_START, PeerRefused
 from replica.starts import Start
-from replica.twins import ALIVE_MS, LOST_MS, PeerInfo, Signs, check_process, other_start
+from replica.twins import (
+    ALIVE_MS,
+    LOST_MS,
+    SEEN_PROCESS,
+    SEEN_START,
+    PeerInfo,
+    PeerRefused,
+    Signs,
+    check_process,
+    other_start,
+)
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, Hello
 
 HERE, CUT_OFF, GONE = Signs(True, 0, False), Signs(False, 0, False), Signs(False, 0, True)

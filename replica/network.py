@@ -1,0 +1,23 @@
+"""What a manager asks of the network: connections to other processes, and whether one answers at its port."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import grpc
+
+
+class Network(Protocol):
+    """The real one is `replica.outside`, the simulator has another."""
+
+    def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
+        """A connection to another process, made when it is first used."""
+
+    async def is_refused(self, address: str) -> bool:
+        """Whether that port refuses: its process is gone, or its host answers for it."""
+
+    async def takes_clients(self, address: str) -> bool:
+        """Whether a new client is taken at that address (host:port, or unix:/path)."""

@@ -1,0 +1,57 @@
+"""Refusals as they go over the wire, short enough for every client. Decides nothing about what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from google.protobuf.duration_pb2 import Duration
+
+from replica.outcomes import Failed, Moved
+from tandemq import refusing
+from tandemq.v1.common_pb2 import Error, Reason
+
+if TYPE_CHECKING:
+    import grpc
+
+# A refusal names what the caller sent, and that may have any length. A status travels in headers, of which clients take
+# 8 KiB by default: in them each byte of the text may become three, and all of it comes again in the details, where
+# three bytes become four. 3 x 1,024 + 4/3 x (1,024 + 6 x (32 + 160) + what frames them) stays below.
+TEXT_BYTES_MAX = 1_024
+METADATA_MAX = 6
+NAME_BYTES_MAX, VALUE_BYTES_MAX = 32, 160
+UTF8_BYTES_MAX = 4  # of one character
+
+
+def failure(failed: Failed) -> Error:
+    """A refusal as it stands in frames, batch results and statuses: short enough for all of them."""
+    error = Error(reason=failed.reason, message=_cut(failed.message, TEXT_BYTES_MAX))
+    for name, value in list(failed.metadata.items())[:METADATA_MAX]:
+        error.metadata[_cut(name, NAME_BYTES_MAX)] = _cut(value, VALUE_BYTES_MAX)
+    if failed.retry_after_ms is not None:
+        error.retry_after.CopyFrom(
+            Duration(nanos=failed.retry_after_ms % 1000 * 1_000_000, seconds=failed.retry_after_ms // 1000)
+        )
+    return error
+
+
+def _cut(text: str, bytes_max: int) -> str:
+    """At most so many bytes, and where something is left out, how long it was."""
+    if len(text) <= bytes_max // UTF8_BYTES_MAX:
+        return text
+    data = text.encode(errors="replace")
+    if len(data) <= bytes_max:
+        return text
+    told = f"... ({len(data)} bytes)"
+    return data[: bytes_max - len(told)].decode(errors="ignore") + told
+
+
+def refusal(reason: Reason, message: str, metadata: dict[str, str] | None = None) -> Failed:
+    """A refusal that the shell itself makes."""
+    return Failed(reason, message, metadata or {}, None)
+
+
+async def abort(context: grpc.aio.ServicerContext, failed: Failed | Moved) -> NoReturn:  # type: ignore[type-arg]  # serializers are bytes
+    """Refuse the whole call: status, ErrorInfo, RetryInfo."""
+    if isinstance(failed, Moved):
+        failed = Failed(Reason.REASON_NOT_MASTER, failed.message, {}, 100)
+    await refusing.abort(context, failure(failed))
