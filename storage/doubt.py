@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from storage.log_format import LogEnd
     from storage.meta_pages import MetaPages
+
+
+class LogEnd(NamedTuple):
+    """Where a log ends, as far as it can be read."""
+
+    number: int
+    """Of the last entry that is whole, or that the database holds."""
+    is_torn: bool
+    """The entry after it is there and not whole."""
 
 
 class DoubtKind(Enum):

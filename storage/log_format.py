@@ -20,6 +20,7 @@ from typing import NamedTuple
 import google_crc32c
 import msgspec
 
+from storage.doubt import LogEnd
 from storage.errors import CorruptRecord
 from storage.store import Append
 
@@ -47,15 +48,6 @@ class Entry(NamedTuple):
     content: Content
     end: int
     """Where the next one may begin."""
-
-
-class LogEnd(NamedTuple):
-    """Where a log ends, as far as it can be read."""
-
-    number: int
-    """Of the last entry that is whole, or that the database holds."""
-    is_torn: bool
-    """The entry after it is there and not whole."""
 
 
 class LogContent(NamedTuple):

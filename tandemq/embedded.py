@@ -107,7 +107,8 @@ def connect(manager: Manager, *, timeout: float = 30.0, attempt_timeout: float =
     from tandemq import retry
     from tandemq.channels import Options, open_channel
     from tandemq.client.aio import Client
-    from tandemq.client.target import INSIDE, Target
+    from tandemq.client.target import INSIDE
+    from tandemq.finding.target import Target
 
     inside = f"{INSIDE}{manager.config.member}"
     direct = manager.channel()  # refuses a manager that is not there, now and not at the first call

@@ -28,7 +28,7 @@ from failover.marks import DataMark
 from replica.manager import Manager
 from storage.disk import open_disk
 from tandemq import aio, ambient, retry
-from tandemq.client.target import Target
+from tandemq.finding.target import Target
 
 if TYPE_CHECKING:
     from replica.domain import Domain

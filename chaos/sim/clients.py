@@ -15,8 +15,8 @@ from chaos.history import Answered
 from chaos.sim.member import ENDPOINTS
 from chaos.sim.rpc import Channel
 from tandemq import aio, retry
-from tandemq.client.target import Target
 from tandemq.errors import Closed, TandemqError
+from tandemq.finding.target import Target
 
 if TYPE_CHECKING:
     from chaos.sim.books import Book

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import timedelta
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, overload
+from typing import Protocol, overload
 
 from tandemq.classic.later import misplaced
 from tandemq.classic.messages import Buffer, CompletionRoutine, Message_Handle, QueueMessage, message_of
@@ -20,8 +20,32 @@ from tandemq.client.consumer import Mode
 from tandemq.errors import Closed, InvalidRequest, Refused, TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
-if TYPE_CHECKING:
-    from tandemq.classic.manager import QueueManager
+
+class Home(Protocol):
+    """What a queue asks of the manager that made it."""
+
+    @property
+    def client(self) -> Client:
+        """The client that everything is done with. INVALID_STATE unless the manager is open."""
+
+    @property
+    def member(self) -> str:
+        """The member that runs inside, or that is spoken with."""
+
+    def options_for(self, own: admin.QueueConfig) -> admin.QueueConfig:
+        """What a new queue says: what was set on it, else what was set at the manager."""
+
+    def defaults(self) -> admin.QueueConfig:
+        """What the manager gives to a queue that says nothing."""
+
+    def GetServerRequired(self) -> bool:
+        """Table 3, R033."""
+
+    def call_back(self, routine: Callable[[], None]) -> None:
+        """Runs it on a thread that may call the manager and its queues; one at a time."""
+
+    def made(self, queue: MessageQueue) -> None:
+        """Notes a queue that got its name."""
 
 
 class _Form(Enum):
@@ -40,7 +64,7 @@ class MessageQueue(BaseQueue):
     given to it. Calls raise what `tandemq.errors` lists.
     """
 
-    def __init__(self, manager: QueueManager, name: str = "") -> None:
+    def __init__(self, manager: Home, name: str = "") -> None:
         self._manager = manager
         self._name = name
         self._config = admin.QueueConfig()  # before it has a name: what was set

@@ -23,8 +23,8 @@ def compact(data_dir: Path, output: str) -> None:
     """
     from contextlib import closing
 
-    from tandemq.cli.backup import bar_for, server, storage_failures
     from tandemq.cli.output import print_facts
+    from tandemq.cli.storing import bar_for, server, storage_failures
 
     server()
     from replica.examine import examine

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import socket
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -27,6 +28,12 @@ def control_path(data_dir: Path) -> Path:
         return path
     name = hashlib.blake2b(os.fsencode(data_dir.resolve()), digest_size=8).hexdigest()
     return Path(tempfile.gettempdir()) / f"tandemq-{os.getuid()}-{name}.sock"
+
+
+def runs(data_dir: Path) -> bool:
+    """A supervisor answers in this directory."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(control_path(data_dir))) == 0
 
 
 def write(

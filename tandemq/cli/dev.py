@@ -122,11 +122,3 @@ def ask(data_dir: Path, question: dict[str, Any]) -> dict[str, Any]:
     if not answer.get("ok"):
         raise Failure("INVALID_STATE", answer.get("message") or "the supervisor stopped", "see its terminal")
     return answer
-
-
-def runs(data_dir: Path) -> bool:
-    """A supervisor answers in this directory."""
-    from tandemq.cli.context import control_path
-
-    with socket.socket(socket.AF_UNIX) as connection:
-        return connection.connect_ex(str(control_path(data_dir))) == 0

@@ -203,7 +203,8 @@ def _stage(
 def _of_dev(*, i_mean_it: bool) -> AbstractAsyncContextManager[Stage]:
     from chaos.drill import stages
     from tandemq.cli import context
-    from tandemq.cli.dev import ask, runs
+    from tandemq.cli.context import runs
+    from tandemq.cli.dev import ask
 
     current = _current(i_mean_it=i_mean_it)
     directory = Path(current.get("data_dir") or "/nonexistent")

@@ -105,7 +105,7 @@ def _live() -> Live:
 def _screen(view: PairView, events: deque[Happening], out: Console) -> Group:
     from rich.console import Group
 
-    from tandemq.cli.pair import notes, status_table
+    from tandemq.cli.pair_table import notes, status_table
 
     return Group(status_table(view, out), *notes(view), event_table(events))
 
@@ -113,7 +113,7 @@ def _screen(view: PairView, events: deque[Happening], out: Console) -> Group:
 def _print(view: PairView, news: list[Happening], output: str) -> None:
     import msgspec
 
-    from tandemq.cli.pair import show
+    from tandemq.cli.pair_table import show
 
     if output == "jsonl":
         for event in news:

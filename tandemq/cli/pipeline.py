@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tandemq.cli.backup import bar_for
 from tandemq.cli.failure import FAILED, TIMED_OUT, UNREACHABLE, Failure
 from tandemq.cli.output import console, print_file, print_line, print_rows, say, unread_is_no_error
 from tandemq.cli.params import DURATION, output_option
 from tandemq.cli.queue_journal import PLACE, Place
+from tandemq.cli.storing import bar_for
 
 if TYPE_CHECKING:
     from pipeline.config import Pipeline

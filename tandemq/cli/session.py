@@ -12,8 +12,8 @@ from tandemq.cli.failure import FAILED, UNREACHABLE, Failure, timed_out, unreach
 
 if TYPE_CHECKING:
     from tandemq.client.aio import Client
-    from tandemq.client.target import Target
     from tandemq.errors import TandemqError
+    from tandemq.finding.target import Target
 
 Result = TypeVar("Result")
 
@@ -71,7 +71,8 @@ def target_of(given: str | None) -> Target:
 
     Ends the command as unreachable when nobody is named.
     """
-    from tandemq.client.target import NoTarget, resolve_target
+    from tandemq.client.target import NoTarget
+    from tandemq.finding.default import resolve_target
     from tandemq.finding.profile import BadProfile
 
     named, hint = (given, "--target") if given else _named_by_argument()

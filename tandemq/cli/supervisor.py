@@ -23,7 +23,7 @@ _COLOURS = {"a": "cyan", "b": "magenta", "witness": "yellow"}
 
 def supervise(cluster: Cluster, *, quiet: bool) -> None:
     """Runs the pair until Ctrl-C, SIGTERM or `dev stop`."""
-    from tandemq.cli.dev import runs
+    from tandemq.cli.context import runs
 
     if runs(cluster.data_dir):
         raise Failure(

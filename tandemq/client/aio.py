@@ -54,11 +54,12 @@ from tandemq.client.receipts import (
 )
 from tandemq.client.settling import Act, Lost, Range, to_settlement
 from tandemq.client.staging import Published, PublishedRows, Staged, Staging, WriterState, new_stage_id
-from tandemq.client.target import NoTarget, Target, resolve_target
+from tandemq.client.target import NoTarget
 from tandemq.client.waits import Wait, to_wait
 from tandemq.client.weights import PublishedWeights, Weighing, WeightTable
 from tandemq.errors import TandemqError, to_error
 from tandemq.finding.resolver import Resolver
+from tandemq.finding.target import Target
 from tandemq.v1 import queue_service_pb2
 
 __all__ = [
@@ -128,6 +129,8 @@ def connect(
     Raises NoTarget.
     """
     if not isinstance(target, Target):
+        from tandemq.finding.default import resolve_target  # its files and names are not needed beside a Target
+
         target = resolve_target(target if target is None or isinstance(target, str) else ",".join(target))
     policy = retry.Policy(total_s=timeout, attempt_s=attempt_timeout)
     return Client(target, policy, follow_master=follow_master, resolvers=resolvers)

@@ -32,10 +32,10 @@ from tandemq.client.loop_thread import LoopThread
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.receipts import Receipts
 from tandemq.client.settling import Act, Lost, Range
-from tandemq.client.target import Target
 from tandemq.client.waits import Wait
 from tandemq.finding.names import FullName
 from tandemq.finding.resolver import Registry, Resolver
+from tandemq.finding.target import Target
 from tandemq.v1 import manager_admin_service_pb2 as manager
 from tandemq.v1 import queue_admin_service_pb2 as admin
 

@@ -16,12 +16,13 @@ from tandemq import retry
 from tandemq.channels import Open, open_channel
 from tandemq.client.calls import MANAGER_SERVICE, Caller
 from tandemq.client.members import Members
-from tandemq.client.target import INSIDE, Target
+from tandemq.client.target import INSIDE
 from tandemq.client.whereabouts import Whereabouts
 from tandemq.errors import NotFound, TandemqError, error_of
 from tandemq.finding.directory import Directory
 from tandemq.finding.names import FullName, is_full, parse_queue
 from tandemq.finding.resolver import Manager, Resolver
+from tandemq.finding.target import Target
 from tandemq.v1 import manager_admin_service_pb2 as manager_admin
 
 LINKS_MAX = 64  # managers that one client talks to beside its own

@@ -1,18 +1,13 @@
-"""Decides how what a client is connected to is written: endpoints, or a name that resolvers know.
+"""Decides how endpoints are written; asks nobody and never connects.
 
-Which one is used when none is named is decided in `tandemq/finding/default.py`. It never connects.
+Which ones are used when none are named is decided in `tandemq/finding/default.py`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from tandemq.finding.resolver import Manager
 
 TARGET_VARIABLE = "TANDEMQ_TARGET"
 HOME_VARIABLE = "TANDEMQ_CONFIG_HOME"
@@ -26,44 +21,10 @@ class NoTarget(ValueError):  # noqa: N818 - reads well where it is caught
     """No endpoint was named anywhere, or what was named cannot be read; the message says where we looked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the members of a pair serve clients, or by which name that is found out."""
-
-    endpoints: tuple[
-        str, ...
-    ]  # host:port or unix:/path, in the order they are tried; empty: look it up by what follows
-    source: str  # what named them, for messages to people
-    pair: str = ""  # from the context; empty when unknown
-    data_dir: str = ""  # from the context; empty when unknown
-    manager: str = ""  # the name by which it was asked for; empty when endpoints were given
-    queue: str = ""  # relative; what else the name said
-    candidates: tuple[Manager, ...] = ()  # the first one that can be reached is used
-
-    def __str__(self) -> str:
-        if self.endpoints:
-            return ",".join(self.endpoints)
-        if self.candidates:
-            return " or ".join(f"//{manager.name}" for manager in self.candidates)
-        return f"//{self.manager}" if self.manager else f"///{self.queue}"
-
-
 def context_path(environment: Mapping[str, str] = os.environ) -> Path:
     """The file that names the current context; it need not exist."""
     home = environment.get(HOME_VARIABLE)
     return (Path(home) if home else Path.home() / ".config" / "tandemq") / CONTEXT_FILE
-
-
-def resolve_target(target: str | None = None, *, environment: Mapping[str, str] = os.environ) -> Target:
-    """What to connect to: `target`, else the first source that names something; see docs/CLIENTS.md.
-
-    A target is "host:port,host:port", "//manager", "//manager/queue" or "///queue". The sources after the argument are
-    $TANDEMQ_TARGET, $MOS_DFLT_QUEMGR_NAME, the current context, and the user's, the host's and the site's file of
-    managers. Raises NoTarget, which says where we looked.
-    """
-    from tandemq.finding import default
-
-    return default.resolve(target, environment)
 
 
 def is_local(endpoint: str) -> bool:

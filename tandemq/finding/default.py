@@ -11,9 +11,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from tandemq.client.target import TARGET_VARIABLE, NoTarget, Target, context_path, parse_endpoints
+from tandemq.client.target import TARGET_VARIABLE, NoTarget, context_path, parse_endpoints
 from tandemq.errors import TandemqError
 from tandemq.finding import names, profile
+from tandemq.finding.target import Target
 
 SEED_VARIABLE = "MOS_DFLT_QUEMGR_NAME"
 
@@ -33,9 +34,14 @@ class Search(NamedTuple):
     target: Target | None
 
 
-def resolve(argument: str | None, environment: Mapping[str, str] = os.environ) -> Target:
-    """The target; raises NoTarget, which says where we looked."""
-    found = search(argument, environment)
+def resolve_target(target: str | None = None, environment: Mapping[str, str] = os.environ) -> Target:
+    """What to connect to: `target`, else the first source that names something; see docs/CLIENTS.md.
+
+    A target is "host:port,host:port", "//manager", "//manager/queue" or "///queue". The sources after the argument are
+    $TANDEMQ_TARGET, $MOS_DFLT_QUEMGR_NAME, the current context, and the user's, the host's and the site's file of
+    managers. Raises NoTarget, which says where we looked.
+    """
+    found = search(target, environment)
     if found.target is None:
         looked = "; ".join(f"{each.source} {each.outcome}" for each in found.considered)
         raise NoTarget(f"no target given: {looked}")

@@ -7,10 +7,11 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tandemq.client.target import NoTarget, Target
+from tandemq.client.target import NoTarget
 from tandemq.finding.directory import ALIAS_STEPS_MAX, TIMEOUT_S
 from tandemq.finding.resolver import Answer, BadEntry, Exported, Manager, Resolver, ResolverAway
 from tandemq.finding.resolvers import standard
+from tandemq.finding.target import Target
 
 
 class Asked(NamedTuple):

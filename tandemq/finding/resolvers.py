@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
-from tandemq.client.target import Target
 from tandemq.finding import default, profile
 from tandemq.finding.profile import BadProfile, Place, ResolverSpec
 from tandemq.finding.resolver import Answer, BadEntry, Exported, Manager, Registry, Resolver
+from tandemq.finding.target import Target
 
 GROUP = "tandemq.resolvers"
 # Each is made from the options of its section; nothing is imported for a kind that nobody asks for.

@@ -16,8 +16,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema  # its name alone is of pandas
 from pyspark.sql.types import StructType
 
-from tandemq.client.target import NoTarget, resolve_target
+from tandemq.client.target import NoTarget
 from tandemq.errors import InvalidRequest
+from tandemq.finding.default import resolve_target
 from tandemq.spark import write_options
 from tandemq.spark.columns import SCHEMA, WITH_ATTRIBUTES
 from tandemq.spark.options import Options, bad_option, parse, wants_attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from storage.records import read_prefix
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.log import Entry
-    from tests.support.pair import Member, Pair
+    from tests.support.member import Member
 
 
 class BrokenRuleError(AssertionError):
@@ -31,10 +31,29 @@ def require(holds: object, text: str) -> None:
         raise BrokenRuleError(text)
 
 
+class Watched(Protocol):
+    """What is looked at."""
+
+    members: dict[str, Member]
+    a: Member
+    b: Member
+
+    @property
+    def up(self) -> list[Member]:
+        """Members whose process runs."""
+
+    @property
+    def is_paired(self) -> bool:
+        """Both copies are in step."""
+
+    def describe(self) -> str:
+        """For messages."""
+
+
 class Checks:
     """Memory of what was seen; told by the harness."""
 
-    def __init__(self, pair: Pair) -> None:
+    def __init__(self, pair: Watched) -> None:
         self.pair = pair
         self.digests: dict[tuple[int, int], bytes] = {}
         """(epoch, log index): chained digest. One name, one record, for ever (P11)."""
@@ -127,7 +146,7 @@ class Checks:
 def holds(member: Member, acked: Acked, digest: bytes) -> bool:
     """Whether a member's disk has the record, or a snapshot that includes it."""
     from replica.state import decode_state, state_key
-    from tests.support.pair import NUMBER
+    from tests.support.member import NUMBER
 
     record = member.store.read(NUMBER, acked.log_index)
     if record is not None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import google_crc32c
 
@@ -34,7 +34,8 @@ from replica.effects import (
     SetRegister,
     StartTransfer,
 )
-from replica.machine import columns_of
+from replica.log import Entry
+from replica.machine import Limits, columns_of
 from replica.node import Group
 from replica.recovery import open_shared, rebuild, recover
 from replica.sending import FRAME_BYTES_MAX, NeedRead
@@ -48,7 +49,6 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from failover.gate import Ruling
     from replica.attempt import Outcome
-    from tests.support.pair import Pair
 
 NAME, NUMBER = "main", 7
 BIAS_MS = 300
@@ -81,10 +81,45 @@ class RegisterCall:
         return self.effect.purpose if isinstance(self.effect, SetRegister) else "get"
 
 
+class Judge(Protocol):
+    """Hears what a member does."""
+
+    def on_records(self, member: Member, appends: Sequence[Entry]) -> None:
+        """They are in its log."""
+
+    def after_dispatch(self, member: Member) -> None:
+        """All that followed from one event is carried out."""
+
+
+class Around(Protocol):
+    """What a member knows of the pair that it is in."""
+
+    limits: Limits
+    now_ms: int
+    calls: list[RegisterCall]
+    corrupt: list[str]
+    handoff_rows: list[tuple[str, str, str]]
+    listener: Callable[[str, Member, Any], None]
+    distrust: bool
+    linked: bool
+    greeted: set[str]
+    wires: dict[str, deque[PeerFrame]]
+    transfer_wires: dict[str, deque[TransferFrame]]
+    members: dict[str, Member]
+
+    @property
+    def checks(self) -> Judge:
+        """Of this run."""
+
+    @property
+    def wall_ms(self) -> int:
+        """The time that people have."""
+
+
 class Member:
     """One member: its disk outlives its process. Stands in for `Node` where the product's transfer code wants one."""
 
-    def __init__(self, pair: Pair, name: str, peer: str) -> None:
+    def __init__(self, pair: Around, name: str, peer: str) -> None:
         self.pair, self.name, self.peer_name = pair, name, peer
         self.store = MemoryStore(member=name, instance=name.encode() * 16)
         self.store.undo_kept = []  # a script may take the last writes back

@@ -90,7 +90,8 @@ def _context() -> dict[str, Any]:
 
 def _endpoints(target: str | None, configs: Sequence[ManagerConfig]) -> tuple[tuple[str, ...], str, str]:
     """Endpoints, what named them, and why there are none."""
-    from tandemq.client.target import NoTarget, resolve_target
+    from tandemq.client.target import NoTarget
+    from tandemq.finding.default import resolve_target
 
     if target is None and configs:
         named = [each for config in configs for each in (config.endpoint, config.peer_endpoint) if each]

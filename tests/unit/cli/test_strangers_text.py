@@ -24,8 +24,8 @@ from tandemq.cli import output, root
 from tandemq.cli.explain import Happening
 from tandemq.cli.failure import Failure
 from tandemq.cli.logs import JsonFormatter, PlainFormatter, readable
-from tandemq.cli.pair import show, status_table
 from tandemq.cli.pair_history import event_table
+from tandemq.cli.pair_table import show, status_table
 from tandemq.cli.terminal import Column, Terminal, fitted, shared_out, styled
 from tandemq.cli.view import DomainView, MemberView, PairView
 

@@ -13,11 +13,11 @@ import pytest
 import tandemq
 from tandemq import aio, retry
 from tandemq.client.links import LINKS_MAX
-from tandemq.client.target import Target
 from tandemq.client.whereabouts import Whereabouts
 from tandemq.errors import InvalidRequest, NotFound, ResourceExhausted, TandemqError, Unavailable, error_of
 from tandemq.finding.resolver import Answer, Manager, Resolver, ResolverAway
 from tandemq.finding.resolvers import StaticResolver
+from tandemq.finding.target import Target
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import manager_admin_service_pb2 as manager_admin
 from tandemq.v1 import queue_admin_service_pb2 as admin

@@ -6,8 +6,9 @@ import pytest
 
 from tandemq import retry
 from tandemq.client.members import Masters
-from tandemq.client.target import NoTarget, parse_endpoints, resolve_target
+from tandemq.client.target import NoTarget, parse_endpoints
 from tandemq.errors import InDoubt, error_of
+from tandemq.finding.default import resolve_target
 
 POLICY = retry.Policy(total_s=10, attempt_s=1, delay_first_s=0.1, delay_max_s=1)
 TWO = ("a:1", "b:1")

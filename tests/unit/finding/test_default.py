@@ -30,22 +30,22 @@ def world(folder: Path) -> dict[str, str]:
 @pytest.mark.requirement("R146")
 def test_each_source_counts_when_those_before_it_are_silent(tmp_path: Path) -> None:
     environment = world(tmp_path)
-    assert default.resolve("argument:1", environment).endpoints == ("argument:1",)
-    decided = [default.resolve(None, environment)]
+    assert default.resolve_target("argument:1", environment).endpoints == ("argument:1",)
+    decided = [default.resolve_target(None, environment)]
     for variable in ("TANDEMQ_TARGET", "MOS_DFLT_QUEMGR_NAME"):
         del environment[variable]
-        decided.append(default.resolve(None, environment))
+        decided.append(default.resolve_target(None, environment))
     for file in ("context", "managers"):
         (tmp_path / f"{file}.toml").unlink()
-        decided.append(default.resolve(None, environment))
+        decided.append(default.resolve_target(None, environment))
     (tmp_path / "host.toml").write_text("")
-    decided.append(default.resolve(None, environment))
+    decided.append(default.resolve_target(None, environment))
     assert [target.endpoints[0].partition(":")[0] for target in decided] == [
         *("ours", "theirs", "context", "user", "host", "site")
     ]
     (tmp_path / "site.toml").write_text("[managers.a]\nendpoints = ['a']\ndefault = false\n")
     with pytest.raises(NoTarget) as caught:
-        default.resolve(None, environment)
+        default.resolve_target(None, environment)
     for why in (
         *("argument is not given", "$TANDEMQ_TARGET is not set", "$MOS_DFLT_QUEMGR_NAME is not set"),
         *("context.toml does not exist", "managers.toml does not exist"),
@@ -64,36 +64,36 @@ def test_each_source_counts_when_those_before_it_are_silent(tmp_path: Path) -> N
     ],
 )
 def test_the_variable_of_the_first_design_names_a_manager(value: str, manager: str, endpoints: tuple[str, ...]) -> None:
-    target = default.resolve(None, {"MOS_DFLT_QUEMGR_NAME": value, "TANDEMQ_CONFIG_HOME": "/none"})
+    target = default.resolve_target(None, {"MOS_DFLT_QUEMGR_NAME": value, "TANDEMQ_CONFIG_HOME": "/none"})
     assert (target.manager, target.endpoints, target.source) == (manager, endpoints, "$MOS_DFLT_QUEMGR_NAME")
 
 
 def test_a_variable_that_cannot_be_read_is_an_error_and_not_passed_over(tmp_path: Path) -> None:
     with pytest.raises(NoTarget, match=r"\$MOS_DFLT_QUEMGR_NAME = '/.:/my_qmgr': .* is a name of DCE; write //manager"):
-        default.resolve(None, {"MOS_DFLT_QUEMGR_NAME": "/.:/my_qmgr", "TANDEMQ_CONFIG_HOME": "/none"})
+        default.resolve_target(None, {"MOS_DFLT_QUEMGR_NAME": "/.:/my_qmgr", "TANDEMQ_CONFIG_HOME": "/none"})
     with pytest.raises(NoTarget, match="is not host:port"):
-        default.resolve(None, {"TANDEMQ_TARGET": "a:x", "TANDEMQ_CONFIG_HOME": "/none"})
+        default.resolve_target(None, {"TANDEMQ_TARGET": "a:x", "TANDEMQ_CONFIG_HOME": "/none"})
     (tmp_path / "managers.toml").write_text("[managers.a]\n")
     with pytest.raises(BadProfile, match=r"managers.a.endpoints is missing"):
-        default.resolve(None, {"TANDEMQ_CONFIG_HOME": str(tmp_path)})
+        default.resolve_target(None, {"TANDEMQ_CONFIG_HOME": str(tmp_path)})
 
 
 @pytest.mark.requirement("R147")
 def test_several_managers_of_a_file_are_candidates_in_order_of_priority(tmp_path: Path) -> None:
     text = "".join(ORDERS.format(name=name) + f"priority = {place}\n" for name, place in (("c", 9), ("a", 1), ("b", 1)))
     (tmp_path / "managers.toml").write_text(text)
-    target = default.resolve(None, {"TANDEMQ_CONFIG_HOME": str(tmp_path)})
+    target = default.resolve_target(None, {"TANDEMQ_CONFIG_HOME": str(tmp_path)})
     assert target.endpoints == ()
     assert [manager.name for manager in target.candidates] == ["a", "b", "c"]
     assert str(target) == "//a or //b or //c"
 
 
 def test_a_target_may_be_a_name() -> None:
-    found = [default.resolve(text, {}) for text in ("//orders", "//orders/cf/hotline", "///cf/hotline")]
+    found = [default.resolve_target(text, {}) for text in ("//orders", "//orders/cf/hotline", "///cf/hotline")]
     assert [(target.manager, target.queue, target.endpoints) for target in found] == [
         ("orders", "", ()),
         ("orders", "cf/hotline", ()),
         ("", "cf/hotline", ()),
     ]
     with pytest.raises(NoTarget, match="a segment is empty"):
-        default.resolve("//orders//q", {})
+        default.resolve_target("//orders//q", {})

@@ -11,9 +11,9 @@ import pytest
 from replica.manager import Manager
 from replica.whereabouts import is_here
 from tandemq import aio, embedded, retry
-from tandemq.client.target import Target
 from tandemq.config import ManagerConfig
 from tandemq.errors import TandemqError
+from tandemq.finding.target import Target
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
 FAR = "ipv4:192.0.2.7:4711"  # an address that no host has
