@@ -317,14 +317,15 @@ def test_pure_modules_reach_nothing_of_the_world() -> None:
     assert [step for module in pure for step in impurities(module, sources())] == []
 
 
-MARKED_PURE = re.compile(r"(?:^|  )((?:[a-z_*]+, )*[a-z_*]+)/? +pure:", re.MULTILINE)
+MARKED_PURE = re.compile(r"^  ((?:[a-z_*/]+, )*[a-z_*/]+) +pure:", re.MULTILINE)
 
 
 def test_what_the_map_calls_pure_is_held_to_it() -> None:
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
     replica = text[text.index("\nreplica/") : text.index("\nstorage/")]
-    marked = {f"replica.{name}" for names in MARKED_PURE.findall(replica) for name in names.split(", ")}
-    known = {pattern: [name for name in sources() if within(name, (pattern,))] for pattern in marked}
+    names = [name for found in MARKED_PURE.findall(replica) for name in found.split(", ")]
+    marked = {f"replica.{name.strip('/').replace('/', '.')}" for name in names}
+    known = {pattern: [each for each in sources() if within(each, (pattern,))] for pattern in marked}
     assert [pattern for pattern, names in known.items() if not names] == [], "the map names what is not there"
     assert sorted(name for names in known.values() for name in names if not within(name, PURE)) == []
     assert len(marked) > 15
