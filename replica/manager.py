@@ -11,21 +11,18 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import google_crc32c
-
 from failover.detector import Detector
 from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica import incarnation
 from replica.bodies import is_whole, read_stored
-from replica.calls import EnqueueCall
 from replica.direct import PEER
 from replica.domain import Domain
 from replica.hand_over import hand_over_all
 from replica.judge import Judge
 from replica.link import Link, PeerInfo, PeerServicer
 from replica.local_register import keep_register
-from replica.machine import Limits, columns_of
+from replica.machine import Limits
 from replica.machine.profiles import limits_of
 from replica.maintenance import HOUR_MS, Keep, Maintenance
 from replica.members import LOCAL, MAIN, Members, domain_number
@@ -42,7 +39,6 @@ from replica.recovery import open_shared, recover
 from replica.service_admin import AdminHandlers
 from replica.service_backup import BackupHandlers
 from replica.service_batches import BatchHandlers
-from replica.service_calls import fingerprint
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
 from replica.service_failures import pair_handler
@@ -57,7 +53,7 @@ from replica.service_stage import StageHandlers
 from replica.service_status import StatusHandlers
 from replica.service_sweeps import SweepHandlers
 from replica.service_weights import WeightHandlers
-from replica.session import PROTOCOL_MAX, PROTOCOL_MIN
+from replica.session import PROTOCOL_MAX, PROTOCOL_MIN, held_call
 from replica.verify import Verifier
 from replica.watch import Watch
 from storage.errors import StorageError
@@ -65,7 +61,6 @@ from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.errors import error_of
 from tandemq.peer.v1.peer_service_pb2 import Hello
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
-from tandemq.v1 import queue_service_pb2
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -78,7 +73,6 @@ if TYPE_CHECKING:
     from replica.salvage import SalvageFiles
     from storage.store import Store
     from tandemq.config import ManagerConfig
-    from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 log = logging.getLogger("tandemq.manager")
 
@@ -266,7 +260,7 @@ class Manager:
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             domain = Domain(shared, bias_ms=config.timers.replica_bias_ms)
             domain.orders.volatile_bytes_max = config.limits.volatile_bytes
-            domain.holding.held_call = self._held_call
+            domain.holding.held_call = functools.partial(held_call, member=config.peer_member)
             read = functools.partial(read_stored, node.store, shared)
             domain.dying.read = domain.orders.saving.read = read
             domain.orders.replying.read = domain.orders.publishing.read = read
@@ -479,23 +473,6 @@ class Manager:
                 if room > domain.orders.again_bytes:
                     domain.orders.is_full = False
             await asyncio.sleep(ROOM_S)
-
-    def _held_call(self, frame: PeerFrame) -> EnqueueCall:
-        """A batch that the peer holds for one of its clients."""
-        hold = frame.hold
-        batch = queue_service_pb2.EnqueueBatch.FromString(hold.batch)
-        return EnqueueCall(
-            None,
-            hold.key.queue,
-            b"" if hold.request_id else hold.key.client_id,
-            hold.key.first_sequence,
-            columns_of(batch),
-            hold.batch,
-            request_id=hold.request_id,
-            request_hash=fingerprint(hold.batch) if hold.request_id else google_crc32c.value(hold.batch),
-            min_copies=hold.min_copies,
-            member=self.config.peer_member,
-        )
 
 
 __all__ = ["Manager", "Role"]

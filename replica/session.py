@@ -9,12 +9,16 @@ import logging
 import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
+import google_crc32c
 import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
+from replica.calls import EnqueueCall
 from replica.effects import CheckTransfer, StartTransfer
+from replica.machine import columns_of
 from replica.sending import FRAME_BYTES_MAX, NeedRead, Phase
+from replica.service_calls import fingerprint
 from replica.starts import NUMBER_MAX
 from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from replica.twins import PeerRefused
@@ -22,6 +26,7 @@ from storage.errors import CorruptRecord, NewerFormat
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -85,6 +90,24 @@ def is_busy(source: SyncSource) -> bool:
         return False
     unanswered = sum(source.peer_durable < last < source.cursor for last, _ in source.in_flight)
     return unanswered >= FRAMES_UNANSWERED_MAX
+
+
+def held_call(frame: PeerFrame, member: str) -> EnqueueCall:
+    """The call that a Hold frame makes: a batch that the peer, `member`, holds for one of its clients."""
+    hold = frame.hold
+    batch = EnqueueBatch.FromString(hold.batch)
+    return EnqueueCall(
+        None,
+        hold.key.queue,
+        b"" if hold.request_id else hold.key.client_id,
+        hold.key.first_sequence,
+        columns_of(batch),
+        hold.batch,
+        request_id=hold.request_id,
+        request_hash=fingerprint(hold.batch) if hold.request_id else google_crc32c.value(hold.batch),
+        min_copies=hold.min_copies,
+        member=member,
+    )
 
 
 class Session:
