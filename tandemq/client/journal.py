@@ -244,6 +244,7 @@ class Journals(Readers):
             selection.position.CopyFrom(message_of((await self.advance_reader(reader, domain=home)).position))
         else:
             selection.position.CopyFrom(message_of(start or await asking.earliest(domain, names)))
+        await asking.find_master()
         left, most, at_first = max_rows, PAGE_ROWS if rows else COUNTED_MAX, start is None and not reader
         while True:
             request = pb.ReadJournalPageRequest(selection=selection, max_rows=min(left, most))
@@ -295,6 +296,13 @@ class _Asking:
             return self._begins.get(endpoint, 0) > log_index, endpoint in self._failed, endpoint == master
 
         return sorted(members.endpoints(self._domain), key=rank)
+
+    async def find_master(self) -> None:
+        """So that the first page of a new client, too, is read at the other one: it costs far more than a head."""
+        members = self._link.members
+        await members.located()
+        if not self._here and len(members.named) > 1 and not members.masters.endpoint(self._domain):
+            await self.head(self._domain, ())
 
     async def head(self, domain: str, names: Sequence[str]) -> pb.GetJournalHeadResponse:
         request = pb.GetJournalHeadRequest(domain=domain, queues=names, this_member=self._here)
