@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -211,6 +211,9 @@ interop: $(STAMP) ## three scripts by clients in Go, Java, Node and Rust, over k
 
 names: $(STAMP) etcd ## names of witness, etcd, members that get another address, in a network of its own with a DNS server: how soon they are found (2 minutes)
 	$(BIN)/python -m pytest tests/integration/test_names.py -m long -v -s
+
+requirements: $(STAMP) ## print what was asked for, R001 to R235, and the tests that show each (Markdown)
+	@$(BIN)/python -m tests.support.requirements_table
 
 deploy-check: $(STAMP) ## what deploy/ ships, by systemd-analyze, schemas, promtool, HAProxy, and a Prometheus at a live pair (CHECKS=systemd: only this; a minute)
 	$(BIN)/python -m tests.deploy.check $(CHECKS)

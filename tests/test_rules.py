@@ -2,7 +2,7 @@
 
 That the scripts hold with the rules in is for tests/scripts/test_scripts.py.
 
-`Pn`: the model check's rules; `reliability n`: the safety rules of the pair; R: docs/REQUIREMENTS.md. A mutant is the
+`Pn`: the model check's rules; `reliability n`: the safety rules of the pair; R: docs/requirements.toml. A mutant is the
 product with one rule removed, and with what else would stand in for that rule; most of them are planted bugs of the
 simulator too (`chaos.sim.bugs`).
 """

@@ -120,9 +120,9 @@ def test_every_script_says_its_story_what_goes_wrong_and_the_rule(path: Path) ->
     assert re.search(r"(?m)^Without: ", text), "say what goes wrong without the rule"
     rule = re.search(r"(?m)^Rule: (.*?)\. ", text)
     assert rule is not None, "name the rule"
-    known = (script.ROOT / "docs/PROTOCOL.md").read_text() + (script.ROOT / "docs/REQUIREMENTS.md").read_text()
+    known = (script.ROOT / "docs/PROTOCOL.md").read_text() + (script.ROOT / "docs/requirements.toml").read_text()
     for name in re.findall(r"\b[PR]\d+\b", rule[1]):
-        assert re.search(rf"\b{name}\b", known), f"{name} is no rule of docs/PROTOCOL.md or docs/REQUIREMENTS.md"
+        assert re.search(rf"\b{name}\b", known), f"{name} is no rule of docs/PROTOCOL.md or docs/requirements.toml"
 
 
 @pytest.mark.parametrize("path", script.scripts("stories"), ids=lambda path: path.stem)

@@ -1,13 +1,13 @@
-"""Tells, for each requirement, which tests prove it: renders docs/REQUIREMENTS.md from requirements.toml and markers.
+"""Prints, for each requirement, which tests prove it: from docs/requirements.toml and the markers of the tests.
 
-`python -m tests.support.requirements_table` writes the page, and takes `open` from what has a test by now. It reads the
-sources of the tests and never runs or imports one.
+`make requirements` prints the page as Markdown. It reads the sources of the tests and never runs or imports one.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -17,7 +17,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = ROOT / "docs/requirements.toml"
-DOCUMENT = ROOT / "docs/REQUIREMENTS.md"
 TESTS = ROOT / "tests"
 MARKER = "pytest.mark.requirement"
 
@@ -37,9 +36,8 @@ sentence that a test can check; *reading* is what was decided where a document i
 the document, then its tables (Tab.), figures (Fig.), paragraphs ([00nn], p.) or heading. **must**: stated behaviour;
 **should**: optional or preferable there; **no**: a detail of 2002 that is kept as an idea only.
 
-A test names what it proves with `@pytest.mark.requirement("R157")`, a text script in its comments. This page is
-written from these and from `requirements.toml` by `python -m tests.support.requirements_table`;
-`tests/test_requirements.py` fails when it is out of date.
+A test names what it proves with `@pytest.mark.requirement("R157")`, a text script in its comments. `make requirements`
+prints this page from these and from `docs/requirements.toml`.
 """
 
 
@@ -52,7 +50,9 @@ class Requirement:
     text: str
     reading: str = ""
     later: str = ""
-    """The issue that will bring it, by name; with tests: that will bring the rest of it."""
+    """The issue that will bring it, by name; no test shows it yet."""
+    rest: str = ""
+    """The issue that will bring the rest of what tests show already."""
     open: bool = False
     """Due, and no test shows it yet."""
     missing: str = ""
@@ -69,7 +69,7 @@ class Proof:
 
     def link(self) -> str:
         shown = self.name or self.path.removeprefix("tests/")
-        return f"[{shown}](../{self.path})"
+        return f"[{shown}]({self.path})"
 
 
 class BadMarkerError(Exception):
@@ -137,11 +137,25 @@ def state(requirement: Requirement, tests: list[Proof]) -> str:
     """One of STATES: what the counts go by, without what follows it on the page."""
     if requirement.not_taken:
         return "not taken"
+    if requirement.later and not tests:
+        return "later"
+    if not tests or requirement.open:
+        return "open"
     if requirement.missing:
-        return "in part" if tests else "open"
-    if requirement.later:
-        return "proven, rest later" if tests else "later"
-    return "proven" if tests and not requirement.open else "open"
+        return "in part"
+    return "proven, rest later" if requirement.rest else "proven"
+
+
+def contradictions(found: dict[str, list[Proof]]) -> list[str]:
+    """Where the row of a requirement and its tests do not say the same: how to mend it, a line each."""
+    lines = []
+    for number, each in data().items():
+        waits = each.later or each.not_taken or each.open
+        if waits and found.get(number):
+            lines.append(f"{number} has a test: take `later`, `open` or `not_taken` from its row, or name the `rest`")
+        if not waits and not found.get(number):
+            lines.append(f"{number} has no test: mark one with it, or say `open`, `later` or `not_taken` in its row")
+    return lines
 
 
 def _told(requirement: Requirement, tests: list[Proof]) -> str:
@@ -149,7 +163,7 @@ def _told(requirement: Requirement, tests: list[Proof]) -> str:
     told = {
         "not taken": f"not taken: {requirement.not_taken}",
         "later": f"later: {requirement.later}",
-        "proven, rest later": f"proven; the rest later: {requirement.later}",
+        "proven, rest later": f"proven; the rest later: {requirement.rest}",
         "in part": f"**in part**, missing: {requirement.missing}",
         "open": "**open**",
     }.get(word, word)
@@ -190,15 +204,5 @@ def _row(each: Requirement, found: dict[str, list[Proof]]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def closed(text: str, proven: dict[str, list[Proof]]) -> str:
-    """The data file without `open` where a test is marked by now."""
-    kept = []
-    for entry in re.split(r"(?m)^(?=\[)", text):
-        number = re.match(r"\[R\.(R\d{3})\]", entry)
-        kept.append(entry.replace("open = true\n", "") if number and number[1] in proven else entry)
-    return "".join(kept)
-
-
 if __name__ == "__main__":
-    DATA.write_text(closed(DATA.read_text(encoding="utf-8"), proofs()), encoding="utf-8")
-    DOCUMENT.write_text(render(), encoding="utf-8")
+    sys.stdout.write(render())

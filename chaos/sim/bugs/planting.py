@@ -70,8 +70,8 @@ class Bug:
 
     name: str
     rule: str
-    """Its number: P1 to P22 (reference/protocol-check.md), reliability 1 to 10, R001 (docs/REQUIREMENTS.md), ruling 1,
-    semantics 3.7 (reference/semantics.md), J1, W1, T1 or 0012 (docs/decisions).
+    """Its number: P1 to P22 (reference/protocol-check.md), reliability 1 to 10, R001 (docs/requirements.toml),
+    ruling 1, semantics 3.7 (reference/semantics.md), J1, W1, T1 or 0012 (docs/decisions).
     """
     text: str
     """What the product does without it, in a sentence."""
