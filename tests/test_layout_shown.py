@@ -15,7 +15,7 @@ from tests.test_layout import Module, module_of, sources, within
 
 TERMINAL = ("tandemq.cli.output", "tandemq.cli.terminal")
 LOGS = ("tandemq.cli.logs",)
-PAGES = ("tandemq.escaping", "chaos.sim.picture")  # the simulator draws its own words alone
+PAGES = ("tandemq.escaping", "chaos.sim.tools.picture")  # the simulator draws its own words alone
 SHIPPED = ("tandemq", "replica", "storage", "failover", "chaos", "pipeline")
 OWN_WORDS = ("chaos.sim",)  # meets no stranger
 RICH = ("rich.live.Live", "rich.console.Group", "rich.progress", "rich.progress_bar.ProgressBar")
@@ -70,7 +70,7 @@ def test_text_is_shown_by_the_ways_that_escape_it() -> None:
         ("tandemq/cli/msg.py", "print(body)\nclick.echo(body)\nclick.secho(body)\nsys.stderr.write(body)\n", 4),
         ("replica/node.py", "print(error)\n", 1),
         ("tandemq/cli/output.py", "click.echo(body)\n", 0),
-        ("chaos/sim/cli.py", "click.echo(story)\n", 0),
+        ("chaos/sim/tools/cli.py", "click.echo(story)\n", 0),
         ("bench/run.py", "print(figure)\n", 0),
         ("failover/witness.py", "logging.basicConfig()\nlogging.Formatter('%(message)s')\n", 2),
         ("tandemq/cli/logs.py", "logging.StreamHandler()\n", 0),

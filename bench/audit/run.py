@@ -31,8 +31,8 @@ from bench.machine import ROOT, facts
 from bench.peers.place import ending_all, stoppable
 from chaos.cluster import Cluster
 from chaos.journals import Violation
-from chaos.sim.audited import audited
 from chaos.sim.profiles import PROFILES, draw
+from chaos.sim.tools.audited import audited
 from pipeline.audit_small import audit_small, ends_of
 from pipeline.config import parse
 from pipeline.flights import QUEUE, Flights

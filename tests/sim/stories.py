@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from chaos.sim.hunt import Quarry
-from chaos.sim.kernel import Kernel
 from chaos.sim.plan import Call, ClientPlan, Fault, Outcome, Plan, TraceEvent
+from chaos.sim.tools.hunt import Quarry
+from chaos.sim.tools.product import Kernel
 
 
 def plan_of(seed: int = 7, faults: int = 8, calls: int = 20) -> Plan:

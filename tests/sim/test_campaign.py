@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.campaign import Campaign, Result, Works, results
+from chaos.sim.tools.campaign import Campaign, Result, Works, results
 from tests.sim.stories import draw, run, run_breaks
 
 WORKS = Works(draw, run)

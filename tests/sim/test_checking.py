@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from chaos.sim.checking import check
-from chaos.sim.cli import root
-from chaos.sim.kernel import of_product
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.profiles import PROFILES, draw
+from chaos.sim.tools.cli import root
+from chaos.sim.tools.product import of_product
 from chaos.sim.world import World
 
 KERNEL = of_product()

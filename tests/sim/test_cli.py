@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from chaos.sim.cli import root
-from chaos.sim.kernel import Kernel
 from chaos.sim.plan import Outcome, Plan
-from chaos.sim.replay import load
+from chaos.sim.tools.cli import root
+from chaos.sim.tools.product import Kernel
+from chaos.sim.tools.replay import load
 from tests.sim.stories import KERNEL, draw
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.kernel import silence
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.profiles import draw
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from tests.sim import grids
 

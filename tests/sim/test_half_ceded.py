@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.kernel import run
 from chaos.sim.plan import Fault, Outcome
+from chaos.sim.tools.product import run
 from tests.sim import grids
 
 pytestmark = pytest.mark.slow

@@ -13,9 +13,9 @@ import pytest
 
 from chaos.sim.fates import Fates
 from chaos.sim.invariants import NUMBER, Name
-from chaos.sim.kernel import silence
 from chaos.sim.plan import Plan
 from chaos.sim.profiles import draw
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from storage.records import split
 from tandemq.peer.v1 import record_pb2 as pb

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.kernel import silence
 from chaos.sim.plan import Fault, Outcome
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from failover.register import EPOCH_LAST
 from tests.sim import grids

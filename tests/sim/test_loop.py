@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from chaos.sim.kernel import silence
 from chaos.sim.loop import Process, SimLoop, make_loop
 from chaos.sim.plan import Plan
 from chaos.sim.profiles import draw
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from replica.manager import Manager
 

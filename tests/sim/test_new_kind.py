@@ -32,8 +32,8 @@ class Hiccup:
 
 KINDS["hiccup"] = Entry(Hiccup)
 
-from chaos.sim.kernel import of_product
-from chaos.sim.tally import Tally, floors
+from chaos.sim.tools.product import of_product
+from chaos.sim.tools.tally import Tally, floors
 
 kernel = of_product()
 plan = next(

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.fold import ARRIVED, LOST, Arrow, Mark, fold
-from chaos.sim.picture import ITEMS_MAX, picture
 from chaos.sim.plan import Outcome, TraceEvent
+from chaos.sim.tools.fold import ARRIVED, LOST, Arrow, Mark, fold
+from chaos.sim.tools.picture import ITEMS_MAX, picture
 from tests.sim.stories import exchange, plan_of, story
 
 VIOLATION = "lost acknowledged: p1 enqueue 12 was acknowledged and is nowhere"

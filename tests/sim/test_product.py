@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.campaign import Campaign, results
-from chaos.sim.kernel import of_product
-from chaos.sim.report import facts, lines
-from chaos.sim.tally import floors
+from chaos.sim.tools.campaign import Campaign, results
+from chaos.sim.tools.product import of_product
+from chaos.sim.tools.report import facts, lines
+from chaos.sim.tools.tally import floors
 
 SEEDS = 3_000
 JOBS = 2

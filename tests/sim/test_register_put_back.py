@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.kernel import silence
 from chaos.sim.plan import Outcome
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from tests.sim import grids
 

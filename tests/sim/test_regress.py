@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.sim.kernel import run
-from chaos.sim.replay import kept_command, load, problems
+from chaos.sim.tools.product import run
+from chaos.sim.tools.replay import kept_command, load, problems
 
 KEPT = sorted((Path(__file__).parent / "regress").glob("*.json"))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.sim.plan import Fault, Outcome, Plan
-from chaos.sim.shrink import Progress, kind_of, minimise, shrink, simpler_values
+from chaos.sim.tools.shrink import Progress, kind_of, minimise, shrink, simpler_values
 from tests.sim.stories import plan_of, run_by
 
 LOST = "lost acknowledged: p1 enqueue 12"

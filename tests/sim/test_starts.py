@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from chaos.sim.kernel import silence
 from chaos.sim.member import SimMember
 from chaos.sim.outside import SimPorts
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from replica import incarnation
 from replica.ports import Served

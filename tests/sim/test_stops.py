@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.kernel import silence
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from replica.manager import Manager
 

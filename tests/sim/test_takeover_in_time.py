@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
-from chaos.sim.kernel import silence
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from replica.replication import Replication
 

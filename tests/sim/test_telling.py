@@ -5,10 +5,10 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from chaos.sim.kernel import run, tell
-from chaos.sim.picture import picture
 from chaos.sim.profiles import draw
 from chaos.sim.telling import told, told_register
+from chaos.sim.tools.picture import picture
+from chaos.sim.tools.product import run, tell
 from chaos.sim.wire import Ending, Packet
 from failover.register import Register, RegisterState
 from storage.records import ZERO_DIGEST, build_head

@@ -11,11 +11,11 @@ import grpc.aio
 from google.protobuf.message import Message as Proto
 
 from chaos.sim.fault_table import heal_all, strike
-from chaos.sim.kernel import silence
 from chaos.sim.member import ENDPOINTS
 from chaos.sim.plan import Fault as SimFault
 from chaos.sim.plan import Plan, Value
 from chaos.sim.rpc import Channel
+from chaos.sim.tools.product import silence
 from chaos.sim.world import MEMBERS, TURN_S, World
 from tandemq import ambient, retry
 from tandemq.client.calls import PAIR_SERVICE, Caller

@@ -8,8 +8,8 @@ import pytest
 
 from chaos.sim import disks
 from chaos.sim.invariants import NUMBER, STATE
-from chaos.sim.kernel import silence
 from chaos.sim.plan import Call, ClientPlan, Plan
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 
 if TYPE_CHECKING:

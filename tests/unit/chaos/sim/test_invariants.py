@@ -6,10 +6,10 @@ import pytest
 
 from chaos.sim import fates, publications
 from chaos.sim.invariants import NUMBER, STATE, Name, name_of_lease
-from chaos.sim.kernel import run, silence
 from chaos.sim.plan import Call, ClientPlan, Plan
-from chaos.sim.replay import KEPT_FOLDER, load, problems, shows
 from chaos.sim.story import delivered_after_settled, read
+from chaos.sim.tools.product import run, silence
+from chaos.sim.tools.replay import KEPT_FOLDER, load, problems, shows
 from chaos.sim.world import World
 from replica.effects import Deliver, Persist, Reply, Salvage
 from replica.machine import SegmentSlice

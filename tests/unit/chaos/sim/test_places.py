@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from chaos.sim.invariants import NUMBER, STATE
-from chaos.sim.kernel import silence
 from chaos.sim.members import Pair
 from chaos.sim.places import RULE, Places
 from chaos.sim.plan import Call, ClientPlan, Plan
+from chaos.sim.tools.product import silence
 from chaos.sim.world import World
 from failover.marks import DataMark
 from replica.shared import Pending

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from chaos.sim.campaign import Result
-from chaos.sim.hunt import Catch
-from chaos.sim.replay import drawn_command
-from chaos.sim.tally import FLOORS, Failure, Floor
+from chaos.sim.tools.campaign import Result
+from chaos.sim.tools.hunt import Catch
+from chaos.sim.tools.replay import drawn_command
+from chaos.sim.tools.tally import FLOORS, Failure, Floor
 
 OK, VIOLATION, USAGE, INVALID = 0, 1, 2, 3
 """Exit codes. Invalid: no violation, but not enough was tried to say so."""

@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 
 import click
 
-from chaos.sim import report
-from chaos.sim.campaign import Campaign, Result, results
-from chaos.sim.hunt import Catch, hunt
-from chaos.sim.kernel import Kernel
-from chaos.sim.picture import picture
 from chaos.sim.plan import Outcome, Plan
-from chaos.sim.replay import Kept, drawn_command, kept_command, load, save, story
-from chaos.sim.shrink import Progress, Shrinker, kind_of
-from chaos.sim.tally import FLOOR_SEEDS_MIN, Floor
-from chaos.sim.tally import floors as floors_of
+from chaos.sim.tools import report
+from chaos.sim.tools.campaign import Campaign, Result, results
+from chaos.sim.tools.hunt import Catch, hunt
+from chaos.sim.tools.picture import picture
+from chaos.sim.tools.product import Kernel
+from chaos.sim.tools.replay import Kept, drawn_command, kept_command, load, save, story
+from chaos.sim.tools.shrink import Progress, Shrinker, kind_of
+from chaos.sim.tools.tally import FLOOR_SEEDS_MIN, Floor
+from chaos.sim.tools.tally import floors as floors_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

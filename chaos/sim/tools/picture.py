@@ -1,8 +1,8 @@
 """Draws the story of one run as a message-sequence picture, in SVG, time downwards; it decides nothing about the run.
 
 A lifeline each for clients, members and the register; an arrow for each frame, call and answer, one that is lost ends
-in a cross; bars of colour on a lifeline are roles. What is equal is drawn once (`chaos.sim.fold`). The distance between
-two rows says their order, not their time: long silences are cut and say how long they were.
+in a cross; bars of colour on a lifeline are roles. What is equal is drawn once (`chaos.sim.tools.fold`). The distance
+between two rows says their order, not their time: long silences are cut and say how long they were.
 
 Asked of a trace: the text of a `role` event is the role's name and then its epoch ("MASTER 3", "DOWN").
 """
@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from chaos.sim.fold import LOST, Arrow, Folded, Item, Mark, fold
 from chaos.sim.plan import Outcome
+from chaos.sim.tools.fold import LOST, Arrow, Folded, Item, Mark, fold
 
 ITEMS_MAX = 600
 MEMBERS = ("a", "b", "register")

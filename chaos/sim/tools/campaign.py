@@ -30,8 +30,8 @@ from types import TracebackType
 from typing import TypeAlias
 
 from chaos.sim.plan import Outcome, Plan
-from chaos.sim.replay import drawn_command
-from chaos.sim.tally import Tally
+from chaos.sim.tools.replay import drawn_command
+from chaos.sim.tools.tally import Tally
 
 CHUNK_SEEDS = 20
 CHUNKS_PER_PROCESS = 50

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from chaos.sim.plan import Outcome, Plan
-from chaos.sim.shrink import shows
+from chaos.sim.tools.shrink import shows
 
 Run: TypeAlias = Callable[[Plan], Outcome]
 

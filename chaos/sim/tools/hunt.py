@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from chaos.sim.campaign import Campaign, Works, results
-from chaos.sim.tally import Failure
+from chaos.sim.tools.campaign import Campaign, Works, results
+from chaos.sim.tools.tally import Failure
 
 CHUNK_SEEDS = 4
 """Small: most bugs are found soon, and what is under way then is thrown away."""
