@@ -55,7 +55,7 @@ class Plan:
     seed: int
     profile: str
     settings: dict[str, Value] = field(default_factory=dict)
-    """Of the whole run: delays, who keeps the register, timers; `chaos.sim.world` says which there are."""
+    """Of the whole run: delays, who keeps the register, timers; `chaos.sim.world.world` says which there are."""
     faults: tuple[Fault, ...] = ()
     clients: tuple[ClientPlan, ...] = ()
     safety_ms: int = 4_000

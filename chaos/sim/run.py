@@ -1,7 +1,8 @@
 """What everybody in one simulated run shares: plan, clock, chance, network, register, books, counters, story; it builds
 nobody and decides nothing.
 
-Whoever is part of a run is handed it, and reads it. `chaos.sim.world` makes it, and says when it begins and is healed.
+Whoever is part of a run is handed it, and reads it. `chaos.sim.world.world` makes it, and says when it begins and is
+healed.
 """
 
 from __future__ import annotations

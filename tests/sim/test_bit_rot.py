@@ -12,7 +12,7 @@ from chaos.sim.client_takers import Drain
 from chaos.sim.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
 from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.tools.product import run, silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 
 pytestmark = pytest.mark.slow
 HANDED_OVER = "handed over because of damage"

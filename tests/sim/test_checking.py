@@ -14,7 +14,7 @@ from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.tools.cli import root
 from chaos.sim.tools.product import of_product
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 
 KERNEL = of_product()
 CRASH = Fault(10, "crash", "a", {"down_ms": 10, "power": False})

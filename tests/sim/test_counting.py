@@ -10,7 +10,7 @@ import pytest
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.profiles import draw
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from tests.sim import grids
 
 CRASH = Fault(100, "crash", "a", {"down_ms": 300, "power": False})

@@ -16,7 +16,7 @@ from chaos.sim.invariants import NUMBER, Name
 from chaos.sim.plan import Plan
 from chaos.sim.profiles import draw
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from storage.records import split
 from tandemq.peer.v1 import record_pb2 as pb
 

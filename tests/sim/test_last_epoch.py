@@ -9,7 +9,7 @@ import pytest
 
 from chaos.sim.plan import Fault, Outcome
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from failover.register import EPOCH_LAST
 from tests.sim import grids
 

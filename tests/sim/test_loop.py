@@ -13,7 +13,7 @@ from chaos.sim.loop import Process, SimLoop, make_loop
 from chaos.sim.plan import Plan
 from chaos.sim.profiles import draw
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from replica.manager import Manager
 
 

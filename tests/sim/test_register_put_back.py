@@ -8,7 +8,7 @@ import pytest
 
 from chaos.sim.plan import Outcome
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from tests.sim import grids
 
 pytestmark = pytest.mark.slow

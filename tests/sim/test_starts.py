@@ -10,7 +10,7 @@ from chaos.sim.member import SimMember
 from chaos.sim.outside import SimPorts
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from replica import incarnation
 from replica.ports import Served
 from replica.starts import Start

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from replica.manager import Manager
 
 CALLS = tuple(Call(at_ms, "enqueue", {"count": 1}) for at_ms in range(0, 3_000, 20))

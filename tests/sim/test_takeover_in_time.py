@@ -12,7 +12,7 @@ import pytest
 
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from replica.replication import Replication
 
 AT_MS, FOR_MS, SAFETY_MS, EVERY_MS = 1_000, 40_000, 12_000, 50

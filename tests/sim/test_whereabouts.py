@@ -12,7 +12,7 @@ from chaos.sim.books import ANSWERS, MOVING, REQUESTS, Book
 from chaos.sim.plan import Fault, Plan
 from chaos.sim.profiles import draw
 from chaos.sim.whereabouts import Finding
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 
 ONE, TWO = Message(0, 1), Message(0, 2)
 

@@ -14,7 +14,7 @@ from chaos.journals import Head, Row, Told
 from chaos.sim.books import Book
 from chaos.sim.member import SimMember
 from chaos.sim.plan import Outcome, Plan
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from replica.journal import Place, bounds_of, epoch_before, read_page
 from replica.journal_rows import Rows, Wanted
 from storage.errors import CorruptRecord

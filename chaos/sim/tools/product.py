@@ -17,7 +17,7 @@ from chaos.sim.plan import Outcome, Plan
 from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.tools.campaign import Draw, Run, Works
 from chaos.sim.tools.hunt import Quarry
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 
 Check: TypeAlias = Callable[[Plan], None]
 
@@ -76,7 +76,7 @@ def tell(plan: Plan) -> Outcome:
 
 
 def of_product() -> Kernel:
-    """The product's own code, as `chaos.sim.world` runs it."""
+    """The product's own code, as `chaos.sim.world.world` runs it."""
     quarries = tuple(Quarry(bug.name, (bug.profile,), bug.budget, bug.text) for bug in BUGS.values())
     elsewhere = tuple((f"{each.rule}: {each.text}", each.why, each.test) for each in ELSEWHERE)
     return Kernel(draw, run, tell, tuple(PROFILES), tuple(KINDS), quarries, MEANINGS, check, elsewhere)

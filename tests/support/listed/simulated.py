@@ -16,7 +16,7 @@ from chaos.sim.plan import Fault as SimFault
 from chaos.sim.plan import Plan, Value
 from chaos.sim.rpc import Channel
 from chaos.sim.tools.product import silence
-from chaos.sim.world import MEMBERS, TURN_S, World
+from chaos.sim.world.world import MEMBERS, TURN_S, World
 from tandemq import ambient, retry
 from tandemq.client.calls import PAIR_SERVICE, Caller
 from tandemq.client.members import Members

@@ -10,7 +10,7 @@ from chaos.sim.client_plans import GROUPED, with_groups
 from chaos.sim.plan import Plan
 from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.roles import ROLES
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 
 SEEDS = range(200)
 

@@ -10,7 +10,7 @@ from chaos.sim import disks
 from chaos.sim.invariants import NUMBER, STATE
 from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 
 if TYPE_CHECKING:
     from chaos.sim.disk import SimStore

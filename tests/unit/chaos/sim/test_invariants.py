@@ -10,7 +10,7 @@ from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.story import delivered_after_settled, read
 from chaos.sim.tools.product import run, silence
 from chaos.sim.tools.replay import KEPT_FOLDER, load, problems, shows
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from replica.effects import Deliver, Persist, Reply, Salvage
 from replica.machine import SegmentSlice
 from replica.outcomes import EnqueueDone, LeaseDone

@@ -10,7 +10,7 @@ from chaos.sim.members import Pair
 from chaos.sim.places import RULE, Places
 from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import silence
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 from failover.marks import DataMark
 from replica.shared import Pending
 from replica.state import decode_state

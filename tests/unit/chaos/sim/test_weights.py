@@ -6,7 +6,7 @@ import pytest
 
 from chaos.sim.plan import Plan
 from chaos.sim.weights import Kind, Told, broken
-from chaos.sim.world import World
+from chaos.sim.world.world import World
 
 
 @pytest.mark.parametrize("version", [0, 1], ids=["none", "the one before"])

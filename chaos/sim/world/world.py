@@ -19,7 +19,7 @@ import gc
 from typing import TYPE_CHECKING
 
 from chaos.history import Recorded
-from chaos.sim import ending, parts
+from chaos.sim import ending
 from chaos.sim.checking import check
 from chaos.sim.client_admins import with_setup
 from chaos.sim.client_takers import Drain
@@ -38,6 +38,7 @@ from chaos.sim.roles import SETUP, make
 from chaos.sim.rows import Steps, watching
 from chaos.sim.run import Run
 from chaos.sim.telling import Teller, told_register
+from chaos.sim.world import parts
 from failover.register import RegisterState
 from replica.members import MAIN
 from replica.seen_places import place_now
