@@ -31,7 +31,7 @@ from bench.machine import ROOT, facts
 from bench.peers.place import ending_all, stoppable
 from chaos.cluster import Cluster
 from chaos.journals import Violation
-from chaos.sim.profiles import PROFILES, draw
+from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.tools.audited import audited
 from pipeline.audit_small import audit_small, ends_of
 from pipeline.config import parse

@@ -1,7 +1,7 @@
 """Says what happens in one simulated run, as explicit data; draws nothing and carries nothing out.
 
-A plan comes from a seed (`chaos.sim.profiles`), from a file (a kept schedule), or from another plan with parts left
-out (`chaos.sim.tools.shrink`). Whatever it does not fix, such as the delay of one frame, comes from streams of
+A plan comes from a seed (`chaos.sim.draw.profiles`), from a file (a kept schedule), or from another plan with parts
+left out (`chaos.sim.tools.shrink`). Whatever it does not fix, such as the delay of one frame, comes from streams of
 randomness that are derived from its seed and a name, one for each link, disk and client: leaving out a fault does not
 reshuffle the rest.
 """

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from chaos.sim.client_takers import Drain
+from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
-from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.tools.product import run, silence
 from chaos.sim.world.world import World
 

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from chaos.sim.bugs import BUGS, planted, shown
 from chaos.sim.bugs.elsewhere import ELSEWHERE
 from chaos.sim.bugs.planting import Planter
+from chaos.sim.draw.profiles import draw
 from chaos.sim.model.rules import RULES
 from chaos.sim.plan import Outcome, Plan
-from chaos.sim.profiles import draw
 from chaos.sim.tools.cli import root
 from chaos.sim.tools.product import of_product, run
 from tandemq.client.outbox import Outbox

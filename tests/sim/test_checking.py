@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from chaos.sim.checking import check
+from chaos.sim.draw.checking import check
+from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.plan import Call, ClientPlan, Fault, Plan
-from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.tools.cli import root
 from chaos.sim.tools.product import of_product
 from chaos.sim.world.world import World

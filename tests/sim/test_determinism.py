@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from chaos.sim.profiles import PROFILES, draw
+from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.tools.product import run, tell
 
 SEEDS = range(1, 3)
 SCRIPT = """
 import json, sys
 from chaos.sim.tools.product import run
-from chaos.sim.profiles import PROFILES, draw
+from chaos.sim.draw.profiles import PROFILES, draw
 seeds = range(int(sys.argv[1]), int(sys.argv[2]))
 print(json.dumps([[run(draw(name, seed)).trace_hash for name in PROFILES] for seed in seeds]))
 """

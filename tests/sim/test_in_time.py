@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chaos.sim.draw.profiles import draw
 from chaos.sim.fates import Fates
 from chaos.sim.invariants import NUMBER, Name
 from chaos.sim.plan import Plan
-from chaos.sim.profiles import draw
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from storage.records import split

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from chaos.sim.draw.profiles import draw
 from chaos.sim.loop import Process, SimLoop, make_loop
 from chaos.sim.plan import Plan
-from chaos.sim.profiles import draw
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from replica.manager import Manager

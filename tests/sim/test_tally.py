@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim import profiles
+from chaos.sim.draw import profiles
 from chaos.sim.tools.campaign import Campaign, Works, results
 from chaos.sim.tools.tally import FLOORS, KIND_FLOOR, Floor, Tally, floors
 from tests.sim.stories import draw, run

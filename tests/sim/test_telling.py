@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from chaos.sim.profiles import draw
+from chaos.sim.draw.profiles import draw
 from chaos.sim.telling import told, told_register
 from chaos.sim.tools.picture import picture
 from chaos.sim.tools.product import run, tell

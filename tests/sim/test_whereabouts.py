@@ -9,8 +9,8 @@ import pytest
 from chaos.history import Acked, Delivered, Message
 from chaos.sim import whereabouts
 from chaos.sim.books import ANSWERS, MOVING, REQUESTS, Book
+from chaos.sim.draw.profiles import draw
 from chaos.sim.plan import Fault, Plan
-from chaos.sim.profiles import draw
 from chaos.sim.whereabouts import Finding
 from chaos.sim.world.world import World
 

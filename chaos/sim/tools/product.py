@@ -10,11 +10,11 @@ from typing import TypeAlias
 
 from chaos.sim.bugs import BUGS, planted, shown
 from chaos.sim.bugs.elsewhere import ELSEWHERE
-from chaos.sim.checking import check
 from chaos.sim.coverage import MEANINGS
+from chaos.sim.draw.checking import check
+from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.fault_table import KINDS
 from chaos.sim.plan import Outcome, Plan
-from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.tools.campaign import Draw, Run, Works
 from chaos.sim.tools.hunt import Quarry
 from chaos.sim.world.world import World

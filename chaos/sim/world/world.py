@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Recorded
 from chaos.sim import ending
-from chaos.sim.checking import check
 from chaos.sim.client_admins import with_setup
 from chaos.sim.client_takers import Drain
 from chaos.sim.coverage import Coverage
 from chaos.sim.disk import Disk
+from chaos.sim.draw.checking import check
 from chaos.sim.fault_table import heal_all, strike
 from chaos.sim.invariants import Invariants
 from chaos.sim.judging import Judging, Oracle

@@ -6,9 +6,9 @@ import itertools
 import random
 from collections import Counter
 
-from chaos.sim.client_plans import GROUPED, with_groups
+from chaos.sim.draw.clients import GROUPED, with_groups
+from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.plan import Plan
-from chaos.sim.profiles import PROFILES, draw
 from chaos.sim.roles import ROLES
 from chaos.sim.world.world import World
 
