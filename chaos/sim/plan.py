@@ -40,7 +40,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ClientPlan:
-    """One client: `role` names a class of `chaos.sim.clients`, `calls` are what it does, in order."""
+    """One client: `role` names a class of `chaos.sim.clients.base`, `calls` are what it does, in order."""
 
     name: str
     role: str

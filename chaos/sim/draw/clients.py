@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
-from chaos.sim.client_takers import VERBS
+from chaos.sim.clients.takers import VERBS
 from chaos.sim.plan import OWNED, Call, ClientPlan, Value
 
 CALLS = 60

@@ -8,7 +8,7 @@ import random
 from dataclasses import replace
 
 from chaos.sim.books import ANSWERS, DROPPING, MOVING, REQUESTS
-from chaos.sim.client_requests import REPLIES
+from chaos.sim.clients.requests import REPLIES
 from chaos.sim.plan import Call, ClientPlan, Value
 
 CALLS = 50

@@ -17,7 +17,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from chaos.sim.client_weights import draw_weights
+from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.draw.features import draw_letters, draw_requests
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt

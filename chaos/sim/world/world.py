@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Recorded
 from chaos.sim import ending
-from chaos.sim.client_admins import with_setup
-from chaos.sim.client_takers import Drain
+from chaos.sim.clients.admins import with_setup
+from chaos.sim.clients.roles import SETUP, make
+from chaos.sim.clients.takers import Drain
 from chaos.sim.coverage import Coverage
 from chaos.sim.disk import Disk
 from chaos.sim.draw.checking import check
@@ -34,7 +35,6 @@ from chaos.sim.memory import Memory
 from chaos.sim.outside import Machine
 from chaos.sim.places import Places
 from chaos.sim.register import Route
-from chaos.sim.roles import SETUP, make
 from chaos.sim.rows import Steps, watching
 from chaos.sim.run import Run
 from chaos.sim.telling import Teller, told_register

@@ -9,10 +9,10 @@ from types import ModuleType
 import pytest
 
 from chaos.sim import asked, disk_faults, faults, moments, stops
-from chaos.sim.client_takers import Drain
-from chaos.sim.clients import SimClient
+from chaos.sim.clients.base import SimClient
+from chaos.sim.clients.roles import ROLES
+from chaos.sim.clients.takers import Drain
 from chaos.sim.fault_table import KINDS
-from chaos.sim.roles import ROLES
 
 
 @pytest.mark.parametrize("module", [faults, disk_faults, moments, stops, asked], ids=lambda module: module.__name__)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from chaos.checker import READ_BOUND_S
 from chaos.history import Message
 from chaos.sim.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
-from chaos.sim.clients import SimClient, number_of
+from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.letters import DEAD, dead_letters_of
 from chaos.sim.plan import Call, ClientPlan
 from tandemq.client.delivery import MessageBatch

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
 from chaos.sim.books import payload_of
-from chaos.sim.clients import SimClient, number_of
+from chaos.sim.clients.base import SimClient, number_of
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.receipts import PartlyRefused, Receipt, Receipts
 from tandemq.errors import TandemqError

@@ -11,8 +11,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from chaos.sim.books import Received
-from chaos.sim.client_takers import LEASE_MS
-from chaos.sim.clients import SimClient, number_of
+from chaos.sim.clients.base import SimClient, number_of
+from chaos.sim.clients.takers import LEASE_MS
 from tandemq.client.settling import Act
 from tandemq.errors import TandemqError
 from tandemq.v1 import queue_service_pb2 as pb

@@ -11,7 +11,7 @@ import grpc
 
 from chaos.history import Handed, Message
 from chaos.sim.books import Change, message_of, payload_of
-from chaos.sim.clients import QUEUE, SimClient, number_of
+from chaos.sim.clients.base import QUEUE, SimClient, number_of
 from chaos.sim.member import ENDPOINTS
 from chaos.sim.plan import Call, ClientPlan
 from chaos.sim.rpc import Channel

@@ -8,8 +8,8 @@ import hashlib
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from chaos.sim.client_senders import Caller
-from chaos.sim.clients import SimClient, number_of
+from chaos.sim.clients.base import SimClient, number_of
+from chaos.sim.clients.senders import Caller
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:

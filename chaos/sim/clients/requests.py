@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
 from chaos.sim.books import payload_of
-from chaos.sim.client_senders import Sender, number_of_plan
-from chaos.sim.client_takers import Consumer, Dequeuer, Settle, Taker
-from chaos.sim.clients import number_of
+from chaos.sim.clients.base import number_of
+from chaos.sim.clients.senders import Sender, number_of_plan
+from chaos.sim.clients.takers import Consumer, Dequeuer, Settle, Taker
 from tandemq.client.completion import Final
 from tandemq.client.delivery import Delivery
 from tandemq.errors import NotFound, TandemqError

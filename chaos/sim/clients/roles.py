@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from chaos.sim.client_admins import Admin, Changer, Owner, Setup
-from chaos.sim.client_batches import Batcher
-from chaos.sim.client_journal import Reader
-from chaos.sim.client_letters import Poster, Sweeper
-from chaos.sim.client_requests import Answerer, Requester, Responder
-from chaos.sim.client_senders import Caller, Producer
-from chaos.sim.client_stages import Stager, Watcher
-from chaos.sim.client_takers import Browser, Consumer, Dequeuer
-from chaos.sim.client_weights import Weigher
+from chaos.sim.clients.admins import Admin, Changer, Owner, Setup
+from chaos.sim.clients.batches import Batcher
+from chaos.sim.clients.journal import Reader
+from chaos.sim.clients.posters import Poster, Sweeper
+from chaos.sim.clients.requests import Answerer, Requester, Responder
+from chaos.sim.clients.senders import Caller, Producer
+from chaos.sim.clients.stages import Stager, Watcher
+from chaos.sim.clients.takers import Browser, Consumer, Dequeuer
+from chaos.sim.clients.weights import Weigher
 
 if TYPE_CHECKING:
-    from chaos.sim.clients import SimClient
+    from chaos.sim.clients.base import SimClient
     from chaos.sim.members import Pair
     from chaos.sim.memory import Memory
     from chaos.sim.plan import ClientPlan

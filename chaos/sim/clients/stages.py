@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
 from chaos.sim.books import message_of, payload_of
-from chaos.sim.client_senders import number_of_plan
-from chaos.sim.clients import SimClient, number_of
+from chaos.sim.clients.base import SimClient, number_of
+from chaos.sim.clients.senders import number_of_plan
 from chaos.sim.publications import Publication
 from tandemq.errors import TandemqError
 

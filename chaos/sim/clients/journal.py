@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaos.sim.books import message_of
-from chaos.sim.clients import SimClient, number_of
+from chaos.sim.clients.base import SimClient, number_of
 from tandemq.client.journal import JournalKind
 from tandemq.errors import TandemqError
 

@@ -9,7 +9,7 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from chaos.sim.clients import QUEUE, SimClient, number_of
+from chaos.sim.clients.base import QUEUE, SimClient, number_of
 from chaos.sim.plan import Call, ClientPlan, Value
 from chaos.sim.weights import Kind, Told
 from failover.gate import MASTERS
