@@ -20,7 +20,7 @@ OWNED = "owned"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong at `at_ms` of virtual time. `kind` names one of `chaos.sim.kinds`."""
+    """One thing that goes wrong at `at_ms` of virtual time. `kind` names one of `chaos.sim.faults.kinds`."""
 
     at_ms: int
     kind: str

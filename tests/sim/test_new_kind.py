@@ -13,8 +13,8 @@ import pytest
 SCRIPT = """
 from dataclasses import replace
 
-from chaos.sim.fault_table import KINDS, Entry
-from chaos.sim.kinds import MEMBERS
+from chaos.sim.faults.table import KINDS, Entry
+from chaos.sim.faults.kinds import MEMBERS
 
 
 class Hiccup:

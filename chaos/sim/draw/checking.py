@@ -8,7 +8,7 @@ from random import Random
 
 from chaos.sim.bugs.planting import BUGS
 from chaos.sim.clients.roles import ROLES
-from chaos.sim.fault_table import KINDS
+from chaos.sim.faults.table import KINDS
 from chaos.sim.plan import Fault, Plan
 from chaos.sim.run import JUDGES
 

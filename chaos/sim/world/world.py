@@ -26,7 +26,7 @@ from chaos.sim.clients.takers import Drain
 from chaos.sim.coverage import Coverage
 from chaos.sim.disk import Disk
 from chaos.sim.draw.checking import check
-from chaos.sim.fault_table import heal_all, strike
+from chaos.sim.faults.table import heal_all, strike
 from chaos.sim.invariants import Invariants
 from chaos.sim.judging import Judging, Oracle
 from chaos.sim.member import SimMember

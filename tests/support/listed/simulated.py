@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 from google.protobuf.message import Message as Proto
 
-from chaos.sim.fault_table import heal_all, strike
+from chaos.sim.faults.table import heal_all, strike
 from chaos.sim.member import ENDPOINTS
 from chaos.sim.plan import Fault as SimFault
 from chaos.sim.plan import Plan, Value

@@ -8,14 +8,14 @@ from types import ModuleType
 
 import pytest
 
-from chaos.sim import asked, disk_faults, faults, moments, stops
 from chaos.sim.clients.base import SimClient
 from chaos.sim.clients.roles import ROLES
 from chaos.sim.clients.takers import Drain
-from chaos.sim.fault_table import KINDS
+from chaos.sim.faults import disks, machines, moments, stops, transfers
+from chaos.sim.faults.table import KINDS
 
 
-@pytest.mark.parametrize("module", [faults, disk_faults, moments, stops, asked], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [machines, disks, moments, stops, transfers], ids=lambda module: module.__name__)
 def test_every_kind_stands_in_the_table(module: ModuleType) -> None:
     kinds = {each for each in vars(module).values() if inspect.isclass(each) and each.__module__ == module.__name__}
     striking = {each for each in kinds if hasattr(each, "strike")}

@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, Drawn
 from chaos.sim.judging import HARMLESS, MOODS
-from chaos.sim.kinds import DIRECTIONS, MEMBERS, Drawn
 
 if TYPE_CHECKING:
     from chaos.sim.member import SimMember

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chaos.sim.asked import HalfFilled, Resync
-from chaos.sim.disk_faults import (
+from chaos.sim.faults.disks import (
     BitFlip,
     BitRot,
     FailingSync,
@@ -21,7 +20,8 @@ from chaos.sim.disk_faults import (
     OldImage,
     SlowDisk,
 )
-from chaos.sim.faults import (
+from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS
+from chaos.sim.faults.machines import (
     ENDS,
     Classifier,
     ClientCut,
@@ -38,12 +38,12 @@ from chaos.sim.faults import (
     UnheardSet,
     WrongVerdict,
 )
-from chaos.sim.kinds import DIRECTIONS, MEMBERS
-from chaos.sim.moments import Blackout, Flap, HalfAdded, HalfCeded, KillInSync, Newborn, Split
-from chaos.sim.stops import Stop
+from chaos.sim.faults.moments import Blackout, Flap, HalfAdded, HalfCeded, KillInSync, Newborn, Split
+from chaos.sim.faults.stops import Stop
+from chaos.sim.faults.transfers import HalfFilled, Resync
 
 if TYPE_CHECKING:
-    from chaos.sim.kinds import Kind
+    from chaos.sim.faults.kinds import Kind
     from chaos.sim.members import Pair
     from chaos.sim.plan import Fault
 

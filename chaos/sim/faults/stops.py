@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from chaos.sim.faults import _member, _spread
-from chaos.sim.kinds import MEMBERS, Drawn
+from chaos.sim.faults.kinds import MEMBERS, Drawn
+from chaos.sim.faults.machines import _member, _spread
 
 if TYPE_CHECKING:
     from chaos.sim.members import Pair

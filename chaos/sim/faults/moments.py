@@ -7,9 +7,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from chaos.sim.faults import _after, _member, _spread
+from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, Drawn
+from chaos.sim.faults.machines import _after, _member, _spread
 from chaos.sim.invariants import STATE
-from chaos.sim.kinds import DIRECTIONS, MEMBERS, Drawn
 from failover.marks import Role
 from replica.state import decode_state
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from chaos.sim.disk_faults import _has_whole_peer
-from chaos.sim.faults import _after, _spread
-from chaos.sim.kinds import MEMBERS, Drawn
+from chaos.sim.faults.disks import _has_whole_peer
+from chaos.sim.faults.kinds import MEMBERS, Drawn
+from chaos.sim.faults.machines import _after, _spread
 from chaos.sim.member import ENDPOINTS
 from chaos.sim.rpc import Channel
 from tandemq.client.calls import PAIR_SERVICE
