@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.coverage import MEANINGS, POINTS, Coverage, Got
-from chaos.sim.rows import NAMED, known
+from chaos.sim.judges.coverage import MEANINGS, POINTS, Coverage, Got
+from chaos.sim.judges.rows import NAMED, known
 from chaos.sim.tools.product import run
 from failover import promotion
 from replica import claiming

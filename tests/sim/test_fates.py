@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from chaos.sim.fates import ANSWER, DEDUP, DIES, DROPS, ENDS, FULL, PLACE, WAITS, Fates
-from chaos.sim.invariants import Name
+from chaos.sim.judges.fates import ANSWER, DEDUP, DIES, DROPS, ENDS, FULL, PLACE, WAITS, Fates
+from chaos.sim.judges.invariants import Name
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service

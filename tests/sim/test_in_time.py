@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chaos.sim.draw.profiles import draw
-from chaos.sim.fates import Fates
-from chaos.sim.invariants import NUMBER, Name
+from chaos.sim.judges.fates import Fates
+from chaos.sim.judges.invariants import NUMBER, Name
 from chaos.sim.plan import Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.publications import NUMBERED, ONCE, WHOLE, Told
+from chaos.sim.judges.publications import NUMBERED, ONCE, WHOLE, Told
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import common_pb2
 

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from chaos.sim.draw.profiles import draw
-from chaos.sim.telling import told, told_register
+from chaos.sim.judges.telling import told, told_register
 from chaos.sim.tools.picture import picture
 from chaos.sim.tools.product import run, tell
 from chaos.sim.wire import Ending, Packet

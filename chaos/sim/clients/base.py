@@ -20,9 +20,9 @@ from tandemq.finding.target import Target
 
 if TYPE_CHECKING:
     from chaos.sim.books import Book
+    from chaos.sim.judges.memory import Memory
     from chaos.sim.loop import Process
     from chaos.sim.members import Pair
-    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
     from tandemq.v1.common_pb2 import ResponseHeader
 

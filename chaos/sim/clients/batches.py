@@ -1,7 +1,7 @@
 """A simulated consumer of numbered batches: it takes one, reads it, perhaps dies, reads it again, and acknowledges it.
 
 What its machine keeps is what Spark writes down: at which number it is. That a number is the same rows for as long as
-it can be read is asked at each reading; that it is finished once, by `chaos.sim.publications`.
+it can be read is asked at each reading; that it is finished once, by `chaos.sim.judges.publications`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tandemq.errors import TandemqError
 from tandemq.v1 import queue_service_pb2 as pb
 
 if TYPE_CHECKING:
+    from chaos.sim.judges.memory import Memory
     from chaos.sim.members import Pair
-    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.batches import LeasedBatch

@@ -13,8 +13,8 @@ from tandemq.client.journal import JournalKind
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
+    from chaos.sim.judges.memory import Memory
     from chaos.sim.members import Pair
-    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.journal import JournalPage

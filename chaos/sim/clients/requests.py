@@ -22,8 +22,8 @@ from tandemq.client.delivery import Delivery
 from tandemq.errors import NotFound, TandemqError
 
 if TYPE_CHECKING:
+    from chaos.sim.judges.memory import Memory
     from chaos.sim.members import Pair
-    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.completion import Completion, Handle

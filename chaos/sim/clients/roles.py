@@ -17,8 +17,8 @@ from chaos.sim.clients.weights import Weigher
 
 if TYPE_CHECKING:
     from chaos.sim.clients.base import SimClient
+    from chaos.sim.judges.memory import Memory
     from chaos.sim.members import Pair
-    from chaos.sim.memory import Memory
     from chaos.sim.plan import ClientPlan
 
 SETUP = "setup"

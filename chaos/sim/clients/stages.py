@@ -1,7 +1,7 @@
 """Simulated clients of staged rows: one stages and publishes batches, one watches a queue that nobody else takes from.
 
 A writer that died stages its batch anew under other ids, and publishes it under the same number: as whoever restarts
-does. What it wants published is written down before it asks; `chaos.sim.publications` judges what came of it.
+does. What it wants published is written down before it asks; `chaos.sim.judges.publications` judges what came of it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from chaos.history import Acked, Message
 from chaos.sim.books import message_of, payload_of
 from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.clients.senders import number_of_plan
-from chaos.sim.publications import Publication
+from chaos.sim.judges.publications import Publication
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chaos.sim.judges.memory import Memory
     from chaos.sim.members import Pair
-    from chaos.sim.memory import Memory
     from chaos.sim.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.places import JournalPosition

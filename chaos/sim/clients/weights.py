@@ -1,5 +1,5 @@
 """Simulated publishers of one table of routing weights, who also read it: what each was told goes into
-`Memory.weights`, which `chaos.sim.weights` judges when the run is over.
+`Memory.weights`, which `chaos.sim.judges.weights` judges when the run is over.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
+from chaos.sim.judges.weights import Kind, Told
 from chaos.sim.plan import Call, ClientPlan, Value
-from chaos.sim.weights import Kind, Told
 from failover.gate import MASTERS
 from tandemq.errors import TandemqError
 

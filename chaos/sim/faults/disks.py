@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.sim.faults.kinds import MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _member, _spread
-from chaos.sim.invariants import NUMBER, STATE
+from chaos.sim.judges.invariants import NUMBER, STATE
 from chaos.sim.plan import OWNED
 from replica.state import decode_state
 from storage.errors import CorruptRecord

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _member, _spread
-from chaos.sim.invariants import STATE
+from chaos.sim.judges.invariants import STATE
 from failover.marks import Role
 from replica.state import decode_state
 

@@ -10,10 +10,10 @@ from typing import TypeAlias
 
 from chaos.sim.bugs import BUGS, planted, shown
 from chaos.sim.bugs.elsewhere import ELSEWHERE
-from chaos.sim.coverage import MEANINGS
 from chaos.sim.draw.checking import check
 from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.faults.table import KINDS
+from chaos.sim.judges.coverage import MEANINGS
 from chaos.sim.plan import Outcome, Plan
 from chaos.sim.tools.campaign import Draw, Run, Works
 from chaos.sim.tools.hunt import Quarry

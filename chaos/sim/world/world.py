@@ -19,25 +19,25 @@ import gc
 from typing import TYPE_CHECKING
 
 from chaos.history import Recorded
-from chaos.sim import ending
 from chaos.sim.clients.admins import with_setup
 from chaos.sim.clients.roles import SETUP, make
 from chaos.sim.clients.takers import Drain
-from chaos.sim.coverage import Coverage
 from chaos.sim.disk import Disk
 from chaos.sim.draw.checking import check
 from chaos.sim.faults.table import heal_all, strike
-from chaos.sim.invariants import Invariants
+from chaos.sim.judges import ending
+from chaos.sim.judges.coverage import Coverage
+from chaos.sim.judges.invariants import Invariants
+from chaos.sim.judges.memory import Memory
+from chaos.sim.judges.places import Places
+from chaos.sim.judges.rows import Steps, watching
+from chaos.sim.judges.telling import Teller, told_register
 from chaos.sim.judging import Judging, Oracle
 from chaos.sim.member import SimMember
 from chaos.sim.members import Pair
-from chaos.sim.memory import Memory
 from chaos.sim.outside import Machine
-from chaos.sim.places import Places
 from chaos.sim.register import Route
-from chaos.sim.rows import Steps, watching
 from chaos.sim.run import Run
-from chaos.sim.telling import Teller, told_register
 from chaos.sim.world import parts
 from failover.register import RegisterState
 from replica.members import MAIN

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
-from chaos.sim.rows import NAMED
-from chaos.sim.telling import class_of
+from chaos.sim.judges.rows import NAMED
+from chaos.sim.judges.telling import class_of
 from chaos.sim.wire import Packet
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from chaos.sim import logs
-from chaos.sim.invariants import Name
-from chaos.sim.shelves import PRIORITY, Copy, Shelf, told
+from chaos.sim.judges import logs
+from chaos.sim.judges.invariants import Name
+from chaos.sim.judges.shelves import PRIORITY, Copy, Shelf, told
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service

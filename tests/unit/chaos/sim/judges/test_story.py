@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from chaos.sim.books import Book, Lease
-from chaos.sim.invariants import Name
-from chaos.sim.story import QueueStory, Story, not_as_asked
+from chaos.sim.judges.invariants import Name
+from chaos.sim.judges.story import QueueStory, Story, not_as_asked
 from replica.machine import Machine, lease_id_of
 from tandemq.peer.v1.record_pb2 import EnqueueOp, LeaseOp, SettleEffect
 from tandemq.v1.common_pb2 import IndexRange

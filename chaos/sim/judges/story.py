@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from chaos.sim import logs
-from chaos.sim.invariants import NUMBER, Name, name_of_lease
+from chaos.sim.judges import logs
+from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
 from replica.machine import Machine, lease_id_of
 from replica.machine.apply_groups import group_of
 from tandemq.peer.v1 import record_pb2 as pb

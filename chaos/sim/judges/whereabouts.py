@@ -1,7 +1,7 @@
 """Judges where messages have gone that leave a queue otherwise than by a consumer: dead letters, moves, answers, drops.
 
-Two ways: by what clients saw alone, and by the log as `chaos.sim.fates` follows it, against what clients were told.
-Only queues of a kind in `FATED` are looked at; a run without any costs nothing here.
+Two ways: by what clients saw alone, and by the log as `chaos.sim.judges.fates` follows it, against what clients were
+told. Only queues of a kind in `FATED` are looked at; a run without any costs nothing here.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from chaos.sim import fates
 from chaos.sim.books import ANSWERS, FATED, MOVING, message_of, payload_of
-from chaos.sim.fates import ANSWER, PLACE, WAITS, Fates
-from chaos.sim.shelves import FINALS, told
+from chaos.sim.judges import fates
+from chaos.sim.judges.fates import ANSWER, PLACE, WAITS, Fates
+from chaos.sim.judges.shelves import FINALS, told
 from replica.sweep import Sweep, Verb
 from tandemq.client.completion import Final
 from tandemq.v1 import queue_service_pb2 as service

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from chaos.sim.invariants import NUMBER, STATE, Name
+from chaos.sim.judges.invariants import NUMBER, STATE, Name
 from replica.state import decode_state
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
 
 if TYPE_CHECKING:
-    from chaos.sim.invariants import Invariants
+    from chaos.sim.judges.invariants import Invariants
     from chaos.sim.member import SimMember
     from chaos.sim.members import Pair
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from chaos.history import Message
-from chaos.sim import logs
+from chaos.sim.judges import logs
 from tandemq.peer.v1 import record_pb2 as pb
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chaos.sim.invariants import NUMBER, STATE
+from chaos.sim.judges.invariants import NUMBER, STATE
 from failover.marks import DataMark
 from replica.state import decode_state
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER

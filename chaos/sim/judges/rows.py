@@ -84,7 +84,8 @@ NAMED = {
     "a reader that lost its place was told": "it was too far behind",
     "a client of the pair before was told": "it went on from its place, in a pair that was begun anew",
 }
-"""Points that every campaign must meet, beside those of `chaos.sim.coverage`; clients tell of some themselves."""
+"""Points that every campaign must meet, beside those of `chaos.sim.judges.coverage`; clients tell of some
+themselves."""
 RARE = {
     "claim replaced": "a claim was not there any more when its member wanted to commit it",
     "claim given up for a master": "the peer turned out to be master before a claim was done",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim import fates, publications
-from chaos.sim.invariants import NUMBER, STATE, Name, name_of_lease
+from chaos.sim.judges import fates, publications
+from chaos.sim.judges.invariants import NUMBER, STATE, Name, name_of_lease
+from chaos.sim.judges.story import delivered_after_settled, read
 from chaos.sim.plan import Call, ClientPlan, Plan
-from chaos.sim.story import delivered_after_settled, read
 from chaos.sim.tools.product import run, silence
 from chaos.sim.tools.replay import KEPT_FOLDER, load, problems, shows
 from chaos.sim.world.world import World
@@ -179,7 +179,7 @@ def test_a_lease_that_was_made_after_its_message_was_settled(world: World) -> No
 
 
 def test_a_log_that_misses_what_was_acknowledged_or_given_up(world: World) -> None:
-    from chaos.sim.ending import log_of
+    from chaos.sim.judges.ending import log_of
 
     assert list(log_of(world.pair, world.memory)) == []
     world.pair.members["a"].machine.salvaged[NUMBER, 1000, 1] = True
@@ -189,7 +189,7 @@ def test_a_log_that_misses_what_was_acknowledged_or_given_up(world: World) -> No
 
 
 def test_queues_that_are_not_what_the_log_makes_of_them(world: World) -> None:
-    from chaos.sim.ending import log_of
+    from chaos.sim.judges.ending import log_of
 
     member = world.pair.members[master(world)]
     assert member.domain is not None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chaos.sim.judges.weights import Kind, Told, broken
 from chaos.sim.plan import Plan
-from chaos.sim.weights import Kind, Told, broken
 from chaos.sim.world.world import World
 
 

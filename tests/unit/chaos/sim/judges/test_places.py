@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from chaos.sim.invariants import NUMBER, STATE
+from chaos.sim.judges.invariants import NUMBER, STATE
+from chaos.sim.judges.places import RULE, Places
 from chaos.sim.members import Pair
-from chaos.sim.places import RULE, Places
 from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World

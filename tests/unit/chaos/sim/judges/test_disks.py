@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.sim import disks
-from chaos.sim.invariants import NUMBER, STATE
+from chaos.sim.judges import disks
+from chaos.sim.judges.invariants import NUMBER, STATE
 from chaos.sim.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World

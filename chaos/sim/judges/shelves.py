@@ -1,4 +1,5 @@
-"""Where each message of a simulated pair is, by queue, and how it left; `chaos.sim.fates` fills it. Judges nothing."""
+"""Where each message of a simulated pair is, by queue, and how it left; `chaos.sim.judges.fates` fills it. Judges
+nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 
 if TYPE_CHECKING:
-    from chaos.sim.invariants import Name
+    from chaos.sim.judges.invariants import Name
 
 FINALS: dict[int, str] = {
     service.FINAL_STATE_CONSUMED: "acked",

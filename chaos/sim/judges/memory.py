@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from chaos.sim.invariants import Invariants
-from chaos.sim.places import Places
-from chaos.sim.publications import Publications
+from chaos.sim.judges.invariants import Invariants
+from chaos.sim.judges.places import Places
+from chaos.sim.judges.publications import Publications
 
 if TYPE_CHECKING:
-    from chaos.sim.weights import Told
+    from chaos.sim.judges.weights import Told
 
 
 @dataclass(frozen=True, slots=True)

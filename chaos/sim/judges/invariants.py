@@ -25,9 +25,9 @@ from tandemq.peer.v1.record_pb2 import RecordHeader
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from chaos.sim.judges.rows import Steps
     from chaos.sim.member import SimMember
     from chaos.sim.members import Pair
-    from chaos.sim.rows import Steps
     from replica.domain import Domain
     from replica.effects import Effect
     from storage.store import WriteBatch
