@@ -19,9 +19,9 @@ import msgspec
 from chaos.sim.disk import Disk
 from chaos.sim.judging import Judging, Oracle
 from chaos.sim.loop import CURRENT, Process, SimLoop
-from chaos.sim.member import config_of
 from chaos.sim.net import Direction, Network, Pipe
 from chaos.sim.outside import Machine, SimAmbient, SimOutside
+from chaos.sim.pair.member import config_of
 from chaos.sim.rpc import Channel
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.marks import DataMark

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import combinations_with_replacement, product
 
-from chaos.sim.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
 from chaos.sim.tools.product import run
 
 TRIGGER_MS = 200

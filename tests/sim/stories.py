@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from chaos.sim.plan import Call, ClientPlan, Fault, Outcome, Plan, TraceEvent
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Outcome, Plan, TraceEvent
 from chaos.sim.tools.hunt import Quarry
 from chaos.sim.tools.product import Kernel
 

@@ -10,7 +10,7 @@ import pytest
 
 from chaos.sim.clients.takers import Drain
 from chaos.sim.draw.profiles import PROFILES, draw
-from chaos.sim.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
 from chaos.sim.tools.product import run, silence
 from chaos.sim.world.world import World
 

@@ -19,7 +19,7 @@ from chaos.sim.bugs.elsewhere import ELSEWHERE
 from chaos.sim.bugs.planting import Planter
 from chaos.sim.draw.profiles import draw
 from chaos.sim.model.rules import RULES
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.tools.cli import root
 from chaos.sim.tools.product import of_product, run
 from tandemq.client.outbox import Outbox

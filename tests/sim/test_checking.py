@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from chaos.sim.draw.checking import check
 from chaos.sim.draw.profiles import PROFILES, draw
-from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.cli import root
 from chaos.sim.tools.product import of_product
 from chaos.sim.world.world import World

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.tools.cli import root
 from chaos.sim.tools.product import Kernel
 from chaos.sim.tools.replay import load

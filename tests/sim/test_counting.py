@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.sim.draw.profiles import draw
-from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from tests.sim import grids

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.plan import Fault, Outcome
+from chaos.sim.pair.plan import Fault, Outcome
 from chaos.sim.tools.product import run
 from tests.sim import grids
 

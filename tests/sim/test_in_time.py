@@ -14,7 +14,7 @@ import pytest
 from chaos.sim.draw.profiles import draw
 from chaos.sim.judges.fates import Fates
 from chaos.sim.judges.invariants import NUMBER, Name
-from chaos.sim.plan import Plan
+from chaos.sim.pair.plan import Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from storage.records import split

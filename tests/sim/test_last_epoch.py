@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.plan import Fault, Outcome
+from chaos.sim.pair.plan import Fault, Outcome
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from failover.register import EPOCH_LAST

@@ -11,7 +11,7 @@ import pytest
 
 from chaos.sim.draw.profiles import draw
 from chaos.sim.loop import Process, SimLoop, make_loop
-from chaos.sim.plan import Plan
+from chaos.sim.pair.plan import Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from replica.manager import Manager

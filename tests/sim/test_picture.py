@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.plan import Outcome, TraceEvent
+from chaos.sim.pair.plan import Outcome, TraceEvent
 from chaos.sim.tools.fold import ARRIVED, LOST, Arrow, Mark, fold
 from chaos.sim.tools.picture import ITEMS_MAX, picture
 from tests.sim.stories import exchange, plan_of, story

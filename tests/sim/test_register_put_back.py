@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.plan import Outcome
+from chaos.sim.pair.plan import Outcome
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from tests.sim import grids

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.sim.plan import Fault, Outcome, Plan
+from chaos.sim.pair.plan import Fault, Outcome, Plan
 from chaos.sim.tools.replay import Kept, drawn_command, kept_command, load, problems, save, story
 from tests.sim.stories import plan_of, run_by
 from tests.sim.stories import story as told

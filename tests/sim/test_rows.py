@@ -13,7 +13,7 @@ from itertools import islice
 import pytest
 
 import replica.node
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 from tandemq.ambient import wall_ms
 from tests.sim import grids
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.plan import Fault, Outcome, Plan
+from chaos.sim.pair.plan import Fault, Outcome, Plan
 from chaos.sim.tools.shrink import Progress, kind_of, minimise, shrink, simpler_values
 from tests.sim.stories import plan_of, run_by
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from chaos.sim.member import SimMember
 from chaos.sim.outside import SimPorts
-from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.pair.member import SimMember
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from replica import incarnation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from replica.manager import Manager

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from chaos.sim.plan import Call, ClientPlan, Fault, Plan
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from replica.replication import Replication

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from chaos.history import Acked, Delivered, Message
-from chaos.sim.books import ANSWERS, MOVING, REQUESTS, Book
 from chaos.sim.draw.profiles import draw
 from chaos.sim.judges import whereabouts
 from chaos.sim.judges.whereabouts import Finding
-from chaos.sim.plan import Fault, Plan
+from chaos.sim.pair.books import ANSWERS, MOVING, REQUESTS, Book
+from chaos.sim.pair.plan import Fault, Plan
 from chaos.sim.world.world import World
 
 ONE, TWO = Message(0, 1), Message(0, 2)

@@ -28,7 +28,7 @@ from chaos.sim.bugs import (
     weights,
 )
 from chaos.sim.bugs.planting import BUGS, Bug
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 
 _PLANTED_BY = (
     commits,

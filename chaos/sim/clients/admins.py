@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import grpc
 
 from chaos.history import Handed, Message
-from chaos.sim.books import Change, message_of, payload_of
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
-from chaos.sim.member import ENDPOINTS
-from chaos.sim.plan import Call, ClientPlan
+from chaos.sim.pair.books import Change, message_of, payload_of
+from chaos.sim.pair.member import ENDPOINTS
+from chaos.sim.pair.plan import Call, ClientPlan
 from chaos.sim.rpc import Channel
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import TandemqError, Unreachable, from_rpc_error

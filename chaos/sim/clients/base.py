@@ -12,18 +12,18 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from chaos.history import Answered
-from chaos.sim.member import ENDPOINTS
+from chaos.sim.pair.member import ENDPOINTS
 from chaos.sim.rpc import Channel
 from tandemq import aio, retry
 from tandemq.errors import Closed, TandemqError
 from tandemq.finding.target import Target
 
 if TYPE_CHECKING:
-    from chaos.sim.books import Book
     from chaos.sim.judges.memory import Memory
     from chaos.sim.loop import Process
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.pair.books import Book
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Call, ClientPlan
     from tandemq.v1.common_pb2 import ResponseHeader
 
 QUEUE = "q"

@@ -10,17 +10,17 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
-from chaos.sim.books import Received
 from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.clients.takers import LEASE_MS
+from chaos.sim.pair.books import Received
 from tandemq.client.settling import Act
 from tandemq.errors import TandemqError
 from tandemq.v1 import queue_service_pb2 as pb
 
 if TYPE_CHECKING:
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.batches import LeasedBatch
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chaos.sim.books import message_of
 from chaos.sim.clients.base import SimClient, number_of
+from chaos.sim.pair.books import message_of
 from tandemq.client.journal import JournalKind
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.journal import JournalPage
     from tandemq.client.places import JournalPosition

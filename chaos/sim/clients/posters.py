@@ -15,8 +15,8 @@ from tandemq.errors import TandemqError
 if TYPE_CHECKING:
     from chaos.history import Message
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.outgoing import Attributes
     from tandemq.client.receipts import Receipt

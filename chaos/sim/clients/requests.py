@@ -13,18 +13,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
-from chaos.sim.books import payload_of
 from chaos.sim.clients.base import number_of
 from chaos.sim.clients.senders import Sender, number_of_plan
 from chaos.sim.clients.takers import Consumer, Dequeuer, Settle, Taker
+from chaos.sim.pair.books import payload_of
 from tandemq.client.completion import Final
 from tandemq.client.delivery import Delivery
 from tandemq.errors import NotFound, TandemqError
 
 if TYPE_CHECKING:
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.completion import Completion, Handle
     from tandemq.client.delivery import MessageBatch, ReceivedMessage

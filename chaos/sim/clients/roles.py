@@ -18,8 +18,8 @@ from chaos.sim.clients.weights import Weigher
 if TYPE_CHECKING:
     from chaos.sim.clients.base import SimClient
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import ClientPlan
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import ClientPlan
 
 SETUP = "setup"
 ROLES: Mapping[str, type[SimClient]] = {

@@ -11,8 +11,8 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
-from chaos.sim.books import payload_of
 from chaos.sim.clients.base import SimClient, number_of
+from chaos.sim.pair.books import payload_of
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.receipts import PartlyRefused, Receipt, Receipts
 from tandemq.errors import TandemqError
@@ -20,7 +20,7 @@ from tandemq.errors import TandemqError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chaos.sim.plan import Call
+    from chaos.sim.pair.plan import Call
     from tandemq import aio
 
 

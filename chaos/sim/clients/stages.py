@@ -12,18 +12,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
-from chaos.sim.books import message_of, payload_of
 from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.clients.senders import number_of_plan
 from chaos.sim.judges.publications import Publication
+from chaos.sim.pair.books import message_of, payload_of
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Call, ClientPlan
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Call, ClientPlan
     from tandemq import aio
     from tandemq.client.places import JournalPosition
     from tandemq.client.staging import Published

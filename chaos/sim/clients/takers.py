@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 from chaos.checker import READ_BOUND_S
 from chaos.history import Message
-from chaos.sim.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
 from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.judges.letters import DEAD, dead_letters_of
-from chaos.sim.plan import Call, ClientPlan
+from chaos.sim.pair.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
+from chaos.sim.pair.plan import Call, ClientPlan
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.settling import Act, Lost, Range, merge
 from tandemq.errors import Closed, LeaseLost, TandemqError
 from tandemq.v1 import queue_service_pb2 as pb
 
 if TYPE_CHECKING:
-    from chaos.sim.books import Book
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.books import Book
+    from chaos.sim.pair.members import Pair
     from tandemq import aio
 
 VERBS = ("ack", "late", "twice", "both", "extend", "release", "reject", "drop")

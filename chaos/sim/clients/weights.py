@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
 from chaos.sim.judges.weights import Kind, Told
-from chaos.sim.plan import Call, ClientPlan, Value
+from chaos.sim.pair.plan import Call, ClientPlan, Value
 from failover.gate import MASTERS
 from tandemq.errors import TandemqError
 

@@ -9,8 +9,8 @@ from random import Random
 from chaos.sim.bugs.planting import BUGS
 from chaos.sim.clients.roles import ROLES
 from chaos.sim.faults.table import KINDS
-from chaos.sim.plan import Fault, Plan
-from chaos.sim.run import JUDGES
+from chaos.sim.pair.plan import Fault, Plan
+from chaos.sim.pair.run import JUDGES
 
 
 def check(plan: Plan) -> None:

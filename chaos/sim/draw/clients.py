@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from chaos.sim.clients.takers import VERBS
-from chaos.sim.plan import OWNED, Call, ClientPlan, Value
+from chaos.sim.pair.plan import OWNED, Call, ClientPlan, Value
 
 CALLS = 60
 KINDS = {"two": "two", "v": "volatile", "c": "conditional", "i": "immediate"}

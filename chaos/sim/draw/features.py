@@ -7,9 +7,9 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from chaos.sim.books import ANSWERS, DROPPING, MOVING, REQUESTS
 from chaos.sim.clients.requests import REPLIES
-from chaos.sim.plan import Call, ClientPlan, Value
+from chaos.sim.pair.books import ANSWERS, DROPPING, MOVING, REQUESTS
+from chaos.sim.pair.plan import Call, ClientPlan, Value
 
 CALLS = 50
 DEATH_SHARE = 0.25

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 
-from chaos.sim.plan import Call, ClientPlan, Value
+from chaos.sim.pair.plan import Call, ClientPlan, Value
 
 WATCHED, WORKED, READ = "s", "w", "q"
 """Where nobody takes anything before the end; where consumers work; what readers read of."""

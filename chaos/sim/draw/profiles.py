@@ -22,7 +22,7 @@ from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_g
 from chaos.sim.draw.features import draw_letters, draw_requests
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt
 from chaos.sim.faults.table import KINDS
-from chaos.sim.plan import ClientPlan, Fault, Plan, Value
+from chaos.sim.pair.plan import ClientPlan, Fault, Plan, Value
 
 SAFETY_MS = 4_000
 CHANGE_MS = 200

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chaos.sim.faults.kinds import MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _member, _spread
 from chaos.sim.judges.invariants import NUMBER, STATE
-from chaos.sim.plan import OWNED
+from chaos.sim.pair.plan import OWNED
 from replica.state import decode_state
 from storage.errors import CorruptRecord
 from storage.records import PREFIX_SIZE, read_prefix, verify_stored
@@ -16,9 +16,9 @@ from storage.records import PREFIX_SIZE, read_prefix, verify_stored
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from chaos.sim.member import SimMember
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Fault
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Fault
 
 
 def _has_whole_peer(pair: Pair, member: SimMember) -> bool:

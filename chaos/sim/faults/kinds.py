@@ -6,8 +6,8 @@ import random
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Fault, Value
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Fault, Value
 
 MEMBERS = ("a", "b")
 DIRECTIONS = ("a>b", "b>a")

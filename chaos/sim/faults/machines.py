@@ -14,9 +14,9 @@ from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, Drawn
 from chaos.sim.judging import HARMLESS, MOODS
 
 if TYPE_CHECKING:
-    from chaos.sim.member import SimMember
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Fault
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Fault
 
 ENDS = ("a b", "a *", "b *")
 """Of connections; "*": all clients."""

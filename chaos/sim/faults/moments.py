@@ -14,9 +14,9 @@ from failover.marks import Role
 from replica.state import decode_state
 
 if TYPE_CHECKING:
-    from chaos.sim.member import SimMember
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Fault
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Fault
 
 
 class Flap:

@@ -9,8 +9,8 @@ from chaos.sim.faults.kinds import MEMBERS, Drawn
 from chaos.sim.faults.machines import _member, _spread
 
 if TYPE_CHECKING:
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Fault
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Fault
 
 
 class Stop:

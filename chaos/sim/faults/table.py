@@ -44,8 +44,8 @@ from chaos.sim.faults.transfers import HalfFilled, Resync
 
 if TYPE_CHECKING:
     from chaos.sim.faults.kinds import Kind
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Fault
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Fault
 
 
 class Entry(NamedTuple):

@@ -12,15 +12,15 @@ import grpc
 from chaos.sim.faults.disks import _has_whole_peer
 from chaos.sim.faults.kinds import MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _spread
-from chaos.sim.member import ENDPOINTS
+from chaos.sim.pair.member import ENDPOINTS
 from chaos.sim.rpc import Channel
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2
 
 if TYPE_CHECKING:
-    from chaos.sim.members import Pair
-    from chaos.sim.plan import Fault
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Fault
 
 ASKED_S = 8.0
 

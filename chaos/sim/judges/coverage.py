@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from chaos.sim.members import Pair
     from chaos.sim.net import Pipe
+    from chaos.sim.pair.members import Pair
     from failover.marks import Role
 
 

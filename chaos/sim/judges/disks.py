@@ -14,8 +14,8 @@ from storage.records import verify_stored
 
 if TYPE_CHECKING:
     from chaos.sim.judges.invariants import Invariants
-    from chaos.sim.member import SimMember
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.members import Pair
 
 NAME = "a log is whole on its disk"
 

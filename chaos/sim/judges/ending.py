@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from chaos import checker
 from chaos.history import History, Message
-from chaos.sim.books import FATED, REQUESTS
 from chaos.sim.judges import disks, letters, publications, story, weights, whereabouts
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
+from chaos.sim.pair.books import FATED, REQUESTS
 
 if TYPE_CHECKING:
-    from chaos.sim.books import Book, Lease
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.member import SimMember
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.books import Book, Lease
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.members import Pair
     from replica.shared import Shared
 
 OF_PAIR: tuple[checker.Check, ...] = (

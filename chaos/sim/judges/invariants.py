@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from chaos.sim.judges.rows import Steps
-    from chaos.sim.member import SimMember
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.members import Pair
     from replica.domain import Domain
     from replica.effects import Effect
     from storage.store import WriteBatch

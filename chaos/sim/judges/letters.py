@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from chaos.sim.books import FATED
+from chaos.sim.pair.books import FATED
 
 if TYPE_CHECKING:
     from chaos.history import Message
-    from chaos.sim.books import Book
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.books import Book
+    from chaos.sim.pair.members import Pair
 
 NAME = "dead letters are where they belong"
 POINT = "a rejected message among the dead letters"

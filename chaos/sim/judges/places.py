@@ -15,8 +15,8 @@ from replica.state import decode_state
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 
 if TYPE_CHECKING:
-    from chaos.sim.member import SimMember
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.members import Pair
     from storage.store import WriteBatch
 
 RULE = "what a reader wants is kept"

@@ -16,7 +16,7 @@ from tandemq.peer.v1 import record_pb2 as pb
 
 if TYPE_CHECKING:
     from chaos.sim.disk import Disk
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.members import Pair
     from tandemq.client.staging import PublishedRows
 
 WHOLE = "a batch is seen whole or not at all"

@@ -20,7 +20,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from chaos.sim.member import SimMember
+    from chaos.sim.pair.member import SimMember
     from replica.domain import Domain
     from replica.effects import Effect
 

@@ -20,8 +20,8 @@ from tandemq.peer.v1 import peer_service_pb2
 from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 
 if TYPE_CHECKING:
-    from chaos.sim.members import Pair
     from chaos.sim.net import Connection, Pipe
+    from chaos.sim.pair.members import Pair
     from failover.register import Register
 
 KNOWN = (peer_service_pb2, manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2)

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.members import Pair
 
 NAME = "a table of weights is what was told last"
 

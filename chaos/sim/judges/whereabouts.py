@@ -10,18 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from chaos.sim.books import ANSWERS, FATED, MOVING, message_of, payload_of
 from chaos.sim.judges import fates
 from chaos.sim.judges.fates import ANSWER, PLACE, WAITS, Fates
 from chaos.sim.judges.shelves import FINALS, told
+from chaos.sim.pair.books import ANSWERS, FATED, MOVING, message_of, payload_of
 from replica.sweep import Sweep, Verb
 from tandemq.client.completion import Final
 from tandemq.v1 import queue_service_pb2 as service
 
 if TYPE_CHECKING:
     from chaos.history import Acked, Delivered, Message
-    from chaos.sim.books import Book
-    from chaos.sim.members import Pair
+    from chaos.sim.pair.books import Book
+    from chaos.sim.pair.members import Pair
 
 LOST = "nothing acknowledged is lost"
 TOLD = "senders are told what happened"

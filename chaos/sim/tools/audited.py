@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from chaos.journal_checks import Judged, judged
 from chaos.journals import Head, Row, Told
-from chaos.sim.books import Book
-from chaos.sim.member import SimMember
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.books import Book
+from chaos.sim.pair.member import SimMember
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.world.world import World
 from replica.journal import Place, bounds_of, epoch_before, read_page
 from replica.journal_rows import Rows, Wanted

@@ -29,7 +29,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TypeAlias
 
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.tools.replay import drawn_command
 from chaos.sim.tools.tally import Tally
 

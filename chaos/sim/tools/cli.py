@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.tools import report
 from chaos.sim.tools.campaign import Campaign, Result, results
 from chaos.sim.tools.hunt import Catch, hunt

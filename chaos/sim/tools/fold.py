@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from chaos.sim.plan import TraceEvent
+from chaos.sim.pair.plan import TraceEvent
 
 UNDER_WAY, ARRIVED, LOST = "under way", "arrived", "lost"
 TRAVELS = ("sent", "call", "answer")

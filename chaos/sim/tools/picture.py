@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from chaos.sim.plan import Outcome
+from chaos.sim.pair.plan import Outcome
 from chaos.sim.tools.fold import LOST, Arrow, Folded, Item, Mark, fold
 
 ITEMS_MAX = 600

@@ -14,7 +14,7 @@ from chaos.sim.draw.checking import check
 from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.faults.table import KINDS
 from chaos.sim.judges.coverage import MEANINGS
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.tools.campaign import Draw, Run, Works
 from chaos.sim.tools.hunt import Quarry
 from chaos.sim.world.world import World

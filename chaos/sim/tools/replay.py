@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from chaos.sim.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.tools.shrink import shows
 
 Run: TypeAlias = Callable[[Plan], Outcome]

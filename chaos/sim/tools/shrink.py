@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
-from chaos.sim.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
 
 Run: TypeAlias = Callable[[Plan], Outcome]
 Part = TypeVar("Part")

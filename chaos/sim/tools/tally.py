@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 
-from chaos.sim.plan import Outcome
+from chaos.sim.pair.plan import Outcome
 
 FLOOR_SEEDS = 3_000
 """The floors are figures of so many seeds and are scaled to the number that was run."""

@@ -33,11 +33,11 @@ from chaos.sim.judges.places import Places
 from chaos.sim.judges.rows import Steps, watching
 from chaos.sim.judges.telling import Teller, told_register
 from chaos.sim.judging import Judging, Oracle
-from chaos.sim.member import SimMember
-from chaos.sim.members import Pair
 from chaos.sim.outside import Machine
+from chaos.sim.pair.member import SimMember
+from chaos.sim.pair.members import Pair
+from chaos.sim.pair.run import Run
 from chaos.sim.register import Route
-from chaos.sim.run import Run
 from chaos.sim.world import parts
 from failover.register import RegisterState
 from replica.members import MAIN
@@ -48,7 +48,7 @@ from tandemq.client.places import JournalPosition
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from chaos.sim.plan import Outcome, Plan
+    from chaos.sim.pair.plan import Outcome, Plan
     from failover.register import Register
     from storage.store import WriteBatch
 

@@ -9,7 +9,7 @@ from collections import Counter
 from chaos.sim.clients.roles import ROLES
 from chaos.sim.draw.clients import GROUPED, with_groups
 from chaos.sim.draw.profiles import PROFILES, draw
-from chaos.sim.plan import Plan
+from chaos.sim.pair.plan import Plan
 from chaos.sim.world.world import World
 
 SEEDS = range(200)

@@ -8,7 +8,7 @@ import pytest
 
 from chaos.sim.judges import disks
 from chaos.sim.judges.invariants import NUMBER, STATE
-from chaos.sim.plan import Call, ClientPlan, Plan
+from chaos.sim.pair.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 

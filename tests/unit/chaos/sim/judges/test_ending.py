@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chaos.history import Acked, Message
-from chaos.sim.books import Book, Received, Repetition, payload_of
 from chaos.sim.judges import ending
+from chaos.sim.pair.books import Book, Received, Repetition, payload_of
 
 ONE, TWO = Message(0, 0), Message(0, 1)
 LEASE = 1 << 40 | 7

@@ -7,7 +7,7 @@ import pytest
 from chaos.sim.judges import fates, publications
 from chaos.sim.judges.invariants import NUMBER, STATE, Name, name_of_lease
 from chaos.sim.judges.story import delivered_after_settled, read
-from chaos.sim.plan import Call, ClientPlan, Plan
+from chaos.sim.pair.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import run, silence
 from chaos.sim.tools.replay import KEPT_FOLDER, load, problems, shows
 from chaos.sim.world.world import World

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from chaos.sim.judges.invariants import NUMBER, STATE
 from chaos.sim.judges.places import RULE, Places
-from chaos.sim.members import Pair
-from chaos.sim.plan import Call, ClientPlan, Plan
+from chaos.sim.pair.members import Pair
+from chaos.sim.pair.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from failover.marks import DataMark

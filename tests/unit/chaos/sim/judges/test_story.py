@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from chaos.sim.books import Book, Lease
 from chaos.sim.judges.invariants import Name
 from chaos.sim.judges.story import QueueStory, Story, not_as_asked
+from chaos.sim.pair.books import Book, Lease
 from replica.machine import Machine, lease_id_of
 from tandemq.peer.v1.record_pb2 import EnqueueOp, LeaseOp, SettleEffect
 from tandemq.v1.common_pb2 import IndexRange

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.sim.judges.weights import Kind, Told, broken
-from chaos.sim.plan import Plan
+from chaos.sim.pair.plan import Plan
 from chaos.sim.world.world import World
 
 

@@ -11,8 +11,8 @@ from chaos.history import Seen
 from chaos.sim import judging
 from chaos.sim.loop import Process
 from chaos.sim.outside import Machine, SimOutside
+from chaos.sim.pair.run import ALONE, REGISTER
 from chaos.sim.register import SimAuthority
-from chaos.sim.run import ALONE, REGISTER
 from failover.local_authority import LocalAuthority
 from replica.manager import Manager
 from tandemq.ambient import monotonic_ms
@@ -21,8 +21,8 @@ from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
     from chaos.sim.judging import Judging
+    from chaos.sim.pair.run import Run
     from chaos.sim.register import Route
-    from chaos.sim.run import Run
     from failover.register import Register
     from replica.domain import Domain
     from storage.store import WriteBatch

@@ -9,8 +9,8 @@ from failover.marks import DataMark
 from replica.members import MAIN
 
 if TYPE_CHECKING:
-    from chaos.sim.member import SimMember
-    from chaos.sim.run import Run
+    from chaos.sim.pair.member import SimMember
+    from chaos.sim.pair.run import Run
     from failover.register import Register
 
 
