@@ -98,7 +98,7 @@ TOO_LONG: dict[str, int] = {}
 BROAD_EXCEPT_DOORS = (
     "replica.node",
     "replica.service*",
-    *("chaos.sim.loop", "chaos.sim.serving", "chaos.sim.pair.member", "chaos.sim.clients.base*"),
+    *("chaos.sim.kernel.loop", "chaos.sim.kernel.serving", "chaos.sim.pair.member", "chaos.sim.clients.base*"),
     "tests.fuzz.engine",
 )
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from chaos.sim.disk import Disk
-from chaos.sim.judging import Judging, Oracle
-from chaos.sim.loop import CURRENT, Process, SimLoop
-from chaos.sim.net import Direction, Network, Pipe
-from chaos.sim.outside import Machine, SimAmbient, SimOutside
+from chaos.sim.kernel.disk import Disk
+from chaos.sim.kernel.judging import Judging, Oracle
+from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
+from chaos.sim.kernel.net import Direction, Network, Pipe
+from chaos.sim.kernel.outside import Machine, SimAmbient, SimOutside
+from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.member import config_of
-from chaos.sim.rpc import Channel
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.marks import DataMark
 from replica.manager import Manager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.sim.files import SimFiles
+from chaos.sim.kernel.files import SimFiles
 from storage.files import DirectoryFiles, Files
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from chaos.sim.disk import Disk
+from chaos.sim.kernel.disk import Disk
 from storage.disk import open_disk
 from storage.errors import CorruptRecord, StoreFailed, StoreFull
 from storage.memory import MemoryStore

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chaos.sim.draw.profiles import draw
-from chaos.sim.loop import Process, SimLoop, make_loop
+from chaos.sim.kernel.loop import Process, SimLoop, make_loop
 from chaos.sim.pair.plan import Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from chaos.sim.loop import Process, make_loop
-from chaos.sim.net import Network
-from chaos.sim.rpc import CONNECT_S, CONNECT_TIMEOUT_S, Channel
+from chaos.sim.kernel.loop import Process, make_loop
+from chaos.sim.kernel.net import Network
+from chaos.sim.kernel.rpc import CONNECT_S, CONNECT_TIMEOUT_S, Channel
 
 WAYS: dict[str, tuple[Callable[[Network], object], str, float]] = {
     "a machine without a listener refuses": (lambda _network: None, "refused", CONNECT_S),

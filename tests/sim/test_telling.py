@@ -7,9 +7,9 @@ import pytest
 
 from chaos.sim.draw.profiles import draw
 from chaos.sim.judges.telling import told, told_register
+from chaos.sim.kernel.wire import Ending, Packet
 from chaos.sim.tools.picture import picture
 from chaos.sim.tools.product import run, tell
-from chaos.sim.wire import Ending, Packet
 from failover.register import Register, RegisterState
 from storage.records import ZERO_DIGEST, build_head
 from tandemq.peer.v1 import peer_service_pb2 as peer

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.sim.register import Route, SimAuthority, SimRegister
+from chaos.sim.kernel.register import Route, SimAuthority, SimRegister
 from failover.authority import Authority, CasDone, MemoryAuthority, MemoryRegisters, Unreachable, WitnessAuthority
 from failover.etcd import EtcdAuthority
 from failover.register import Register, claim, commit

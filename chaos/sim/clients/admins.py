@@ -11,10 +11,10 @@ import grpc
 
 from chaos.history import Handed, Message
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
+from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.books import Change, message_of, payload_of
 from chaos.sim.pair.member import ENDPOINTS
 from chaos.sim.pair.plan import Call, ClientPlan
-from chaos.sim.rpc import Channel
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import TandemqError, Unreachable, from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pair

@@ -12,15 +12,15 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from chaos.history import Answered
+from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.member import ENDPOINTS
-from chaos.sim.rpc import Channel
 from tandemq import aio, retry
 from tandemq.errors import Closed, TandemqError
 from tandemq.finding.target import Target
 
 if TYPE_CHECKING:
     from chaos.sim.judges.memory import Memory
-    from chaos.sim.loop import Process
+    from chaos.sim.kernel.loop import Process
     from chaos.sim.pair.books import Book
     from chaos.sim.pair.members import Pair
     from chaos.sim.pair.plan import Call, ClientPlan

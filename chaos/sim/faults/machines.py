@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, Drawn
-from chaos.sim.judging import HARMLESS, MOODS
+from chaos.sim.kernel.judging import HARMLESS, MOODS
 
 if TYPE_CHECKING:
     from chaos.sim.pair.member import SimMember

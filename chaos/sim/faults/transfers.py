@@ -12,8 +12,8 @@ import grpc
 from chaos.sim.faults.disks import _has_whole_peer
 from chaos.sim.faults.kinds import MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _spread
+from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.member import ENDPOINTS
-from chaos.sim.rpc import Channel
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2

@@ -16,14 +16,14 @@ from google.protobuf.message import DecodeError
 
 from chaos.sim.judges.rows import NAMED
 from chaos.sim.judges.telling import class_of
-from chaos.sim.wire import Packet
+from chaos.sim.kernel.wire import Packet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from google.protobuf.message import Message
 
-    from chaos.sim.net import Pipe
+    from chaos.sim.kernel.net import Pipe
     from chaos.sim.pair.members import Pair
     from failover.marks import Role
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.duration_pb2 import Duration
 
-    from chaos.sim.disk import Disk
+    from chaos.sim.kernel.disk import Disk
     from tandemq.v1.common_pb2 import IndexRange
     from tandemq.v1.message_pb2 import MessageBatch
 

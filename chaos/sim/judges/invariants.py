@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chaos.sim.outside import epoch_of
+from chaos.sim.kernel.outside import epoch_of
 from failover.marks import DataMark
 from replica.convert_marks import data_of
 from replica.divergence import NOBODY_WAS_TOLD

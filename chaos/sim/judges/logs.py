@@ -13,7 +13,7 @@ from storage.records import ZERO_DIGEST, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
-    from chaos.sim.disk import Disk
+    from chaos.sim.kernel.disk import Disk
 
 
 class Stored(NamedTuple):

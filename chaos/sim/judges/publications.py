@@ -15,7 +15,7 @@ from chaos.sim.judges import logs
 from tandemq.peer.v1 import record_pb2 as pb
 
 if TYPE_CHECKING:
-    from chaos.sim.disk import Disk
+    from chaos.sim.kernel.disk import Disk
     from chaos.sim.pair.members import Pair
     from tandemq.client.staging import PublishedRows
 

@@ -20,7 +20,7 @@ from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
 
 if TYPE_CHECKING:
-    from chaos.sim.disk import Disk
+    from chaos.sim.kernel.disk import Disk
     from chaos.sim.pair.books import Book
     from replica.machine.limits import Limits
     from tandemq.v1.common_pb2 import IndexRange

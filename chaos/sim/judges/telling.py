@@ -13,14 +13,14 @@ from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from chaos.sim.wire import Ending, Packet
+from chaos.sim.kernel.wire import Ending, Packet
 from storage.errors import StorageError
 from storage.records import read_prefix
 from tandemq.peer.v1 import peer_service_pb2
 from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 
 if TYPE_CHECKING:
-    from chaos.sim.net import Connection, Pipe
+    from chaos.sim.kernel.net import Connection, Pipe
     from chaos.sim.pair.members import Pair
     from failover.register import Register
 

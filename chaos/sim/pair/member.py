@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from chaos.history import Seen
-from chaos.sim import judging
-from chaos.sim.loop import Process
-from chaos.sim.outside import Machine, SimOutside
+from chaos.sim.kernel import judging
+from chaos.sim.kernel.loop import Process
+from chaos.sim.kernel.outside import Machine, SimOutside
+from chaos.sim.kernel.register import SimAuthority
 from chaos.sim.pair.run import ALONE, REGISTER
-from chaos.sim.register import SimAuthority
 from failover.local_authority import LocalAuthority
 from replica.manager import Manager
 from tandemq.ambient import monotonic_ms
@@ -20,9 +20,9 @@ from tandemq.config import Failover, Limits, ManagerConfig, Timers
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
-    from chaos.sim.judging import Judging
+    from chaos.sim.kernel.judging import Judging
+    from chaos.sim.kernel.register import Route
     from chaos.sim.pair.run import Run
-    from chaos.sim.register import Route
     from failover.register import Register
     from replica.domain import Domain
     from storage.store import WriteBatch

@@ -11,12 +11,12 @@ import random
 from typing import TYPE_CHECKING
 
 from chaos.history import History, Message
-from chaos.sim.loop import Process, make_loop
-from chaos.sim.net import Network
-from chaos.sim.outside import SimAmbient
+from chaos.sim.kernel.loop import Process, make_loop
+from chaos.sim.kernel.net import Network
+from chaos.sim.kernel.outside import SimAmbient
+from chaos.sim.kernel.register import SimRegister
 from chaos.sim.pair.books import Books
 from chaos.sim.pair.plan import ClientPlan, Outcome, Plan, TraceEvent
-from chaos.sim.register import SimRegister
 from tandemq.config import Limits
 
 if TYPE_CHECKING:

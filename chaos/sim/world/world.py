@@ -22,7 +22,6 @@ from chaos.history import Recorded
 from chaos.sim.clients.admins import with_setup
 from chaos.sim.clients.roles import SETUP, make
 from chaos.sim.clients.takers import Drain
-from chaos.sim.disk import Disk
 from chaos.sim.draw.checking import check
 from chaos.sim.faults.table import heal_all, strike
 from chaos.sim.judges import ending
@@ -32,12 +31,13 @@ from chaos.sim.judges.memory import Memory
 from chaos.sim.judges.places import Places
 from chaos.sim.judges.rows import Steps, watching
 from chaos.sim.judges.telling import Teller, told_register
-from chaos.sim.judging import Judging, Oracle
-from chaos.sim.outside import Machine
+from chaos.sim.kernel.disk import Disk
+from chaos.sim.kernel.judging import Judging, Oracle
+from chaos.sim.kernel.outside import Machine
+from chaos.sim.kernel.register import Route
 from chaos.sim.pair.member import SimMember
 from chaos.sim.pair.members import Pair
 from chaos.sim.pair.run import Run
-from chaos.sim.register import Route
 from chaos.sim.world import parts
 from failover.register import RegisterState
 from replica.members import MAIN

@@ -11,10 +11,10 @@ import grpc.aio
 from google.protobuf.message import Message as Proto
 
 from chaos.sim.faults.table import heal_all, strike
+from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.member import ENDPOINTS
 from chaos.sim.pair.plan import Fault as SimFault
 from chaos.sim.pair.plan import Plan, Value
-from chaos.sim.rpc import Channel
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import MEMBERS, TURN_S, World
 from tandemq import ambient, retry

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from chaos.sim.loop import Process, make_loop
-from chaos.sim.register import Route, SimAuthority, SimRegister
+from chaos.sim.kernel.loop import Process, make_loop
+from chaos.sim.kernel.register import Route, SimAuthority, SimRegister
 from failover.authority import CasDone
 from failover.marks import DataMark, Role
 from failover.register import NONCE_BYTES_MAX, Register, RegisterState, claim, commit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.loop import Process, make_loop
+from chaos.sim.kernel.loop import Process, make_loop
 from replica.machine import Limits
 from replica.node import Node
 from storage.errors import StoreFailed

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import replica.salvage
-from chaos.sim.files import SimFiles
+from chaos.sim.kernel.files import SimFiles
 from replica.effects import Salvage
 from replica.salvage import Certainty, SalvageFiles
 from replica.salvage_view import View

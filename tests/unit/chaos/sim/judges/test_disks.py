@@ -13,7 +13,7 @@ from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 
 if TYPE_CHECKING:
-    from chaos.sim.disk import SimStore
+    from chaos.sim.kernel.disk import SimStore
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Calls over simulated connections, in the shape of grpc.aio: what handlers see. `chaos.sim.rpc` is the other end.
+"""Calls over simulated connections, in the shape of grpc.aio: what handlers see. `chaos.sim.kernel.rpc` is the other
+end.
 
 A handler whose caller is gone is cancelled. One that fails answers UNKNOWN, and the run is told: no handler may fail.
 """
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from chaos.sim.loop import CURRENT
-from chaos.sim.wire import Ending, Inbox, Metadata, Packet, Window
+from chaos.sim.kernel.loop import CURRENT
+from chaos.sim.kernel.wire import Ending, Inbox, Metadata, Packet, Window
 
 if TYPE_CHECKING:
-    from chaos.sim.net import Connection, Network, Pipe
+    from chaos.sim.kernel.net import Connection, Network, Pipe
 
 
 class Aborted(grpc.aio.AbortError):

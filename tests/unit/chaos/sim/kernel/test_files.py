@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from chaos.sim.disk import Disk
+from chaos.sim.kernel.disk import Disk
 from storage.store import WriteBatch
 
 

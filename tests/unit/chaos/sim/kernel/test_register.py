@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from chaos.sim.register import Route, SimAuthority, SimRegister
+from chaos.sim.kernel.register import Route, SimAuthority, SimRegister
 from failover.authority import CasDone, CasOutcome, CasRefused, CasUnknown, Unreachable
 from failover.register import Register, add_member, claim, commit
 from tests.support.virtual_time import run, until

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from chaos.sim.disk import Disk
-from chaos.sim.outside import Machine, SalvageNotes
+from chaos.sim.kernel.disk import Disk
+from chaos.sim.kernel.outside import Machine, SalvageNotes
 from replica.effects import Salvage
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch

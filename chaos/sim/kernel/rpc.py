@@ -1,4 +1,5 @@
-"""Calls over simulated connections, in the shape of grpc.aio: what callers see. `chaos.sim.serving` is the other end.
+"""Calls over simulated connections, in the shape of grpc.aio: what callers see. `chaos.sim.kernel.serving` is the other
+end.
 
 It repeats what the product relies on: bytes are serialised and parsed as on the wire; a call that is waited for and
 cancelled cancels the RPC; the end of a call comes behind its messages, but a broken connection takes with it what was
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from chaos.sim.loop import CURRENT
-from chaos.sim.wire import Ending, Inbox, Metadata, Packet, Window
+from chaos.sim.kernel.loop import CURRENT
+from chaos.sim.kernel.wire import Ending, Inbox, Metadata, Packet, Window
 
 if TYPE_CHECKING:
-    from chaos.sim.net import Connection, Network
+    from chaos.sim.kernel.net import Connection, Network
 
 CONNECT_S = 0.02
 """What a refused connection costs a caller."""

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from chaos.sim.disk import FAULTS, ROOM_BYTES, Disk
+from chaos.sim.kernel.disk import FAULTS, ROOM_BYTES, Disk
 from storage.errors import CorruptRecord, DirectoryInUse, StoreFailed, StoreFull, WrongPair
 from storage.records import ZERO_DIGEST, assemble, build_head, verify_stored
 from storage.store import Append, Store, WriteBatch

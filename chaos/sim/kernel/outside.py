@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaos.sim.disk import Disk
-from chaos.sim.judging import NAME
-from chaos.sim.loop import CURRENT, Process, SimLoop
-from chaos.sim.rpc import Channel
-from chaos.sim.serving import Server
+from chaos.sim.kernel.disk import Disk
+from chaos.sim.kernel.judging import NAME
+from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
+from chaos.sim.kernel.rpc import Channel
+from chaos.sim.kernel.serving import Server
 from failover.journal import Journal
 from replica.events import EventLog
 from replica.outside import PROBE_TIMEOUT_S, Outside
@@ -29,8 +29,8 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     import grpc
 
-    from chaos.sim.judging import Judging
-    from chaos.sim.net import Network
+    from chaos.sim.kernel.judging import Judging
+    from chaos.sim.kernel.net import Network
     from failover.authority import Authority
     from failover.classifier import Classifier
     from replica.effects import Salvage

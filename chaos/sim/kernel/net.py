@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import log
 from zlib import adler32, crc32
 
-from chaos.sim.loop import Event, Process, SimLoop
+from chaos.sim.kernel.loop import Event, Process, SimLoop
 
 KEEPALIVE_S, KEEPALIVE_SPREAD_S = 1.5, 0.5
 """A client notices that the other side is silent after this and a random part of that (our channels' options)."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.judging import MOODS, SLOW_S_MAX, Judging, Oracle
+from chaos.sim.kernel.judging import MOODS, SLOW_S_MAX, Judging, Oracle
 from failover.classifier import Answer, DomainFacts, Event, EventKind, Verdict
 from failover.entry_points import why_no_classifier
 from failover.marks import DataMark, Role

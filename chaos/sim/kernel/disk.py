@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
-from chaos.sim.files import SimFiles
+from chaos.sim.kernel.files import SimFiles
 from storage.errors import DirectoryInUse, StoreFailed, StoreFull
 from storage.identity import check_identity
 from storage.memory import MemoryStore, Undo
