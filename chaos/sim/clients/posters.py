@@ -1,5 +1,5 @@
 """Simulated clients of queues whose messages wait, die, are dropped or are moved: one sends with everything that a
-message may ask for, one moves what is there to other queues. Those of `client_takers` receive.
+message may ask for, one moves what is there to other queues. Those of `takers` receive.
 """
 
 from __future__ import annotations

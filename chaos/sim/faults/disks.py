@@ -1,4 +1,4 @@
-"""Kinds of fault that strike disks, one class each; `faults` says how a new one is made."""
+"""Kinds of fault that strike disks, one class each; `machines` says how a new one is made."""
 
 from __future__ import annotations
 

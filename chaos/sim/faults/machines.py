@@ -1,7 +1,7 @@
 """Kinds of fault that strike processes, links and the register, one class each: what a kind draws, how it strikes, how
-it is healed. `disk_faults` has those of disks, `moments` those that wait for a moment.
+it is healed. `disks` has those of disks, `moments` those that wait for a moment.
 
-A new kind is one more class in one of these files, a line in `fault_table`, and nothing anywhere else.
+A new kind is one more class in one of these files, a line in `table`, and nothing anywhere else.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Every kind of fault by the name that plans and reports use, and whom it can strike; strikes those of a plan, and
-heals everything. `faults`, `disk_faults`, `moments`, `stops` and `asked` have the kinds.
+heals everything. `machines`, `disks`, `moments`, `stops` and `transfers` have the kinds.
 
 A new kind is a class and a line here: profile "swarm" draws it (unless it is apart), plans are checked for it, the
 report counts it by its name, and a campaign is invalid in which it never struck.
