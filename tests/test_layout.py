@@ -84,7 +84,22 @@ ARROWS = (
     ("replica", ("chaos", "pipeline"), ()),
     ("chaos", ("replica", "storage", "failover", "pipeline"), ("chaos.sim", "chaos.lying")),
     ("pipeline", ("replica", "storage", "failover"), ()),
+    # Real stores and real processes, beside the simulated ones.
+    ("chaos.sim.images", tuple(f"chaos.sim.{name}" for name in ("world", "draw", "judges", "pair", "kernel")), ()),
 )
+# Packages of a package, from the top down: each may import what stands below it, and those in one row never each other.
+# Type-only and lazy imports count, and whatever stands in none of the rows is wrong.
+LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "chaos.sim": (
+        ("tools", "images"),
+        ("world",),
+        ("draw",),
+        ("clients", "faults", "model"),
+        ("judges", "bugs"),
+        ("pair",),
+        ("kernel",),
+    ),
+}
 # 660 MB that most do not install: who imports them, and who imports those who do.
 SPARK = ("pyspark", "pyarrow", "py4j", "tandemq.spark")
 SPARK_DOORS = ("tandemq.spark", "pipeline", "tests.spark", "tests.unit.spark", "bench.spark_read", "bench.audit")
@@ -98,7 +113,7 @@ TOO_LONG: dict[str, int] = {}
 BROAD_EXCEPT_DOORS = (
     "replica.node",
     "replica.service*",
-    *("chaos.sim.kernel.loop", "chaos.sim.kernel.serving", "chaos.sim.pair.member", "chaos.sim.clients.base*"),
+    *("chaos.sim.kernel.loop", "chaos.sim.kernel.serving", "chaos.sim.pair.member", "chaos.sim.clients.base"),
     "tests.fuzz.engine",
 )
 
@@ -263,6 +278,28 @@ def wrong_arrows(module: Module) -> list[str]:
     return found
 
 
+def child_of(package: str, name: str) -> str:
+    """Under which child of the package that name stands; "": it is the package itself, or elsewhere."""
+    return name.removeprefix(f"{package}.").partition(".")[0] if name.startswith(f"{package}.") else ""
+
+
+def wrong_layers(module: Module) -> list[str]:
+    found = []
+    for package, rows in LAYERS.items():
+        rank = {name: at for at, row in enumerate(rows) for name in row}
+        own = child_of(package, module.name)
+        if module.name != package and own in ("", "__main__"):
+            continue  # it stands elsewhere, or is what somebody starts: nobody imports it
+        if own and own not in rank:
+            found.append(f"{module.path} stands in no row of {package}")
+            continue
+        for item in module.all_imports():
+            other = child_of(package, item.target)
+            if other and other != own and rank.get(other, -1) <= rank.get(own, len(rows)):
+                found.append(f"{module.path}:{item.line} imports {item.target}, which does not stand below it")
+    return found
+
+
 def sizes_over_limit(module: Module) -> dict[str, int]:
     tested = within(module.name, ("tests",))
     limit = TEST_LINES_MAX if tested else FILE_LINES_MAX
@@ -330,6 +367,12 @@ def test_what_the_map_calls_pure_is_held_to_it() -> None:
 
 def test_imports_follow_the_arrows() -> None:
     assert [line for module in sources().values() for line in wrong_arrows(module)] == []
+
+
+def test_packages_import_only_what_stands_below_them() -> None:
+    assert [line for module in sources().values() for line in wrong_layers(module)] == []
+    named = {f"{package}.{name}" for package, rows in LAYERS.items() for row in rows for name in row}
+    assert sorted(named - sources().keys()) == [], "a row names what is not there"
 
 
 def test_no_import_leads_back_to_where_it_started() -> None:
@@ -401,11 +444,38 @@ def test_a_planted_impurity_is_found(path: str, count: int) -> None:
         ("failover/promotion.py", "from replica import core\n", 1),
         ("chaos/cluster.py", "import replica\n", 1),
         ("chaos/sim/pair.py", "import replica\n", 0),
+        ("chaos/sim/images/run.py", "from chaos.sim.kernel import disk\n", 1),
         ("replica/node.py", "import storage.disk, failover.detector\nfrom tests.support import x\n", 1),
     ],
 )
 def test_a_planted_arrow_is_found(path: str, text: str, count: int) -> None:
     assert len(wrong_arrows(module_of(path, text))) == count
+
+
+TYPED_UP = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from chaos.sim.pair.run import Run\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "count"),
+    [
+        ("chaos/sim/tools/cli.py", "from chaos.sim.kernel import net\nimport chaos.sim.world.world\n", 0),
+        ("chaos/sim/kernel/net.py", "from chaos.sim.kernel.loop import make_loop\nfrom . import wire\n", 0),
+        ("chaos/sim/kernel/net.py", "from chaos.sim.pair.run import Run\n", 1),
+        ("chaos/sim/kernel/net.py", TYPED_UP, 1),
+        ("chaos/sim/kernel/net.py", "def late():\n    import chaos.sim.pair.run\n", 1),
+        ("chaos/sim/kernel/net.py", "from ..pair import run\nfrom chaos.sim import pair\n", 2),
+        ("chaos/sim/kernel/__init__.py", "from ..world import world\n", 1),
+        ("chaos/sim/clients/base.py", "from chaos.sim.faults.table import KINDS\n", 1),
+        ("chaos/sim/tools/cli.py", "from chaos.sim.images import run\n", 1),
+        ("chaos/sim/__init__.py", "from chaos.sim.kernel import net\n", 1),
+        ("chaos/sim/__main__.py", "from chaos.sim.tools.cli import root\n", 0),
+        ("chaos/sim/alone.py", "", 1),
+        ("chaos/cluster.py", "from chaos.sim.bugs import BUGS\n", 0),
+        ("chaos/simple.py", "from chaos.sim.bugs import BUGS\n", 0),
+    ],
+)
+def test_a_planted_import_of_a_layer_above_or_beside_is_found(path: str, text: str, count: int) -> None:
+    assert len(wrong_layers(module_of(path, text))) == count
 
 
 TYPE_ONLY = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from replica.low import Low\n"
