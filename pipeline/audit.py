@@ -47,6 +47,9 @@ MESSAGE_KINDS = (
     "SENT_BY_OTHER",
 )
 """Of one message: both sides' words are gathered for it."""
+FEW = 1000
+"""Violations of one check that are brought here; of more, Spark keeps them where they are."""
+_COLUMNS = [column.name for column in VIOLATIONS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,8 @@ class _Found:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._frames: list[DataFrame] = []
+        self._rows: list[tuple[object, ...]] = []
+        """Of a check that found few: what is made of them is then planned without all that found them."""
         self.kept: list[DataFrame] = []
 
     def keep(self, frame: DataFrame) -> DataFrame:
@@ -255,23 +260,24 @@ class _Found:
     def add(self, frame: DataFrame) -> int:
         """How many violations they are."""
         count: int = self.keep(frame).count()
-        if count:
+        if count > FEW:
             self._frames.append(frame)
+        elif count:
+            self._rows += [tuple(row[name] for name in _COLUMNS) for row in frame.collect()]
         return count
 
     def add_told(self, told: Iterable[Violation]) -> None:
         """The same, of a few that are here."""
-        rows = [tuple(getattr(each, column.name) for column in VIOLATIONS) for each in told]
-        if rows:
-            self._frames.append(self._spark.createDataFrame(rows, ddl(VIOLATIONS)))
+        self._rows += [tuple(getattr(each, name) for name in _COLUMNS) for each in told]
 
     def proven(self, journal: DataFrame, history: DataFrame, queues: DataFrame) -> tuple[DataFrame, dict[str, int]]:
         """All of them, each once and with what each side says, and how many there are of each kind."""
-        if not self._frames:
-            return self._spark.createDataFrame([], ddl(VIOLATIONS)), {}
+        few = self._spark.createDataFrame(self._rows, ddl(VIOLATIONS))
+        if not self._frames and not self._rows:
+            return few, {}
         key = ["kind", "member", "queue_id", "index", "count", "log_index", "id"]
         rest = [F.max(name).alias(name) for name in ("queue", "journals", "clients")]
-        once = self.keep(reduce(DataFrame.unionByName, self._frames).groupBy(*key).agg(*rest))
+        once = self.keep(reduce(DataFrame.unionByName, self._frames, few).groupBy(*key).agg(*rest))
         once.count()  # so that what follows is planned on its size
         found = self.keep(_told(once, journal, history, queues))
         return found, {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
