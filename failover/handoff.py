@@ -244,11 +244,16 @@ def diagram() -> str:
 
 
 def render() -> str:
-    """Diagram, table, ignored events and deadlines."""
-    lines = [diagram(), "", "| state | event | next | actions | why |", "|---|---|---|---|---|"]
+    """Diagram, events, table, ignored events and deadlines."""
+    lines = [diagram(), "", "| event | what a member has found |", "|---|---|"]
+    lines += [f"| {event.name} | {event.value} |" for event in Event]
+    lines += ["", "| states | event | next | actions | why |", "|---|---|---|---|---|"]
+    alike: dict[tuple[str, str, str, str], list[str]] = {}
     for (state, event), row in TABLE.items():
+        then = "the same" if row.state is state else row.state.name
         actions = "; ".join(action.value for action in row.actions)
-        lines.append(f"| {state.name} | {event.name}: {event.value} | {row.state.name} | {actions} | {row.why} |")
+        alike.setdefault((event.name, then, actions, row.why), []).append(state.name)
+    lines += [f"| {', '.join(states)} | {' | '.join(row)} |" for row, states in alike.items()]
     lines += ["", "Ignored, with the reason:", "", "| states | events | because |", "|---|---|---|"]
     for states, events, because in IGNORED:
         where = ", ".join(state.name for state in states)

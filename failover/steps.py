@@ -78,8 +78,11 @@ def render() -> str:
     lines.append("    PROBE --> STORING: an operator's word, no register")
     lines.append("    PROBE --> READING: a ceded epoch")
     lines += [f"    {step.name} --> {then.name}: {found.value}" for step, found, then, _ in rows]
-    lines += ["    SERVING --> PROBE: P7, P13", "```", "", "| step | found | next | why |", "|---|---|---|---|"]
-    lines += [f"| {step.name} | {found.value} | {then.name} | {why} |" for step, found, then, why in rows]
+    lines += ["    SERVING --> PROBE: P7, P13", "```", "", "| steps | found | next | why |", "|---|---|---|---|"]
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for step, found, then, why in rows:
+        alike.setdefault((found.value, then.name, why), []).append(step.name)
+    lines += [f"| {', '.join(steps)} | {' | '.join(row)} |" for row, steps in alike.items()]
     lines += ["", "| step | lasts at most |", "|---|---|"]
     lines += [f"| {step.name} | {limit} |" for step, limit in DEADLINES.items()]
     return "\n".join(lines) + "\n"
