@@ -25,6 +25,7 @@ from tandemq.spark.naming import advance, begin, renew
 from tandemq.spark.options import Options, bad_option
 from tandemq.spark.places import (
     Span,
+    check_history,
     check_queues,
     connect,
     head_of,
@@ -88,12 +89,14 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
                 _LOG.warning("%s", taken_over(head))
             if self._options.reader:
                 renew(client, self._options, head.domain, place)
-            # A trimmed or diverged checkpoint is refused here, before anything is read.
-            settled(client, self._options, head.domain, place)
             end = self._last or head.next
+            is_counted = isinstance(limit, ReadMaxRows) and end.log_index > place.log_index
+            # A trimmed or diverged checkpoint is refused here, before anything is read; who counts rows finds it, too.
+            if not is_counted:
+                settled(client, self._options, head.domain, place)
             if end.log_index <= place.log_index:
                 return start  # a member that lags, too: an offset never goes back
-            if isinstance(limit, ReadMaxRows):
+            if is_counted:
                 end = min(end, _after_rows(client, self._options, head.domain, place, end, limit.max_rows))
             return start if end.row else _offset(head, end)
 
@@ -116,8 +119,7 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         """Called once a micro-batch, and again with the same places after a crash."""
         with self._connected() as client:
             head, first = self._place(client, start)
-            _, last = self._place(client, end)
-            return spans(client, head, first, last, self._options)
+            return spans(client, head, first, self._in(head, end), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Called in a task, and again when the task is repeated: the same rows, or a refusal."""
@@ -174,10 +176,14 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         QUEUE_NOT_FOUND when a queue is another one than it was.
         """
         ((named, found),) = offset.items() if len(offset) == 1 else (("", {}),)
+        head = head_of_history(client, self._options, named, str(found.get("history_id", "")))
+        return head, self._in(head, offset)
+
+    def _in(self, head: JournalHead, offset: Offset) -> JournalPosition:
+        """Where an offset is in the journal that this head is of. Raises as `_place` does."""
+        ((_, found),) = offset.items() if len(offset) == 1 else (("", {}),)
         log_index, epoch, queue_ids = found.get("log_index"), found.get("epoch"), found.get("queue_ids", {})
-        history_id = found.get("history_id", "")
-        head = head_of_history(client, self._options, named, str(history_id))
-        domain = head.domain
+        history_id, domain = found.get("history_id", ""), head.domain
         if (
             list(offset) != [domain]
             or not isinstance(log_index, int)
@@ -187,8 +193,9 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         ):
             text = f"the checkpoint says {dict(offset)!r}, and this query reads domain {domain}: give it one of its own"
             raise InvalidRequest("BAD_CHECKPOINT", text, {"domain": domain}, definite=True)
+        check_history(head, history_id)
         check_queues(head, queue_ids)
-        return head, JournalPosition(log_index, epoch, history_id=history_id)
+        return JournalPosition(log_index, epoch, history_id=history_id)
 
 
 def _offset(head: JournalHead, place: JournalPosition) -> Offset:
