@@ -17,10 +17,11 @@ from weakref import WeakSet
 
 from tandemq.client import aio
 from tandemq.client.admin import RESTORE_TIMEOUT_S, Handoff, MemberAnswer
-from tandemq.client.blocking_ahead import Ahead, ReceivedBatch
+from tandemq.client.blocking_ahead import Ahead
 from tandemq.client.blocking_batches import Batches
 from tandemq.client.blocking_journal import Journals
 from tandemq.client.blocking_moves import Moves
+from tandemq.client.blocking_results import Handle, ReceivedBatch
 from tandemq.client.blocking_staging import Staging
 from tandemq.client.blocking_streams import Consumer, Producer
 from tandemq.client.blocking_weights import Weighing
@@ -57,46 +58,6 @@ def connect(
         target, timeout=timeout, attempt_timeout=attempt_timeout, follow_master=follow_master, resolvers=resolvers
     )
     return Client(inner)
-
-
-class Handle:
-    """One sent message, to ask for later; see aio.Handle."""
-
-    __slots__ = ("_inner", "_thread")
-
-    def __init__(self, thread: LoopThread, inner: aio.Handle) -> None:
-        self._thread, self._inner = thread, inner
-
-    @property
-    def queue(self) -> str:
-        """Where it was sent to."""
-        return self._inner.queue
-
-    @property
-    def value(self) -> bytes:
-        """16 bytes that outlive the client; empty when the message is only ACCEPTED."""
-        return self._inner.value
-
-    @property
-    def index(self) -> int:
-        """Ordering index; 0 when it is not known."""
-        return self._inner.index
-
-    @property
-    def completion(self) -> Completion:
-        """What was known when it was asked last."""
-        return self._inner.completion
-
-    def check(self) -> Completion:
-        """What is known now."""
-        return self._thread.run(self._inner.check())
-
-    def wait(self, timeout: Wait | None = -1) -> Completion:
-        """When it has ended, or what is known when the time is over; -1, the default, waits for ever."""
-        return self._thread.run(self._inner.wait(timeout))
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
 
 
 async def _ended(source: AsyncIterator[Completion]) -> None:

@@ -8,37 +8,11 @@ from datetime import timedelta
 from weakref import WeakSet
 
 from tandemq.client import aio
+from tandemq.client.blocking_results import ReceivedBatch
 from tandemq.client.completion import WAIT_SLICE
 from tandemq.client.consumer import Mode
-from tandemq.client.delivery import MessageBatch
 from tandemq.client.loop_thread import LoopThread
 from tandemq.client.waits import Wait, to_wait
-
-
-class ReceivedBatch(MessageBatch):
-    """The answer of one dequeue: messages under one lease. The verbs wait for the answer and raise LeaseLost."""
-
-    __slots__ = ("_inner", "_thread")
-
-    def __init__(self, thread: LoopThread, inner: aio.ReceivedBatch) -> None:
-        super().__init__(inner.queue, inner.lease_id, inner.parts)
-        self._thread, self._inner = thread, inner
-
-    def ack(self) -> None:
-        """Done: remove them."""
-        self._thread.run(self._inner.ack())
-
-    def release(self, delay: timedelta | None = None) -> None:
-        """Not done: give them to somebody, at their old places, after `delay`."""
-        self._thread.run(self._inner.release(delay))
-
-    def reject(self, reason: str = "") -> None:
-        """Never: to the dead-letter queue, or removed if there is none."""
-        self._thread.run(self._inner.reject(reason))
-
-    def extend(self, lease: timedelta | None = None) -> None:
-        """Still working: the lease lasts for `lease` from now on; None: the queue's duration."""
-        self._thread.run(self._inner.extend(lease))
 
 
 class Ahead:
