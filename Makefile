@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same blocking blocking-check venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ demo: $(STAMP) ## start a pair and a witness, kill the master under load, accoun
 	$(BIN)/tandemq demo
 
 test: GUARD_ARGS ?= --optional
-test: $(STAMP) lint types proto-check proto-lint guard pytest crash-images ## everything that must hold before a commit (half an hour on two cores; 15 minutes is the aim)
+test: $(STAMP) lint types blocking-check proto-check proto-lint guard pytest crash-images ## everything that must hold before a commit (half an hour on two cores; 15 minutes is the aim)
 
 directories: ## see that slapd and nsd are there for the tests; as root on Debian, install them
 	@tools/install_directories.sh
@@ -224,6 +224,12 @@ wheel-check: $(STAMP) ## build wheel and sdist, install the wheel alone elsewher
 example: $(STAMP) chaos-deps ## the example project's tests in a new environment with only wheel and pytest, and the plugin's long tests (3 minutes)
 	$(BIN)/python tools/example_check.py
 	$(BIN)/python -m pytest tests/integration/test_pytest_plugin*.py tests/integration/test_example_project.py -m long -v
+
+blocking: $(STAMP) ## write the calls that the blocking client shares with the asyncio one
+	$(BIN)/python tools/gen_blocking.py write
+
+blocking-check: $(STAMP) ## fail if the committed calls are not what the asyncio client says
+	$(BIN)/python tools/gen_blocking.py check
 
 proto: ## write the stubs from proto/ into tandemq/
 	$(PYTHON) tools/gen_proto.py write

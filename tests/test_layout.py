@@ -304,7 +304,8 @@ def sizes_over_limit(module: Module) -> dict[str, int]:
     tested = within(module.name, ("tests",))
     limit = TEST_LINES_MAX if tested else FILE_LINES_MAX
     found = {}
-    if (lines := len(module.text.splitlines())) > limit:
+    # What a tool writes is as long as its source says; tests/unit/client/test_gen_blocking.py knows each such file.
+    if (lines := len(module.text.splitlines())) > limit and not module.name.endswith("_generated"):
         found[module.path] = lines
     for node in ast.walk(module.tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -517,6 +518,7 @@ def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
     lines = "x = 1\n" * (FILE_LINES_MAX + 1)
     assert sizes_over_limit(module_of("replica/domain.py", lines)) == {"replica/domain.py": FILE_LINES_MAX + 1}
     assert sizes_over_limit(module_of("tests/test_domain.py", lines)) == {}
+    assert sizes_over_limit(module_of("tandemq/client/domain_generated.py", lines)) == {}
 
     for caught in ("", " Exception", " (ValueError, BaseException)"):
         text = f"try:\n    pass\nexcept{caught}:\n    pass\n"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 
 class LoopThread:
@@ -44,6 +45,28 @@ class LoopThread:
             return future.result()
         finally:
             future.cancel()  # does nothing unless the caller was interrupted
+
+    def apply(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        """The function's result, called on the loop's thread."""
+
+        async def call() -> Result:
+            return function(*args, **kwargs)
+
+        return self.run(call())
+
+    def each(self, source: AsyncIterator[Result], *, at_once: int = 1) -> Iterator[Result]:
+        """What the source gives, of which so many items come over together. Does not close it."""
+
+        async def some() -> list[Result]:
+            found: list[Result] = []
+            async for item in source:
+                found.append(item)
+                if len(found) == at_once:
+                    break
+            return found
+
+        while found := self.run(some()):
+            yield from found
 
     def call_soon(self, work: Callable[[], None]) -> None:
         """Runs a function on the loop's thread; does not wait."""

@@ -8,19 +8,21 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import tandemq
 from tandemq.client import aio, blocking
+from tandemq.client.loop_thread import LoopThread
 from tandemq.errors import Closed, NotFound, ResourceExhausted
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 from tandemq.v1 import queue_service_pb2 as pb
 from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, serving
 from tests.unit.client.test_consumer import confirm, deliver, next_settle, open_consumer, ranges, segment
+from tools.gen_blocking import LEFT_OUT
 
 
 @pytest.fixture
@@ -167,14 +169,44 @@ def test_both_clients_have_the_same_calls() -> None:
         (blocking.Producer, aio.Producer),
         (blocking.Consumer, aio.Consumer),
     ):
-        names = {name for name in vars(theirs) | vars(theirs.__mro__[1]) if not name.startswith("_")}
+        names = {name for name in dir(theirs) if not name.startswith("_")}
         missing = names - set(dir(ours)) - {"abort", "reply_soon", "settle_now", "settle_soon"}
         assert missing == set(), theirs
-    for name in ("producer", "consumer", "enqueue", "dequeue", "browse", "settle", "update_queue"):
-        assert (
-            inspect.signature(getattr(blocking.Client, name)).parameters
-            == inspect.signature(getattr(aio.Client, name)).parameters
-        ), name
+    for name, function in inspect.getmembers(aio.Client, inspect.isfunction):
+        if not name.startswith("_"):
+            wanted = [each for each in parameters(function) if each[0] not in LEFT_OUT.get(name, ())]
+            assert parameters(getattr(blocking.Client, name)) == wanted, name
+
+
+def parameters(function: Callable[..., object]) -> list[tuple[str, object, object]]:
+    found = inspect.signature(function).parameters.values()
+    return [(parameter.name, parameter.kind, parameter.default) for parameter in found]
+
+
+async def counted(given: list[int]) -> AsyncIterator[int]:
+    for number in range(5):
+        given.append(number)
+        yield number
+
+
+def test_so_many_items_cross_between_the_threads_together() -> None:
+    thread, given = LoopThread("test"), list[int]()
+    try:
+        items = thread.each(counted(given), at_once=2)
+        assert (next(items), given) == (0, [0, 1])
+        assert (list(items), given) == ([1, 2, 3, 4], [0, 1, 2, 3, 4])
+        items = thread.each(counted(given))
+        assert (next(items), given[5:]) == (0, [0])
+    finally:
+        thread.close()
+
+
+def test_a_function_is_called_on_the_loops_thread() -> None:
+    thread = LoopThread("test")
+    try:
+        assert thread.apply(lambda name: (asyncio.get_running_loop() is thread.loop, name), name="a") == (True, "a")
+    finally:
+        thread.close()
 
 
 def test_public_names_stay() -> None:
