@@ -224,8 +224,7 @@ class Journals(Readers):
         before it was begun anew, READER_LOST when the named reader has lost its place.
         """
         link, names = self._at(queues)
-        home = domain or _domain_of(link, names)
-        asking = _Asking(link, self._policy, home, here=this_member)
+        asking = _Asking(link, self._policy, home := domain or _domain_of(link, names), here=this_member)
         selection = pb.JournalSelection(
             domain=domain,
             queues=names,
