@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check venv etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same blocking blocking-check venv setup etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,23 +33,31 @@ $(STAMP): pyproject.toml requirements.lock
 	@touch $@
 
 etcd: ## see that etcd is there for the tests; as root on Debian, install it
-	@tools/install_etcd.sh
+	@tools/install_packages.sh etcd
 
 strace: ## see that strace is there for crash images; as root on Debian, install it
-	@tools/install_strace.sh
+	@tools/install_packages.sh strace
 
 demo: $(STAMP) ## start a pair and a witness, kill the master under load, account for every message
 	@mkdir -p build/demo
 	$(BIN)/tandemq demo
 
 test: GUARD_ARGS ?= --optional
-test: $(STAMP) lint types blocking-check proto-check proto-lint guard pytest crash-images ## everything that must hold before a commit (half an hour on two cores; 15 minutes is the aim)
+test: $(STAMP) ## everything that must hold before a commit (half an hour on two cores; 15 minutes is the aim)
+	@# What is installed comes beside the checks that need none of it.
+	$(MAKE) -j2 setup lint types blocking-check proto-check proto-lint
+	$(MAKE) GUARD_ARGS='$(GUARD_ARGS)' guard pytest crash-images
+
+setup: $(STAMP) ## install what the tests need, as far as this machine lets us: programs of the system, Toxiproxy, PySpark where there is Java 17
+	@tools/install_packages.sh etcd strace 'directories?' 'chromium?' 'valgrind?'
+	@tools/install_toxiproxy.sh --optional
+	@tools/install_spark.sh $(BIN)/python --optional
 
 directories: ## see that slapd and nsd are there for the tests; as root on Debian, install them
-	@tools/install_directories.sh
+	@tools/install_packages.sh 'directories?'
 
 chromium: ## see that Chromium is there for the tests of pages; as root on Debian, install it
-	@tools/install_chromium.sh
+	@tools/install_packages.sh chromium
 
 pages: $(STAMP) chromium ## a drill's report, a campaign's timeline and spoilt pages in a real browser; pictures in build/pages (a minute)
 	TANDEMQ_BROWSER_REQUIRED=1 $(BIN)/python -m pytest tests/integration/test_pages.py -v
@@ -71,7 +79,7 @@ spark-cluster: $(STAMP) spark ## Spark's standalone master and two workers in ne
 pipeline-check: $(STAMP) spark ## what of the pipeline takes long: the demo, a trimmed journal, a full disk (as root), and exactly-once (an hour)
 	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark -m long -v -s
 
-chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, else built with Go into build/chaos
+chaos-deps: ## see that Toxiproxy is there for chaos and drills: on the PATH, else built with Go, once for a user, into build/chaos
 	@tools/install_toxiproxy.sh
 
 drills: $(STAMP) chaos-deps ## every drill of the library on a pair of its own, and drills that are stopped, cannot heal or meet strangers (7 minutes)
@@ -86,10 +94,7 @@ chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a plan
 	$(BIN)/python -m pytest tests/integration/test_chaos.py -m long -v
 	$(BIN)/python -m chaos.campaign --seconds $(CHAOS_SECONDS)
 
-pytest: $(STAMP) etcd strace directories
-	@tools/install_toxiproxy.sh --optional
-	@tools/install_chromium.sh --optional
-	@tools/install_spark.sh $(BIN)/python --optional
+pytest: setup
 	@# What starts processes mostly waits, for leases and takeovers: two files of it at once. What only computes comes after
 	@# it, and not beside it: that was tried, and tests that look at a clock then failed on both sides. Spark is started once.
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim --ignore=tests/spark -n 2 --dist loadfile --max-worker-restart=0
@@ -129,11 +134,11 @@ bench-deps: $(STAMP) ## obtain the peers and their load tools: packages as root 
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= tools/install_peers.sh $(abspath $(BIN))/python
 
 guard: $(STAMP) ## instructions of the path of a message, beside bench/results/guard.json: exit 1 when a figure is 10 % worse, 5 % for large messages (20 s; needs valgrind)
-	@tools/install_valgrind.sh $(GUARD_ARGS)
+	@tools/install_packages.sh '$(if $(filter --optional,$(GUARD_ARGS)),valgrind?,valgrind)'
 	$(BIN)/python -m bench.guard.run $(GUARD_ARGS)
 
 guard-baseline: $(STAMP) ## make what is counted now the baseline; the commit says why it changes
-	@tools/install_valgrind.sh
+	@tools/install_packages.sh valgrind
 	$(BIN)/python -m bench.guard.run --write
 
 PEERS_RUN = PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.peers.run

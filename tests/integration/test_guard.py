@@ -21,7 +21,7 @@ COPY, CALL, UNTOUCHED = "enqueue large: master", "enqueue small: master", "recor
 @pytest.mark.slow
 def test_a_needless_copy_and_a_call_for_each_message_are_found() -> None:
     if shutil.which("valgrind") is None and os.environ.get(REQUIRED) != "1":
-        pytest.skip("valgrind is not on PATH: tools/install_valgrind.sh")
+        pytest.skip("valgrind is not on PATH: `make guard` installs it")
     baseline = json.loads(BASELINE.read_text())
     surroundings = about()
     if baseline["about"] != surroundings and os.environ.get(REQUIRED) != "1":

@@ -15,7 +15,7 @@ import pytest
 from tests.support.etcd import free_ports
 
 READY_S = 20.0
-SYSTEM = Path(__file__).resolve().parents[2] / "tools/install_directories.sh"
+SYSTEM = Path(__file__).resolve().parents[2] / "tools/install_packages.sh"
 BASE = "ou=tandemq,dc=example,dc=test"
 ADMIN, PASSWORD = f"cn=admin,{BASE}", "secret of the test"
 
@@ -25,11 +25,11 @@ def program(name: str) -> str:
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     found = shutil.which(name, path=path)
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run([SYSTEM], check=True)
+        subprocess.run([SYSTEM, "directories"], check=True)
         found = shutil.which(name, path=path)
         assert found is not None, f"{SYSTEM.name} did not install {name}"
     if found is None:
-        pytest.skip(f"{name} is not here, and only root on Debian can install it: see {SYSTEM.name}")
+        pytest.skip(f"{name} is not here, and only root on Debian can install it: `make directories`")
     return found
 
 

@@ -24,7 +24,7 @@ def binary(name: str = "etcd") -> str:
     """Where it is. A test that needs it fails without it: a skipped test of an authority would look like a pass."""
     found = shutil.which(name)
     if found is None:
-        pytest.fail(f"{name} is not on PATH: run tools/install_etcd.sh (Debian: packages etcd-server, etcd-client)")
+        pytest.fail(f"{name} is not on PATH: `make etcd` (Debian: packages etcd-server, etcd-client)")
     return found
 
 
