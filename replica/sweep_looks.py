@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from replica.bodies import Stored
     from replica.machine import QueueState
-    from replica.machine.ranges import Run
+    from replica.machine.sets.ranges import Run
     from replica.orders import Orders
     from replica.shared import Shared
     from replica.sweep import Sweep

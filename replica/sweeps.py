@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from replica.calls import Waiter
     from replica.machine import QueueState
     from replica.machine.plan_move import Room
-    from replica.machine.ranges import Run
+    from replica.machine.sets.ranges import Run
     from replica.orders import Orders
     from replica.shared import Shared
     from tandemq.v1.message_pb2 import Message

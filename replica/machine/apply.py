@@ -21,10 +21,10 @@ from replica.machine.dedup_ids import DedupIds
 from replica.machine.lives import apply_alias, apply_defaults
 from replica.machine.plan_settle import ACK, EXTEND, REJECT, RELEASE, settled_key
 from replica.machine.queue import Lease, QueueState
-from replica.machine.ranges import RangeSet, Run
 from replica.machine.readers import apply_reader
 from replica.machine.requests import lease_id_of
 from replica.machine.segments import PRIORITY_DEFAULT, extra_of
+from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state import State
 from replica.machine.weights import apply_weights
 from tandemq.peer.v1 import record_pb2

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from heapq import merge
 
 from replica.machine.groups import Groups
-from replica.machine.pages import PagedSet
 from replica.machine.queue import QueueState
-from replica.machine.ranges import RangeSet
 from replica.machine.segments import Part
+from replica.machine.sets.pages import PagedSet
+from replica.machine.sets.ranges import RangeSet
 from replica.machine.state import State
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 

@@ -11,8 +11,8 @@ from replica.machine.dead_letters import deliveries_max
 from replica.machine.delays import RetryDelay
 from replica.machine.lives import delete, enable
 from replica.machine.queue import Lease, QueueState
-from replica.machine.ranges import RangeSet
 from replica.machine.readers import forget_readers
+from replica.machine.sets.ranges import RangeSet
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

@@ -15,8 +15,8 @@ from replica.machine.errors import Refused
 from replica.machine.feature_rows import Batch, BatchConsumer
 from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
 from replica.machine.queue import Lease, QueueState
-from replica.machine.ranges import Run
 from replica.machine.readers import check_reader_name
+from replica.machine.sets.ranges import Run
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from replica.machine.completions import Completions, Deadlines
-from replica.machine.packing import bytes_of, column_of, range_set
+from replica.machine.sets.packing import bytes_of, column_of, range_set
 from replica.machine.state import State
 from tandemq.v1 import queue_service_pb2
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from replica.machine.ranges import RangeSet, Run
+from replica.machine.sets.ranges import RangeSet, Run
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
 

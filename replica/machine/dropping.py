@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from replica.machine.columns import Columns
 from replica.machine.queue import QueueState
-from replica.machine.ranges import Run
+from replica.machine.sets.ranges import Run
 
 
 def room_with_drops(queue: QueueState, columns: Columns) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from replica.machine.ranges import Run
+from replica.machine.sets.ranges import Run
 
 
 class ReaderPlace(NamedTuple):

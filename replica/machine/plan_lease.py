@@ -9,8 +9,8 @@ from typing import Protocol
 from replica.machine.config import milliseconds
 from replica.machine.errors import Refused, disabled
 from replica.machine.queue import QueueState
-from replica.machine.ranges import Run
 from replica.machine.segments import Part
+from replica.machine.sets.ranges import Run
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

@@ -14,9 +14,9 @@ from replica.machine.dropping import room_with_drops
 from replica.machine.errors import Refused, disabled
 from replica.machine.plan_enqueue import EnqueueCall, header_of
 from replica.machine.queue import QueueState
-from replica.machine.ranges import Run
 from replica.machine.reply_copies import check_reply_tos
-from replica.machine.spans import Row
+from replica.machine.sets.ranges import Run
+from replica.machine.sets.spans import Row
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

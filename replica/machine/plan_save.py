@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from replica.machine.columns import PERSISTENCE_PERSISTENT
 from replica.machine.queue import QueueState
-from replica.machine.ranges import RangeSet
 from replica.machine.segments import Part
+from replica.machine.sets.ranges import RangeSet
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

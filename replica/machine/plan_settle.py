@@ -13,7 +13,7 @@ from replica.machine.config import milliseconds
 from replica.machine.dead_letters import REASON_BYTES_MAX, dead_letter_name
 from replica.machine.delays import DELAY_MS_MAX
 from replica.machine.queue import QueueState
-from replica.machine.ranges import RangeSet, Run
+from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from replica.machine.dedup import Chunk, Producer, Refusals
-from replica.machine.packing import bytes_of, column_of
+from replica.machine.sets.packing import bytes_of, column_of
 from tandemq.v1 import common_pb2
 
 

@@ -22,13 +22,13 @@ from replica.machine.dedup_ids import DedupIds, Row
 from replica.machine.errors import Refused
 from replica.machine.kept_rows import rows_of
 from replica.machine.limits import Limits
-from replica.machine.packing import bytes_of, column_of, range_set
-from replica.machine.pages import PagedSet
 from replica.machine.producer_rows import ProducerRow, producer_of, producer_row
 from replica.machine.queue import Lease, QueueState, Totals, Unsaved
 from replica.machine.readers import ReaderRow, reader_of, reader_row
 from replica.machine.segments import COLUMNS, Extra, Segments, extra_of
-from replica.machine.spans import Spans
+from replica.machine.sets.packing import bytes_of, column_of, range_set
+from replica.machine.sets.pages import PagedSet
+from replica.machine.sets.spans import Spans
 from replica.machine.stage_rows import StagesRow, stages_of, stages_row
 from replica.machine.state import State
 from replica.machine.weights import WeightRow, weight_rows, weights_of

@@ -18,7 +18,7 @@ from replica.machine.idle import IdleQueues
 from replica.machine.limits import Limits
 from replica.machine.queue import Lease, QueueState, Totals
 from replica.machine.requests import Requests
-from replica.machine.schedule import Due, Schedule
+from replica.machine.sets.schedule import Due, Schedule
 from replica.machine.stages import Stages
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -16,7 +16,7 @@ from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from replica.machine.ranges import Run
+    from replica.machine.sets.ranges import Run
     from replica.sweep import Sweep
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.machine.pages import PagedSet
-from replica.machine.ranges import RangeSet, Run
+from replica.machine.sets.pages import PagedSet
+from replica.machine.sets.ranges import RangeSet, Run
 from tests.support import profiles
 
 PAGE = 4096

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica.machine.ranges import RangeSet
+from replica.machine.sets.ranges import RangeSet
 
 runs = st.tuples(st.integers(0, 60), st.integers(1, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 steps = st.lists(st.tuples(st.sampled_from(["add", "discard", "pop"]), runs), max_size=40)

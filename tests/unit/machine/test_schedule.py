@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from replica.machine.schedule import Schedule
+from replica.machine.sets.schedule import Schedule
 
 
 def test_gives_what_is_live_and_due_while_stale_entries_are_swept_out():

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica.machine import spans
-from replica.machine.spans import Spans
+from replica.machine.sets import spans
+from replica.machine.sets.spans import Spans
 
 OPERATIONS = st.lists(
     st.tuples(st.booleans(), st.integers(1, 60), st.integers(1, 9), st.integers(0, 3)), min_size=1, max_size=60

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-from replica.machine.ranges import Run
+from replica.machine.sets.ranges import Run
 
 # A change moves half of it; as many blocks as rows in one at a million rows.
 BLOCK_ROWS = 1_024

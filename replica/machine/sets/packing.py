@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 
-from replica.machine.ranges import RangeSet
+from replica.machine.sets.ranges import RangeSet
 
 
 def bytes_of(column: array[int] | array[float]) -> bytes:

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
-from replica.machine.ranges import RangeSet, Run
+from replica.machine.sets.ranges import RangeSet, Run
 
 _SHIFT = 12  # 4,096 integers a page, so at most 32 KiB of boundaries
 
