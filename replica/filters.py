@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from replica.machine import Refused
-from replica.machine.segments import PRIORITY_DEFAULT, Part
+from replica.machine.state.segments import PRIORITY_DEFAULT, Part
 from replica.selector import Selector, parse
 from replica.selector_steps import Value
 from tandemq.v1.common_pb2 import Reason

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.machine import Machine
-    from replica.machine.changes import Changes
+    from replica.machine.state.changes import Changes
 
 
 class HeldRecords:

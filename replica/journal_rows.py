@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.bodies import row_of
-from replica.machine.requests import lease_id_of
+from replica.machine.state.requests import lease_id_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1.journal_service_pb2 import JournalColumns, JournalKind, JournalPayload
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_DEAD_LETTERED, EnqueueBatch, Outcome

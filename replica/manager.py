@@ -23,7 +23,7 @@ from replica.judge import Judge
 from replica.link import Link, PeerInfo, PeerServicer
 from replica.local_register import keep_register
 from replica.machine import Limits
-from replica.machine.profiles import limits_of
+from replica.machine.state.profiles import limits_of
 from replica.maintenance import HOUR_MS, Keep, Maintenance
 from replica.members import LOCAL, MAIN, Members, domain_number
 from replica.metrics import Metrics

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from failover.authority import Authority, CasOutcome, Unreachable
     from replica.domain import Domain
     from replica.effects import Effect
-    from replica.machine.limits import Limits
+    from replica.machine.state.limits import Limits
     from storage.store import Store
     from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, PeerFrame
 

@@ -22,7 +22,7 @@ from storage.store import META_INSTANCE, place_checked
 from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
-    from replica.machine.limits import Limits
+    from replica.machine.state.limits import Limits
     from storage.records import Prefix
     from storage.store import Store
 

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 from replica.filters import Filter, Read, entry_of, fits, ordinal_of
 from replica.machine import QueueState
-from replica.machine.segments import Part
 from replica.machine.sets.ranges import RangeSet, Run
+from replica.machine.state.segments import Part
 from tandemq.v1.message_pb2 import MessageBatch
 
 LOOKS_MAX = 2_000

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from replica.domain import Domain
     from replica.machine import Machine, ToldWeights
-    from replica.machine.requests import RequestAnswer
+    from replica.machine.state.requests import RequestAnswer
     from replica.outcomes import Failed, Moved, QueueDone
     from replica.service_admin import AdminHandlers
     from replica.service_failures import Method

@@ -60,7 +60,7 @@ from chaos.sim.bugs.weights import (
 )
 from replica.journal import Bounds
 from replica.machine.plan_stage import PublishCall, PublishPlan
-from replica.machine.state import State
+from replica.machine.state.state import State
 from replica.orders import Orders
 from replica.replication import Replication
 from replica.sending import Phase

@@ -4,14 +4,7 @@ Start at `machine.Machine`; `state` holds, `plan_*` decide, `apply*` change, `vi
 """
 
 from replica.machine.batches import BatchCall
-from replica.machine.changes import Applied
 from replica.machine.columns import Columns, columns_of
-from replica.machine.config import milliseconds
-from replica.machine.dedup import DuplicateRun
-from replica.machine.errors import Refused, disabled
-from replica.machine.feature_rows import Batch, Reader, ReaderPlace, Window
-from replica.machine.handles import HANDLE_BYTES, Progress, handle_of, handle_prefix
-from replica.machine.limits import Limits
 from replica.machine.machine import Machine
 from replica.machine.plan_copies import CopyCall
 from replica.machine.plan_enqueue import EnqueuePlan, Fresh, Repeated
@@ -21,12 +14,19 @@ from replica.machine.plan_names import AliasCall, DefaultsCall
 from replica.machine.plan_save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan_settle import SettlePlan
 from replica.machine.plan_stage import PublishCall, StageCall
-from replica.machine.queue import Lease, QueueState, Totals
 from replica.machine.readers import AdvanceCall, RegisterCall
-from replica.machine.requests import RequestAnswer, lease_id_of
 from replica.machine.room import Fit
-from replica.machine.segments import Part
-from replica.machine.stages import Placed
+from replica.machine.state.changes import Applied
+from replica.machine.state.config import milliseconds
+from replica.machine.state.dedup import DuplicateRun
+from replica.machine.state.errors import Refused, disabled
+from replica.machine.state.feature_rows import Batch, Reader, ReaderPlace, Window
+from replica.machine.state.handles import HANDLE_BYTES, Progress, handle_of, handle_prefix
+from replica.machine.state.limits import Limits
+from replica.machine.state.queue import Lease, QueueState, Totals
+from replica.machine.state.requests import RequestAnswer, lease_id_of
+from replica.machine.state.segments import Part
+from replica.machine.state.stages import Placed
 from replica.machine.statistics import Sums
 from replica.machine.views import SegmentSlice
 from replica.machine.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights

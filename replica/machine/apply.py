@@ -15,17 +15,17 @@ from replica.machine.apply_save import apply_save
 from replica.machine.apply_stage import apply_staging, end_staged, take_staged
 from replica.machine.apply_time import apply_expire, end_lease, place, return_messages
 from replica.machine.batches import note_acked, note_batch
-from replica.machine.changes import Applied
-from replica.machine.dedup import DuplicateRun
-from replica.machine.dedup_ids import DedupIds
 from replica.machine.lives import apply_alias, apply_defaults
 from replica.machine.plan_settle import ACK, EXTEND, REJECT, RELEASE, settled_key
-from replica.machine.queue import Lease, QueueState
 from replica.machine.readers import apply_reader
-from replica.machine.requests import lease_id_of
-from replica.machine.segments import PRIORITY_DEFAULT, extra_of
 from replica.machine.sets.ranges import RangeSet, Run
-from replica.machine.state import State
+from replica.machine.state.changes import Applied
+from replica.machine.state.dedup import DuplicateRun
+from replica.machine.state.dedup_ids import DedupIds
+from replica.machine.state.queue import Lease, QueueState
+from replica.machine.state.requests import lease_id_of
+from replica.machine.state.segments import PRIORITY_DEFAULT, extra_of
+from replica.machine.state.state import State
 from replica.machine.weights import apply_weights
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

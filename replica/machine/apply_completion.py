@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from replica.machine.apply_time import end_lease
-from replica.machine.changes import Applied
-from replica.machine.completions import TRACKED, Completions
-from replica.machine.config import milliseconds
 from replica.machine.plan_settle import ACK, settled_key
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state.changes import Applied
+from replica.machine.state.completions import TRACKED, Completions
+from replica.machine.state.config import milliseconds
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_REPLIED

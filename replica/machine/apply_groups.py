@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import merge
 
-from replica.machine.groups import Groups
-from replica.machine.queue import QueueState
-from replica.machine.segments import Part
 from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.ranges import RangeSet
-from replica.machine.state import State
+from replica.machine.state.groups import Groups
+from replica.machine.state.queue import QueueState
+from replica.machine.state.segments import Part
+from replica.machine.state.state import State
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 _BLOCKED = -1  # where others have the time of a delivery

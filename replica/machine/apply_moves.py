@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replica.machine.changes import Applied
-from replica.machine.queue import Lease, QueueState
-from replica.machine.state import State
+from replica.machine.state.changes import Applied
+from replica.machine.state.queue import Lease, QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_DEAD_LETTERED
 

@@ -6,10 +6,10 @@ from replica.machine.apply_completion import track
 from replica.machine.apply_groups import keep_lines
 from replica.machine.apply_save import begin_saving
 from replica.machine.apply_time import lose_volatile
-from replica.machine.changes import Applied
 from replica.machine.lives import delete
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state.changes import Applied
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -6,9 +6,9 @@ UPDATE has begun goes on whatever a later one says: its caller is told that thes
 
 from __future__ import annotations
 
-from replica.machine.changes import Applied
-from replica.machine.queue import QueueState, Unsaved
-from replica.machine.state import State
+from replica.machine.state.changes import Applied
+from replica.machine.state.queue import QueueState, Unsaved
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 
 

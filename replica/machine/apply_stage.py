@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from replica.machine.changes import Applied
-from replica.machine.stages import Placed, Publication, StagedPart, Writer
-from replica.machine.state import State
+from replica.machine.state.changes import Applied
+from replica.machine.state.stages import Placed, Publication, StagedPart, Writer
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 
 

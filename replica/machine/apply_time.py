@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from replica.machine.apply_groups import line_up, place_in_groups
 from replica.machine.apply_stage import drop_stages
-from replica.machine.changes import Applied
 from replica.machine.dead_letters import deliveries_max
 from replica.machine.delays import RetryDelay
 from replica.machine.lives import delete, enable
-from replica.machine.queue import Lease, QueueState
 from replica.machine.readers import forget_readers
 from replica.machine.sets.ranges import RangeSet
-from replica.machine.state import State
+from replica.machine.state.changes import Applied
+from replica.machine.state.queue import Lease, QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from replica.machine.errors import Refused
-from replica.machine.feature_rows import Batch, BatchConsumer
 from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
-from replica.machine.queue import Lease, QueueState
 from replica.machine.readers import check_reader_name
 from replica.machine.sets.ranges import Run
-from replica.machine.state import State
+from replica.machine.state.errors import Refused
+from replica.machine.state.feature_rows import Batch, BatchConsumer
+from replica.machine.state.queue import Lease, QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY

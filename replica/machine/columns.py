@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replica.machine.errors import Refused
-from replica.machine.segments import PRIORITIES
+from replica.machine.state.errors import Refused
+from replica.machine.state.segments import PRIORITIES
 from tandemq.v1 import common_pb2, queue_service_pb2
 
 DEDUP_ID_BYTES_MAX = 255

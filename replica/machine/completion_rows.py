@@ -7,9 +7,9 @@ from typing import cast
 
 import msgspec
 
-from replica.machine.completions import Completions, Deadlines
 from replica.machine.sets.packing import bytes_of, column_of, range_set
-from replica.machine.state import State
+from replica.machine.state.completions import Completions, Deadlines
+from replica.machine.state.state import State
 from tandemq.v1 import queue_service_pb2
 
 

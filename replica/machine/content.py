@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from replica.machine.errors import Refused
+from replica.machine.state.errors import Refused
 from tandemq.v1 import common_pb2, message_pb2
 
 TEXT_BYTES_MAX = 1_024

@@ -6,9 +6,9 @@ rejected message is removed, and no number of failed deliveries ends a message: 
 
 from __future__ import annotations
 
-from replica.machine.errors import Refused
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replica.machine.config import milliseconds
+from replica.machine.state.config import milliseconds
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 TIME_MS_MAX = (1 << 63) - 1  # far enough; the sum of a clock and any time to live must fit its field

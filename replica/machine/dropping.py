@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica.machine.columns import Columns
-from replica.machine.queue import QueueState
 from replica.machine.sets.ranges import Run
+from replica.machine.state.queue import QueueState
 
 
 def room_with_drops(queue: QueueState, columns: Columns) -> tuple[int, int]:

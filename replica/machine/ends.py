@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from replica.machine.handles import Progress, handle_prefix, is_tracked, progress_of
-from replica.machine.state import State
+from replica.machine.state.handles import Progress, handle_prefix, is_tracked, progress_of
+from replica.machine.state.state import State
 
 
 class Ends:

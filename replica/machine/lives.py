@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from replica.machine.apply_stage import forget_queue
 from replica.machine.batches import forget_batches
-from replica.machine.queue import QueueState
-from replica.machine.state import State, enabled_at_ms
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State, enabled_at_ms
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 

@@ -14,10 +14,8 @@ from replica.machine import snapshot as snapshots
 from replica.machine import views
 from replica.machine.apply import apply
 from replica.machine.batches import Batches
-from replica.machine.changes import Applied, Changes, next_record
 from replica.machine.columns import Columns
 from replica.machine.ends import Ends
-from replica.machine.limits import Limits
 from replica.machine.moves import Moves
 from replica.machine.plan_enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
 from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
@@ -26,12 +24,14 @@ from replica.machine.plan_queue import QueueCall, plan_queue
 from replica.machine.plan_reply import ReplyCall, plan_reply
 from replica.machine.plan_settle import SettleCall, SettlePlan, plan_settle
 from replica.machine.plan_time import next_due_ms, plan_expire, plan_volatile_lost
-from replica.machine.queue import QueueState
 from replica.machine.readers import Readers
-from replica.machine.requests import RequestAnswer
 from replica.machine.room import Fit, fit_of
 from replica.machine.staging import Staging
-from replica.machine.state import State
+from replica.machine.state.changes import Applied, Changes, next_record
+from replica.machine.state.limits import Limits
+from replica.machine.state.queue import QueueState
+from replica.machine.state.requests import RequestAnswer
+from replica.machine.state.state import State
 from replica.machine.statistics import Statistics
 from replica.machine.views import SegmentSlice
 from replica.machine.weights import Weights

@@ -20,7 +20,7 @@ from replica.machine.plan_move import (
 )
 from replica.machine.plan_save import Bodies, SaveLimits, SavePlan, plan_save
 from replica.machine.reply_copies import is_addressed, owed_of
-from replica.machine.state import State
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 
 

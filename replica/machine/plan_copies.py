@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica.machine.columns import Columns
-from replica.machine.errors import Refused
 from replica.machine.plan_enqueue import EnqueueCall, header_of
 from replica.machine.plan_move import ranges_of, room_in
 from replica.machine.reply_copies import check_reply_tos, owed_of
-from replica.machine.state import State
+from replica.machine.state.errors import Refused
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 

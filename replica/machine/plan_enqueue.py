@@ -6,16 +6,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from replica.machine.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOLATILE, Columns
-from replica.machine.config import milliseconds
-from replica.machine.dedup import DuplicateRun
 from replica.machine.delays import TIME_MS_MAX, delivery_times
 from replica.machine.dropping import drops_for, drops_over, room_with_drops
-from replica.machine.errors import Refused, disabled
-from replica.machine.groups import hashes_of
 from replica.machine.put_back import put_back
-from replica.machine.queue import QueueState
 from replica.machine.reply_copies import addressed, check_reply_tos
-from replica.machine.state import State
+from replica.machine.state.config import milliseconds
+from replica.machine.state.dedup import DuplicateRun
+from replica.machine.state.errors import Refused, disabled
+from replica.machine.state.groups import hashes_of
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from replica.machine.config import milliseconds
-from replica.machine.errors import Refused, disabled
-from replica.machine.queue import QueueState
-from replica.machine.segments import Part
 from replica.machine.sets.ranges import Run
-from replica.machine.state import State
+from replica.machine.state.config import milliseconds
+from replica.machine.state.errors import Refused, disabled
+from replica.machine.state.queue import QueueState
+from replica.machine.state.segments import Part
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -11,13 +11,13 @@ from typing import NamedTuple
 from replica.machine.columns import Columns
 from replica.machine.dead_letters import dead_letter_name
 from replica.machine.dropping import room_with_drops
-from replica.machine.errors import Refused, disabled
 from replica.machine.plan_enqueue import EnqueueCall, header_of
-from replica.machine.queue import QueueState
 from replica.machine.reply_copies import check_reply_tos
 from replica.machine.sets.ranges import Run
 from replica.machine.sets.spans import Row
-from replica.machine.state import State
+from replica.machine.state.errors import Refused, disabled
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replica.machine import config as rules
-from replica.machine.errors import Refused
 from replica.machine.plan_queue import check_free
-from replica.machine.state import State
+from replica.machine.state import config as rules
+from replica.machine.state.errors import Refused
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from replica.machine import config as rules
 from replica.machine.dead_letters import check_cycle
-from replica.machine.errors import Refused
 from replica.machine.plan_save import mark_change
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state import config as rules
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.machine.completions import REPLIED
-from replica.machine.errors import Refused
 from replica.machine.plan_settle import ACK, settled_key
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state.completions import REPLIED
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

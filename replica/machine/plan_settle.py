@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from replica.machine.config import milliseconds
 from replica.machine.dead_letters import REASON_BYTES_MAX, dead_letter_name
 from replica.machine.delays import DELAY_MS_MAX
-from replica.machine.queue import QueueState
 from replica.machine.sets.ranges import RangeSet, Run
-from replica.machine.state import State
+from replica.machine.state.config import milliseconds
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2

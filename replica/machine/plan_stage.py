@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica.machine.columns import Columns
-from replica.machine.errors import Refused
 from replica.machine.plan_enqueue import EnqueueCall, check_may_enqueue, header_of
-from replica.machine.queue import QueueState
 from replica.machine.reply_copies import check_reply_tos
-from replica.machine.stages import Stage, Writer
-from replica.machine.state import State
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
+from replica.machine.state.stages import Stage, Writer
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replica.machine.completions import BUCKET_MS
-from replica.machine.config import dead_letter_name
 from replica.machine.sets.ranges import RangeSet
-from replica.machine.state import State
+from replica.machine.state.completions import BUCKET_MS
+from replica.machine.state.config import dead_letter_name
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 

@@ -6,8 +6,8 @@ from typing import cast
 
 import msgspec
 
-from replica.machine.dedup import Chunk, Producer, Refusals
 from replica.machine.sets.packing import bytes_of, column_of
+from replica.machine.state.dedup import Chunk, Producer, Refusals
 from tandemq.v1 import common_pb2
 
 

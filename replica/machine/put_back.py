@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from replica.machine.columns import Columns
-from replica.machine.errors import Refused
-from replica.machine.queue import QueueState
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 

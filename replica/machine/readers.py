@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from replica.machine.errors import Refused
-from replica.machine.feature_rows import Reader, ReaderPlace
-from replica.machine.state import State
+from replica.machine.state.errors import Refused
+from replica.machine.state.feature_rows import Reader, ReaderPlace
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 

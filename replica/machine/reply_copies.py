@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replica.machine.errors import Refused
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 

@@ -6,7 +6,7 @@ from collections import deque
 
 import msgspec
 
-from replica.machine.stages import Placed, Publication, Stage, StagedPart, Stages, StageTotals, Writer
+from replica.machine.state.stages import Placed, Publication, Stage, StagedPart, Stages, StageTotals, Writer
 
 PartRow = tuple[int, int, int, int, int]
 PlacedRow = tuple[str, int, int, int]

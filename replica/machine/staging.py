@@ -15,8 +15,8 @@ from replica.machine.plan_stage import (
     plan_staged,
     plan_unstage,
 )
-from replica.machine.stages import Publication, Stage, StageTotals, Writer
-from replica.machine.state import State
+from replica.machine.state.stages import Publication, Stage, StageTotals, Writer
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 
 

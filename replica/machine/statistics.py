@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from operator import attrgetter
 
-from replica.machine.queue import QueueState, Totals
-from replica.machine.state import State
+from replica.machine.state.queue import QueueState, Totals
+from replica.machine.state.state import State
 
 
 @dataclass(slots=True)

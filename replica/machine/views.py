@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from replica.machine.queue import QueueState
-from replica.machine.segments import Part
 from replica.machine.sets.pages import Level
 from replica.machine.sets.ranges import Run
 from replica.machine.sets.spans import Spans
+from replica.machine.state.queue import QueueState
+from replica.machine.state.segments import Part
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 

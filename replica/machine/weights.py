@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from replica.machine import config as rules
-from replica.machine.errors import Refused
-from replica.machine.feature_rows import WeightTable, Window
 from replica.machine.sets.packing import bytes_of, column_of
-from replica.machine.state import State
+from replica.machine.state import config as rules
+from replica.machine.state.errors import Refused
+from replica.machine.state.feature_rows import WeightTable, Window
+from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 

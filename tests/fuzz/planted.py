@@ -19,7 +19,7 @@ import tandemq.client.target
 import tandemq.config
 from failover.marks import DataMark
 from replica.machine import plan_settle
-from replica.machine.queue import QueueState
+from replica.machine.state.queue import QueueState
 from replica.sync_target import SyncTarget
 from replica.transfer import Receiver
 from tandemq.peer.v1.peer_service_pb2 import OpAck

@@ -9,7 +9,7 @@ from failover.promotion import EPOCHS_FEW, UNRECORDED_STEP, told_few, told_spent
 from failover.register import EPOCH_LAST, Register, RegisterState, check_force
 from replica.effects import Fail, Note
 from replica.handoff_bars import barred_here
-from replica.machine.requests import lease_id_of
+from replica.machine.state.requests import lease_id_of
 from replica.step_aside import leave_out
 from tests.support.clients import Producer, create
 from tests.support.pair import NAME, Member, Pair

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from chaos.sim.bugs import planted
 from replica.machine import apply as applying
 from replica.machine import apply_time, dead_letters, dropping
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tests.support import profiles
 from tests.support.listed import admin, steps
 from tests.support.listed.again import again

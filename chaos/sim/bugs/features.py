@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import replica.machine.plan_enqueue
 from chaos.sim.bugs.planting import Patch, bug
-from replica.machine.dedup_ids import DedupIds
-from replica.machine.queue import QueueState
+from replica.machine.state.dedup_ids import DedupIds
+from replica.machine.state.queue import QueueState
 from replica.sweeps import Sweeps
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED
 

@@ -11,7 +11,7 @@ from chaos.sim.bugs.planting import Patch, bug
 from replica.consumers import Consumers
 from replica.holding import Holding
 from replica.machine import Machine
-from replica.machine.dedup import Producers
+from replica.machine.state.dedup import Producers
 from replica.orders import Orders
 from tandemq.peer.v1.record_pb2 import SettleOp
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from replica.calls import Consumer, SettleCall
     from replica.machine import RequestAnswer
-    from replica.machine.dedup import Producer
-    from replica.machine.queue import QueueState
+    from replica.machine.state.dedup import Producer
+    from replica.machine.state.queue import QueueState
 
 
 def _at_once(log_index: int, answer: Callable[[], None], on_lost: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.sim.bugs.planting import Patch, bug
 from replica.machine import Refused
-from replica.machine.completions import Completions
+from replica.machine.state.completions import Completions
 from replica.replying import Replying
 from tandemq.v1.common_pb2 import REASON_ALREADY_REPLIED
 

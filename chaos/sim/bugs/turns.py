@@ -14,8 +14,8 @@ from replica.machine import Machine
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD
 
 if TYPE_CHECKING:
-    from replica.machine.queue import Lease, QueueState
-    from replica.machine.segments import Part
+    from replica.machine.state.queue import Lease, QueueState
+    from replica.machine.state.segments import Part
     from tandemq.v1.common_pb2 import IndexRange
 
 

@@ -22,7 +22,7 @@ from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
 if TYPE_CHECKING:
     from chaos.sim.kernel.disk import Disk
     from chaos.sim.pair.books import Book
-    from replica.machine.limits import Limits
+    from replica.machine.state.limits import Limits
     from tandemq.v1.common_pb2 import IndexRange
 
 NOTHING: Mapping[str, Collection[int]] = {}

@@ -16,7 +16,7 @@ from failover.command import answer_of
 from failover.event_json import BadEventError, decode, encode
 from failover.process import Ended, Ran
 from replica.machine import Limits, Refused
-from replica.machine.config import check_name, resolve, updated
+from replica.machine.state.config import check_name, resolve, updated
 from tandemq.cli.params import DURATION, MOMENT, PROPERTY, SIZE, TYPED_PROPERTY
 from tandemq.client.target import NoTarget, parse_endpoints
 from tandemq.config import SECTIONS, ConfigError, load, parse_address, to_toml

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from replica.machine import CopyCall, Limits, Machine, columns_of, handle_of
-from replica.machine.completions import REPLIED, Completions
+from replica.machine.state.completions import REPLIED, Completions
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replica.machine import Limits, columns_of
-from replica.machine.config import resolve
+from replica.machine.state.config import resolve
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.queue_service_pb2 import Settlement
 from tests.unit.machine.driver import ACK, batch_of, ranges_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Limits, Repeated, columns_of, dedup
+from replica.machine import Limits, Repeated, columns_of
+from replica.machine.state import dedup
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replica.machine import Machine, MoveCall, columns_of
-from replica.machine.groups import Groups, hashes_of
+from replica.machine.state.groups import Groups, hashes_of
 from replica.machine.statistics import Sums
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from replica.machine import Bodies, SaveLimits, SavePlan
-from replica.machine.queue import QueueState
+from replica.machine.state.queue import QueueState
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_PURGE, QUEUE_ACTION_UPDATE, RecordHeader
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.machine.driver import Driver, batch_of, indexes_of, ranges_of

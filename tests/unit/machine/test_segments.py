@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from replica.machine.segments import BLOCK_ROWS, Segments, extra_of
+from replica.machine.state.segments import BLOCK_ROWS, Segments, extra_of
 
 
 def filled(segments: int, count: int = 2) -> Segments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits
-from replica.machine.profiles import limits_of
+from replica.machine.state.profiles import limits_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

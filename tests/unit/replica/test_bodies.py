@@ -12,7 +12,7 @@ from replica.bodies import is_whole, read_answer, read_stored
 from replica.effects import Note
 from replica.filters import filter_of
 from replica.machine import Limits, Machine
-from replica.machine.handles import Progress
+from replica.machine.state.handles import Progress
 from replica.outcomes import ProgressDone
 from replica.recovery import open_shared
 from replica.selecting import Exact

@@ -9,7 +9,7 @@ import pytest
 from replica.calls import NamesCall
 from replica.journal import bounds_of
 from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
-from replica.machine.errors import Refused
+from replica.machine.state.errors import Refused
 from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.readers import NOBODY, Hold
 from replica.service_readers import _first_place, _place_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from replica.machine.config import milliseconds
+from replica.machine.state.config import milliseconds
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 Row = tuple[str, int, int]  # id, index, time of the record

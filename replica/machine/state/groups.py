@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from replica.machine.segments import PRIORITIES
 from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.ranges import RangeSet
+from replica.machine.state.segments import PRIORITIES
 
 
 class Groups:

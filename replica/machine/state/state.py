@@ -10,22 +10,22 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from replica.machine.completions import BUCKET_MS
-from replica.machine.config import milliseconds
-from replica.machine.dedup import Producers
-from replica.machine.errors import Refused
-from replica.machine.idle import IdleQueues
-from replica.machine.limits import Limits
-from replica.machine.queue import Lease, QueueState, Totals
-from replica.machine.requests import Requests
 from replica.machine.sets.schedule import Due, Schedule
-from replica.machine.stages import Stages
+from replica.machine.state.completions import BUCKET_MS
+from replica.machine.state.config import milliseconds
+from replica.machine.state.dedup import Producers
+from replica.machine.state.errors import Refused
+from replica.machine.state.idle import IdleQueues
+from replica.machine.state.limits import Limits
+from replica.machine.state.queue import Lease, QueueState, Totals
+from replica.machine.state.requests import Requests
+from replica.machine.state.stages import Stages
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 if TYPE_CHECKING:
-    from replica.machine.changes import Changes
-    from replica.machine.feature_rows import BatchConsumer, Reader, WeightTable
+    from replica.machine.state.changes import Changes
+    from replica.machine.state.feature_rows import BatchConsumer, Reader, WeightTable
 
 
 REASONS_MAX = 256  # that one queue's dying messages are remembered by; the next ones have none

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replica.machine.dedup import Doubles, DuplicateRun, Refusals
-from replica.machine.errors import Refused
-from replica.machine.limits import Limits
+from replica.machine.state.dedup import Doubles, DuplicateRun, Refusals
+from replica.machine.state.errors import Refused
+from replica.machine.state.limits import Limits
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -14,13 +14,13 @@ from heapq import merge
 from operator import attrgetter
 from typing import NamedTuple
 
-from replica.machine.completions import Completions
-from replica.machine.dedup_ids import DedupIds
-from replica.machine.groups import Groups
-from replica.machine.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
 from replica.machine.sets.pages import Level
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.sets.spans import Spans
+from replica.machine.state.completions import Completions
+from replica.machine.state.dedup_ids import DedupIds
+from replica.machine.state.groups import Groups
+from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
 

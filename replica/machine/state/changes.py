@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from replica.machine.queue import QueueState
+    from replica.machine.state.queue import QueueState
 
 
 class Applied(NamedTuple):

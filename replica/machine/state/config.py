@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
-from replica.machine.errors import Refused
-from replica.machine.limits import Limits
+from replica.machine.state.errors import Refused
+from replica.machine.state.limits import Limits
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2

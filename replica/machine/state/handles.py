@@ -9,9 +9,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from replica.machine.completions import CONSUMED, REPLIED
-from replica.machine.queue import QueueState
-from replica.machine.state import State
+from replica.machine.state.completions import CONSUMED, REPLIED
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
 

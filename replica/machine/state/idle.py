@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 
-from replica.machine.queue import QueueState
+from replica.machine.state.queue import QueueState
 
 
 class IdleQueues:

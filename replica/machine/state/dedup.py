@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from typing import NamedTuple
 
-from replica.machine.limits import Limits
+from replica.machine.state.limits import Limits
 from tandemq.v1 import common_pb2
 
 # Rows that are forgotten together; deltas within it have four bytes each.

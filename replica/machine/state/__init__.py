@@ -1,0 +1,1 @@
+"""Holds the state of a domain's queues; never decides what changes it."""
