@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from replica.machine.columns import DURATION_MS_MAX, TIMESTAMP_MS_MAX
+from replica.machine.plan.columns import DURATION_MS_MAX, TIMESTAMP_MS_MAX
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, Prefix, split, split_stored
 from storage.store import place_checked

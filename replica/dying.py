@@ -14,7 +14,7 @@ from replica import copies
 from replica.effects import Note
 from replica.enqueued import is_all_volatile
 from replica.machine import MoveCall, Refused, columns_of
-from replica.machine.dead_letters import HOPS_MAX, dead_letter_config
+from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from replica.bodies import Stored
     from replica.desk import Desk
-    from replica.machine.plan_move import Dying as DyingRows
-    from replica.machine.plan_move import Room
+    from replica.machine.plan.move import Dying as DyingRows
+    from replica.machine.plan.move import Room
     from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
     from tandemq.v1.message_pb2 import Message

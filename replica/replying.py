@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from replica.bodies import Stored
     from replica.calls import ReplyCall
     from replica.desk import Desk
-    from replica.machine.plan_move import Room
+    from replica.machine.plan.move import Room
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 REPLY_OF = "tq_reply_of"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replica import copies
 from replica.effects import Note
 from replica.machine import Bodies, Refused, SaveLimits
-from replica.machine.columns import PERSISTENCE_PERSISTENT
+from replica.machine.plan.columns import PERSISTENCE_PERSISTENT
 from replica.outcomes import Failed, Moved, QueueDone
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import Reason

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from replica import copies
 from replica.machine import Refused, milliseconds
-from replica.machine.content import check_message
+from replica.machine.plan.content import check_message
 from replica.outcomes import Failed
 from replica.refusals import refusal
 from tandemq.ambient import monotonic_ms

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from replica import bodies
 from replica.machine import Refused, columns_of
-from replica.machine.content import PROPERTIES_MAX, check_content, check_counts
+from replica.machine.plan.content import PROPERTIES_MAX, check_content, check_counts
 from replica.refusals import refusal
 from replica.weighing import MESSAGES, has_huge_map
 from tandemq.v1.common_pb2 import Reason

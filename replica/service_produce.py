@@ -18,7 +18,7 @@ from replica.answers import ack_of, header_of
 from replica.calls import EnqueueCall
 from replica.counting import until_committed
 from replica.machine import Refused, columns_of
-from replica.machine.content import PROPERTIES_MAX, check_content
+from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.members import HOP, MAIN
 from replica.outcomes import EnqueueDone, Failed, Moved
 from replica.peer_clients import client_of

@@ -12,7 +12,7 @@ from replica import forward
 from replica.answers import FutureWaiter, header_of
 from replica.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, StagingCall, Unstage
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
-from replica.machine.content import PROPERTIES_MAX, check_content
+from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.members import LOCAL, MAIN
 from replica.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.refusals import abort, refusal

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from replica.bodies import Stored
     from replica.calls import Waiter
     from replica.machine import QueueState
-    from replica.machine.plan_move import Room
+    from replica.machine.plan.move import Room
     from replica.machine.sets.ranges import Run
     from replica.orders import Orders
     from replica.shared import Shared

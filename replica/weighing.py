@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from replica.machine.content import PROPERTIES_MAX
+from replica.machine.plan.content import PROPERTIES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

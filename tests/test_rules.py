@@ -59,7 +59,7 @@ from chaos.sim.bugs.weights import (
     weights_version_again,
 )
 from replica.journal import Bounds
-from replica.machine.plan_stage import PublishCall, PublishPlan
+from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State
 from replica.orders import Orders
 from replica.replication import Replication

@@ -32,16 +32,17 @@ _MASTER: Rules = (
     ("record", ("(storage/records.py)", "DomainLog.")),
     ("deliver", (
         "(replica/consumers.py)", "(replica/bodies.py)", "ConsumeStream._write", "ConsumeStream.deliver",
-        "ConsumeStream.push", "(replica/machine/plan_lease.py)",
+        "ConsumeStream.push", "(replica/machine/plan/lease.py)",
     )),
-    ("settle", ("ConsumeStream._read", "SettleWaiter", "(replica/machine/plan_settle.py)", "Orders._settle")),
+    ("settle", ("ConsumeStream._read", "SettleWaiter", "(replica/machine/plan/settle.py)", "Orders._settle")),
     ("acknowledge", (
         "ack_of", "enqueue_done", "BatchWaiter.answer", "ProduceStream._write", "_pack (replica/service_produce.py)",
         "Orders.on_committed", "(replica/commit.py)", "Orders._enqueue.<locals>", "header_of (replica/answers.py)",
     )),
     ("decode and check", (
         "ProduceStream._parse", "_body (replica/service_produce.py)", "columns_of", "check_content",
-        "has_huge_column", "BatchWaiter.__init__", "(replica/machine/columns.py)", "(replica/machine/content.py)",
+        "has_huge_column", "BatchWaiter.__init__", "(replica/machine/plan/columns.py)",
+        "(replica/machine/plan/content.py)",
     )),
     ("order", ("(replica/orders.py)", "(replica/machine/", "(replica/room.py)", "Domain.submit")),
     ("replicate", ("Session._write_data", "(replica/sending.py)", "(replica/sync_source.py)", "is_busy")),

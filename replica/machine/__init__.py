@@ -4,16 +4,16 @@ Start at `machine.Machine`; `state` holds, `plan_*` decide, `apply*` change, `vi
 """
 
 from replica.machine.batches import BatchCall
-from replica.machine.columns import Columns, columns_of
 from replica.machine.machine import Machine
-from replica.machine.plan_copies import CopyCall
-from replica.machine.plan_enqueue import EnqueuePlan, Fresh, Repeated
-from replica.machine.plan_lease import Narrower, deliverable, immediate_problem
-from replica.machine.plan_move import MoveCall, RemoveCall, ranges_of
-from replica.machine.plan_names import AliasCall, DefaultsCall
-from replica.machine.plan_save import Bodies, SaveLimits, SavePlan
-from replica.machine.plan_settle import SettlePlan
-from replica.machine.plan_stage import PublishCall, StageCall
+from replica.machine.plan.columns import Columns, columns_of
+from replica.machine.plan.copies import CopyCall
+from replica.machine.plan.enqueue import EnqueuePlan, Fresh, Repeated
+from replica.machine.plan.lease import Narrower, deliverable, immediate_problem
+from replica.machine.plan.move import MoveCall, RemoveCall, ranges_of
+from replica.machine.plan.names import AliasCall, DefaultsCall
+from replica.machine.plan.save import Bodies, SaveLimits, SavePlan
+from replica.machine.plan.settle import SettlePlan
+from replica.machine.plan.stage import PublishCall, StageCall
 from replica.machine.readers import AdvanceCall, RegisterCall
 from replica.machine.room import Fit
 from replica.machine.state.changes import Applied

@@ -16,7 +16,7 @@ from replica.machine.apply_stage import apply_staging, end_staged, take_staged
 from replica.machine.apply_time import apply_expire, end_lease, place, return_messages
 from replica.machine.batches import note_acked, note_batch
 from replica.machine.lives import apply_alias, apply_defaults
-from replica.machine.plan_settle import ACK, EXTEND, REJECT, RELEASE, settled_key
+from replica.machine.plan.settle import ACK, EXTEND, REJECT, RELEASE, settled_key
 from replica.machine.readers import apply_reader
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.changes import Applied

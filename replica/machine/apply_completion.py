@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica.machine.apply_time import end_lease
-from replica.machine.plan_settle import ACK, settled_key
+from replica.machine.plan.settle import ACK, settled_key
 from replica.machine.state.changes import Applied
 from replica.machine.state.completions import TRACKED, Completions
 from replica.machine.state.config import milliseconds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
+from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
 from replica.machine.readers import check_reader_name
 from replica.machine.sets.ranges import Run
 from replica.machine.state.errors import Refused

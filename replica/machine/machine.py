@@ -14,16 +14,16 @@ from replica.machine import snapshot as snapshots
 from replica.machine import views
 from replica.machine.apply import apply
 from replica.machine.batches import Batches
-from replica.machine.columns import Columns
 from replica.machine.ends import Ends
 from replica.machine.moves import Moves
-from replica.machine.plan_enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
-from replica.machine.plan_lease import LeaseCall, Narrower, plan_lease
-from replica.machine.plan_names import Names
-from replica.machine.plan_queue import QueueCall, plan_queue
-from replica.machine.plan_reply import ReplyCall, plan_reply
-from replica.machine.plan_settle import SettleCall, SettlePlan, plan_settle
-from replica.machine.plan_time import next_due_ms, plan_expire, plan_volatile_lost
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
+from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
+from replica.machine.plan.names import Names
+from replica.machine.plan.queue import QueueCall, plan_queue
+from replica.machine.plan.reply import ReplyCall, plan_reply
+from replica.machine.plan.settle import SettleCall, SettlePlan, plan_settle
+from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
 from replica.machine.readers import Readers
 from replica.machine.room import Fit, fit_of
 from replica.machine.staging import Staging

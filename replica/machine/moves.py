@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from replica.machine.columns import Columns
-from replica.machine.plan_copies import CopyCall, plan_copies
-from replica.machine.plan_move import (
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.copies import CopyCall, plan_copies
+from replica.machine.plan.move import (
     Dying,
     MoveCall,
     RemoveCall,
@@ -18,8 +18,8 @@ from replica.machine.plan_move import (
     plan_remove,
     room_in,
 )
-from replica.machine.plan_save import Bodies, SaveLimits, SavePlan, plan_save
-from replica.machine.reply_copies import is_addressed, owed_of
+from replica.machine.plan.reply_copies import is_addressed, owed_of
+from replica.machine.plan.save import Bodies, SaveLimits, SavePlan, plan_save
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from replica.machine.columns import Columns
+from replica.machine.plan.columns import Columns
 from replica.machine.state.queue import QueueState
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replica.machine.columns import Columns
-from replica.machine.plan_stage import (
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.stage import (
     PublishCall,
     PublishPlan,
     StageCall,

@@ -18,7 +18,7 @@ import storage.backup
 import tandemq.client.target
 import tandemq.config
 from failover.marks import DataMark
-from replica.machine import plan_settle
+from replica.machine.plan import settle
 from replica.machine.state.queue import QueueState
 from replica.sync_target import SyncTarget
 from replica.transfer import Receiver
@@ -33,7 +33,7 @@ def a_value_is_believed_without_its_seal(patch: pytest.MonkeyPatch) -> None:
 
 
 def any_lease_number_is_taken(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(plan_settle, "_LEASE_END", 1 << 64)
+    patch.setattr(settle, "_LEASE_END", 1 << 64)
 
 
 def a_record_is_believed_without_its_checksums(patch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from chaos.sim.bugs import planted
 from replica.machine import apply as applying
-from replica.machine import apply_time, dead_letters, dropping
+from replica.machine import apply_time
+from replica.machine.plan import dead_letters, dropping
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 from tests.support import profiles

@@ -6,7 +6,7 @@ import hashlib
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import replica.machine.plan_enqueue
+import replica.machine.plan.enqueue
 from chaos.sim.bugs.planting import Patch, bug
 from replica.machine.state.dedup_ids import DedupIds
 from replica.machine.state.queue import QueueState
@@ -34,7 +34,7 @@ def _at_takeover(patch: Patch, forget: Callable[[Any, QueueState], None]) -> Non
 
 @bug("delay-is-halved", "semantics 3.12", "A delayed message waits half of what its producer asked for.", "letters")
 def delay_is_halved(patch: Patch) -> None:
-    module: Any = replica.machine.plan_enqueue
+    module: Any = replica.machine.plan.enqueue
     original = module.delivery_times
 
     def delivery_times(time_ms: int, delays_ms: Any, deliver_at_ms: Any) -> Any:
@@ -177,7 +177,7 @@ def id_is_kept_for_ever(patch: Patch) -> None:
 
 @bug("expired-is-delivered", "semantics 3.12", "A message whose time is over is delivered all the same.", "letters")
 def expired_is_delivered(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.plan_lease")
+    module: Any = import_module("replica.machine.plan.lease")
     patch.setattr(module, "_unexpired", lambda part, _time_ms: ((part.start, part.end),))
 
 
@@ -200,7 +200,7 @@ def drops_whatever_priority(patch: Patch) -> None:
 
 @bug("drops-one-more", "R159", "A full queue drops one message more than it must.", "requests")
 def drops_one_more(patch: Patch) -> None:
-    module: Any = replica.machine.plan_enqueue
+    module: Any = replica.machine.plan.enqueue
     original = module.drops_for
     patch.setattr(
         module, "drops_for", lambda queue, count, payload_bytes: original(queue, count + (count > 0), payload_bytes)

@@ -10,7 +10,7 @@ from chaos.sim.bugs.planting import Patch, bug
 
 @bug("rejected-is-removed", "0012", "What a consumer rejects is removed, though there is a dead-letter queue.", "swarm")
 def rejected_is_removed(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.plan_settle")
+    module: Any = import_module("replica.machine.plan.settle")
     patch.setattr(module, "dead_letter_name", lambda _queue: "")
 
 

@@ -17,12 +17,12 @@ import replica.service_journal
 import replica.service_readers
 from chaos.sim.bugs.planting import Patch, bug
 from replica.journal import Bounds
-from replica.machine.plan_stage import plan_publish
+from replica.machine.plan.stage import plan_publish
 from replica.machine.state.stages import Stages
 from replica.machine.state.state import State
 
 if TYPE_CHECKING:
-    from replica.machine.plan_stage import PublishCall, PublishPlan
+    from replica.machine.plan.stage import PublishCall, PublishPlan
     from replica.machine.state.feature_rows import Reader
     from replica.publishing import Publishing
     from replica.shared import Shared

@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import replica.machine.plan_enqueue
+import replica.machine.plan.enqueue
 from chaos.sim.bugs.planting import Patch, bug
 from replica.consumers import Consumers
 from replica.holding import Holding
@@ -31,7 +31,7 @@ def _at_once(log_index: int, answer: Callable[[], None], on_lost: Callable[[], N
 
 @bug("no-dedupe", "ruling 17", "A batch that comes again is executed again.", "swarm", first=1)
 def no_dedup(patch: Patch) -> None:
-    patch.setattr(replica.machine.plan_enqueue, "_repetition", lambda _state, _queue, _call: None)
+    patch.setattr(replica.machine.plan.enqueue, "_repetition", lambda _state, _queue, _call: None)
     original = Producers.add
 
     def add(self: Producers, queue_id: int, client_id: bytes, run: Any, time_ms: int, fingerprint: int = 0) -> None:
@@ -143,12 +143,12 @@ def repeated_dequeue_is_empty(patch: Patch) -> None:
 
 @bug("lease-cut-short", "semantics 3.7", "A lease lasts a tenth of what was asked for.", "swarm", first=1)
 def lease_cut_short(patch: Patch) -> None:
-    original = replica.machine.plan_lease.plan_lease
+    original = replica.machine.plan.lease.plan_lease
 
     def plan_lease(state: Any, call: Any) -> Any:
         return original(state, replace(call, duration_ms=call.duration_ms // 10))
 
-    for module in (replica.machine.plan_lease, import_module("replica.machine.machine")):
+    for module in (replica.machine.plan.lease, import_module("replica.machine.machine")):
         patch.setattr(module, "plan_lease", plan_lease)
 
 

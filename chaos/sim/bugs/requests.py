@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @bug("second-answer-is-confirmed", "R018", "Who answers second is told that his answer counts.", "requests")
 def second_answer_is_confirmed(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.plan_reply")
+    module: Any = import_module("replica.machine.plan.reply")
     original = module._may_answer
 
     def may_answer(queue: Any, call: Any) -> bool:

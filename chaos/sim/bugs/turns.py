@@ -7,8 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import replica.machine.plan_enqueue
-import replica.machine.plan_lease
+import replica.machine.plan.enqueue
+import replica.machine.plan.lease
 from chaos.sim.bugs.planting import Patch, bug
 from replica.machine import Machine
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD
@@ -27,18 +27,18 @@ def priority_is_reversed(patch: Patch) -> None:
                 for start, end in level.runs(0, queue.visible_index + 1):
                     yield from queue.segments.parts(start, end)
 
-    patch.setattr(replica.machine.plan_lease, "deliverable", deliverable)
+    patch.setattr(replica.machine.plan.lease, "deliverable", deliverable)
 
 
 @bug("returned-waits-for-all", "R149", "What came back is delivered after all that is new.", "swarm", 150)
 def returned_waits_for_all(patch: Patch) -> None:
-    original = replica.machine.plan_lease.deliverable
+    original = replica.machine.plan.lease.deliverable
 
     def deliverable(queue: QueueState) -> Iterator[Part]:
         parts = list(original(queue))
         yield from sorted(parts, key=lambda part: part.start in queue.deliveries)
 
-    patch.setattr(replica.machine.plan_lease, "deliverable", deliverable)
+    patch.setattr(replica.machine.plan.lease, "deliverable", deliverable)
 
 
 @bug(
@@ -78,24 +78,24 @@ def ended_lease_counts_twice(patch: Patch) -> None:
 
 @bug("lease-is-doubled", "semantics 3.7", "A lease lasts twice as long as was asked for.", "swarm", 150)
 def lease_is_doubled(patch: Patch) -> None:
-    original = replica.machine.plan_lease.plan_lease
+    original = replica.machine.plan.lease.plan_lease
 
     def plan_lease(state: Any, call: Any) -> Any:
         return original(state, replace(call, duration_ms=call.duration_ms * 2))
 
-    for module in (replica.machine.plan_lease, import_module("replica.machine.machine")):
+    for module in (replica.machine.plan.lease, import_module("replica.machine.machine")):
         patch.setattr(module, "plan_lease", plan_lease)
 
 
 @bug("one-more-than-wanted", "semantics 3.7", "Whoever asks for messages is given one more.", "swarm", 150)
 def one_more_than_wanted(patch: Patch) -> None:
-    module: Any = replica.machine.plan_lease
+    module: Any = replica.machine.plan.lease
     original = module._choose
     patch.setattr(module, "_choose", lambda parts, time_ms, most, size: original(parts, time_ms, most + 1, size))
 
 
 def _limit_is_off(patch: Patch, by: int) -> None:
-    module: Any = replica.machine.plan_enqueue
+    module: Any = replica.machine.plan.enqueue
     original = module._sift
 
     def sift(queue: QueueState, *args: Any, **more: Any) -> Any:

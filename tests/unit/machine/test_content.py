@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from replica.machine import Refused
-from replica.machine.content import BATCH_PROPERTIES_MAX, PROPERTIES_MAX, TEXT_BYTES_MAX, check_content, check_message
+from replica.machine.plan.content import (
+    BATCH_PROPERTIES_MAX,
+    PROPERTIES_MAX,
+    TEXT_BYTES_MAX,
+    check_content,
+    check_message,
+)
 from tandemq.v1.common_pb2 import REASON_BAD_ATTRIBUTE, REASON_BAD_REQUEST
 from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue
 

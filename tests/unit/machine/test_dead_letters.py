@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Machine, MoveCall, RemoveCall, columns_of
-from replica.machine.dead_letters import HOPS_MAX
+from replica.machine.plan.dead_letters import HOPS_MAX
 from replica.machine.state.state import REASONS_MAX
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2

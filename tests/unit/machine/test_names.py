@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits
-from replica.machine.plan_names import AliasCall, DefaultsCall
+from replica.machine.plan.names import AliasCall, DefaultsCall
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from replica.bodies import batch_of, row_of
 from replica.machine import Limits, Refused
-from replica.machine.content import PROPERTIES_MAX
+from replica.machine.plan.content import PROPERTIES_MAX
 from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_maps, problem_of_size
 from replica.weighing import ANSWER, has_huge_column, has_huge_map
 from tandemq.v1.common_pb2 import REASON_BAD_REQUEST, REASON_MESSAGE_TOO_LARGE

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replica.machine.columns import Columns
-from replica.machine.plan_enqueue import EnqueueCall, header_of
-from replica.machine.plan_move import ranges_of, room_in
-from replica.machine.reply_copies import check_reply_tos, owed_of
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.enqueue import EnqueueCall, header_of
+from replica.machine.plan.move import ranges_of, room_in
+from replica.machine.plan.reply_copies import check_reply_tos, owed_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replica.machine.plan_queue import check_free
+from replica.machine.plan.queue import check_free
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.state import State

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replica.machine.columns import Columns
-from replica.machine.dead_letters import dead_letter_name
-from replica.machine.dropping import room_with_drops
-from replica.machine.plan_enqueue import EnqueueCall, header_of
-from replica.machine.reply_copies import check_reply_tos
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.dead_letters import dead_letter_name
+from replica.machine.plan.dropping import room_with_drops
+from replica.machine.plan.enqueue import EnqueueCall, header_of
+from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.sets.ranges import Run
 from replica.machine.sets.spans import Row
 from replica.machine.state.errors import Refused, disabled

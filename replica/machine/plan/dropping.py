@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica.machine.columns import Columns
+from replica.machine.plan.columns import Columns
 from replica.machine.sets.ranges import Run
 from replica.machine.state.queue import QueueState
 

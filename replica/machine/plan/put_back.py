@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from replica.machine.columns import Columns
+from replica.machine.plan.columns import Columns
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from tandemq.peer.v1 import record_pb2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from replica.machine.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOLATILE, Columns
-from replica.machine.delays import TIME_MS_MAX, delivery_times
-from replica.machine.dropping import drops_for, drops_over, room_with_drops
-from replica.machine.put_back import put_back
-from replica.machine.reply_copies import addressed, check_reply_tos
+from replica.machine.plan.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOLATILE, Columns
+from replica.machine.plan.delays import TIME_MS_MAX, delivery_times
+from replica.machine.plan.dropping import drops_for, drops_over, room_with_drops
+from replica.machine.plan.put_back import put_back
+from replica.machine.plan.reply_copies import addressed, check_reply_tos
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.errors import Refused, disabled

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from replica.machine.dead_letters import check_cycle
-from replica.machine.plan_save import mark_change
+from replica.machine.plan.dead_letters import check_cycle
+from replica.machine.plan.save import mark_change
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState

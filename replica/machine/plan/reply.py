@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from replica.machine.plan_settle import ACK, settled_key
+from replica.machine.plan.settle import ACK, settled_key
 from replica.machine.state.completions import REPLIED
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from replica.machine.dead_letters import REASON_BYTES_MAX, dead_letter_name
-from replica.machine.delays import DELAY_MS_MAX
+from replica.machine.plan.dead_letters import REASON_BYTES_MAX, dead_letter_name
+from replica.machine.plan.delays import DELAY_MS_MAX
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.config import milliseconds
 from replica.machine.state.queue import QueueState

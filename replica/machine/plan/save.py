@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replica.machine.columns import PERSISTENCE_PERSISTENT
+from replica.machine.plan.columns import PERSISTENCE_PERSISTENT
 from replica.machine.sets.ranges import RangeSet
 from replica.machine.state.queue import QueueState
 from replica.machine.state.segments import Part

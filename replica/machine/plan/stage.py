@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replica.machine.columns import Columns
-from replica.machine.plan_enqueue import EnqueueCall, check_may_enqueue, header_of
-from replica.machine.reply_copies import check_reply_tos
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.stages import Stage, Writer

@@ -1,0 +1,1 @@
+"""Decides which record a call becomes, or refuses it; never changes the state."""
