@@ -19,8 +19,8 @@ import pytest
 
 import failover.promotion
 import replica.journal
-import replica.machine.batches
-import replica.machine.readers
+import replica.machine.features.batches
+import replica.machine.features.readers
 import replica.machine.staging
 import replica.publishing
 import replica.readers
@@ -212,7 +212,7 @@ def trimmed_places_are_good(patch: Patch) -> None:
 
 
 def losses_are_silent(patch: Patch) -> None:
-    patch.setattr(replica.machine.readers, "named_reader", lambda state, name: state.readers[name])
+    patch.setattr(replica.machine.features.readers, "named_reader", lambda state, name: state.readers[name])
 
 
 RULES = (

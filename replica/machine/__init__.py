@@ -3,7 +3,9 @@
 Start at `machine.Machine`; `state` holds, `plan_*` decide, `apply*` change, `views` and `snapshot` read.
 """
 
-from replica.machine.batches import BatchCall
+from replica.machine.features.batches import BatchCall
+from replica.machine.features.readers import AdvanceCall, RegisterCall
+from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
 from replica.machine.machine import Machine
 from replica.machine.plan.columns import Columns, columns_of
 from replica.machine.plan.copies import CopyCall
@@ -14,7 +16,6 @@ from replica.machine.plan.names import AliasCall, DefaultsCall
 from replica.machine.plan.save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan.settle import SettlePlan
 from replica.machine.plan.stage import PublishCall, StageCall
-from replica.machine.readers import AdvanceCall, RegisterCall
 from replica.machine.room import Fit
 from replica.machine.state.changes import Applied
 from replica.machine.state.config import milliseconds
@@ -29,7 +30,6 @@ from replica.machine.state.segments import Part
 from replica.machine.state.stages import Placed
 from replica.machine.statistics import Sums
 from replica.machine.views import SegmentSlice
-from replica.machine.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
 
 __all__ = [
     "HANDLE_BYTES",

@@ -14,10 +14,11 @@ from replica.machine.apply_queue import apply_queue
 from replica.machine.apply_save import apply_save
 from replica.machine.apply_stage import apply_staging, end_staged, take_staged
 from replica.machine.apply_time import apply_expire, end_lease, place, return_messages
-from replica.machine.batches import note_acked, note_batch
+from replica.machine.features.batches import note_acked, note_batch
+from replica.machine.features.readers import apply_reader
+from replica.machine.features.weights import apply_weights
 from replica.machine.lives import apply_alias, apply_defaults
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, RELEASE, settled_key
-from replica.machine.readers import apply_reader
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.changes import Applied
 from replica.machine.state.dedup import DuplicateRun
@@ -26,7 +27,6 @@ from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.requests import lease_id_of
 from replica.machine.state.segments import PRIORITY_DEFAULT, extra_of
 from replica.machine.state.state import State
-from replica.machine.weights import apply_weights
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED, FINAL_STATE_DROPPED, FINAL_STATE_REJECTED

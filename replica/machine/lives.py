@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica.machine.apply_stage import forget_queue
-from replica.machine.batches import forget_batches
+from replica.machine.features.batches import forget_batches
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State, enabled_at_ms
 from tandemq.peer.v1 import record_pb2

@@ -13,8 +13,10 @@ from heapq import merge
 from replica.machine import snapshot as snapshots
 from replica.machine import views
 from replica.machine.apply import apply
-from replica.machine.batches import Batches
 from replica.machine.ends import Ends
+from replica.machine.features.batches import Batches
+from replica.machine.features.readers import Readers
+from replica.machine.features.weights import Weights
 from replica.machine.moves import Moves
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
@@ -24,7 +26,6 @@ from replica.machine.plan.queue import QueueCall, plan_queue
 from replica.machine.plan.reply import ReplyCall, plan_reply
 from replica.machine.plan.settle import SettleCall, SettlePlan, plan_settle
 from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
-from replica.machine.readers import Readers
 from replica.machine.room import Fit, fit_of
 from replica.machine.staging import Staging
 from replica.machine.state.changes import Applied, Changes, next_record
@@ -34,7 +35,6 @@ from replica.machine.state.requests import RequestAnswer
 from replica.machine.state.state import State
 from replica.machine.statistics import Statistics
 from replica.machine.views import SegmentSlice
-from replica.machine.weights import Weights
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2

@@ -16,11 +16,12 @@ from collections import deque
 import msgspec
 
 from replica.machine.apply_groups import keep_lines, read_lines
-from replica.machine.batches import BatchRow, batch_rows, batches_of
 from replica.machine.completion_rows import CompletionRow, completion_row, completions_of
+from replica.machine.features.batches import BatchRow, batch_rows, batches_of
+from replica.machine.features.readers import ReaderRow, reader_of, reader_row
+from replica.machine.features.weights import WeightRow, weight_rows, weights_of
 from replica.machine.kept_rows import rows_of
 from replica.machine.producer_rows import ProducerRow, producer_of, producer_row
-from replica.machine.readers import ReaderRow, reader_of, reader_row
 from replica.machine.sets.packing import bytes_of, column_of, range_set
 from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.spans import Spans
@@ -31,7 +32,6 @@ from replica.machine.state.limits import Limits
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
 from replica.machine.state.segments import COLUMNS, Extra, Segments, extra_of
 from replica.machine.state.state import State
-from replica.machine.weights import WeightRow, weight_rows, weights_of
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import replica.journal
-import replica.machine.batches
-import replica.machine.readers
+import replica.machine.features.batches
+import replica.machine.features.readers
 import replica.machine.snapshot
 import replica.machine.staging
 import replica.publishing
@@ -94,13 +94,13 @@ def any_history_goes_on(patch: Patch) -> None:
 
 @bug("numbers-forgotten", "J7", "Which batches were taken is not remembered.", PUBLICATIONS)
 def numbers_are_forgotten(patch: Patch) -> None:
-    original = replica.machine.batches.plan_batch
+    original = replica.machine.features.batches.plan_batch
 
     def plan_batch(state: Any, call: Any) -> Any:
         state.batches.clear()
         return original(state, call)
 
-    patch.setattr(replica.machine.batches, "plan_batch", plan_batch)
+    patch.setattr(replica.machine.features.batches, "plan_batch", plan_batch)
 
 
 @bug("numbers-forgotten-in-snapshots", "J7", "A snapshot does not say which batches were taken.", PUBLICATIONS)
@@ -110,7 +110,7 @@ def numbers_are_in_no_snapshot(patch: Patch) -> None:
 
 @bug("batch-is-what-is-left", "J7", "A batch of which a part is settled or back is read as the rest.", PUBLICATIONS)
 def batches_shrink(patch: Patch) -> None:
-    patch.setattr(replica.machine.batches, "holder", lambda queue, batch: queue.leases.get(batch.lease_id))
+    patch.setattr(replica.machine.features.batches, "holder", lambda queue, batch: queue.leases.get(batch.lease_id))
 
 
 @bug("readers-hold-nothing", "J5", "The log is trimmed whatever named readers still want.", READERS)
@@ -120,13 +120,13 @@ def readers_hold_nothing(patch: Patch) -> None:
 
 @bug("readers-lose-silently", "J6", "A reader that lost its place reads on where the log begins.", LATE)
 def losses_are_silent(patch: Patch) -> None:
-    original = replica.machine.readers.named_reader
+    original = replica.machine.features.readers.named_reader
 
     def named_reader(state: State, name: str) -> Reader:
         known = state.readers.get(name)
         return known if known is not None else original(state, name)
 
-    patch.setattr(replica.machine.readers, "named_reader", named_reader)
+    patch.setattr(replica.machine.features.readers, "named_reader", named_reader)
 
 
 @bug(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import replica.machine.weights
+import replica.machine.features.weights
 from chaos.sim.bugs.planting import Patch, bug
 from replica.outcomes import QueueDone
 from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
@@ -29,7 +29,7 @@ def weights_are_forgotten_at_takeover(patch: Patch) -> None:
 
 @bug("weights-over-any-version", "T2", "A publisher that has read an older table replaces a newer one.", "weights")
 def weights_over_any_version(patch: Patch) -> None:
-    patch.setattr(replica.machine.weights, "_check_version", lambda _name, _version, _expected: None)
+    patch.setattr(replica.machine.features.weights, "_check_version", lambda _name, _version, _expected: None)
 
 
 @bug("weights-version-again", "T2", "After a deletion the versions of tables are given once more.", "weights")

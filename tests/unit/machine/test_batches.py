@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replica.machine import BatchCall, Limits
-from replica.machine.batches import ACKED_KEPT, NUMBER_MAX, OPEN_MAX
+from replica.machine.features.batches import ACKED_KEPT, NUMBER_MAX, OPEN_MAX
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY

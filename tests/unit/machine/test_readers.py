@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replica.machine import AdvanceCall, Limits, ReaderPlace, RegisterCall
-from replica.machine.readers import RENEW_SHARE, TTL_MS, TTL_MS_MAX, TTL_MS_MIN
+from replica.machine.features.readers import RENEW_SHARE, TTL_MS, TTL_MS_MAX, TTL_MS_MIN
 from tandemq.v1 import common_pb2
 from tests.unit.machine.driver import Driver
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replica.machine import DeleteWeightsCall, Limits, PublishWeightsCall, Window
-from replica.machine.weights import PUBLISHER_BYTES_MAX, TIME_MS_MAX, VALID_MS_MAX, WEIGHT_MAX
+from replica.machine.features.weights import PUBLISHER_BYTES_MAX, TIME_MS_MAX, VALID_MS_MAX, WEIGHT_MAX
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tests.unit.machine.driver import Driver

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from replica.machine.features.readers import check_reader_name
 from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
-from replica.machine.readers import check_reader_name
 from replica.machine.sets.ranges import Run
 from replica.machine.state.errors import Refused
 from replica.machine.state.feature_rows import Batch, BatchConsumer
