@@ -12,7 +12,7 @@ from heapq import merge
 
 from replica.machine import snapshot as snapshots
 from replica.machine import views
-from replica.machine.apply import apply
+from replica.machine.apply.apply import apply
 from replica.machine.ends import Ends
 from replica.machine.features.batches import Batches
 from replica.machine.features.readers import Readers

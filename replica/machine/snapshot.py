@@ -15,7 +15,7 @@ from collections import deque
 
 import msgspec
 
-from replica.machine.apply_groups import keep_lines, read_lines
+from replica.machine.apply.groups import keep_lines, read_lines
 from replica.machine.completion_rows import CompletionRow, completion_row, completions_of
 from replica.machine.features.batches import BatchRow, batch_rows, batches_of
 from replica.machine.features.readers import ReaderRow, reader_of, reader_row

@@ -15,8 +15,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from chaos.sim.bugs import planted
-from replica.machine import apply as applying
-from replica.machine import apply_time
+from replica.machine.apply import apply as applying
+from replica.machine.apply import time
 from replica.machine.plan import dead_letters, dropping
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -101,7 +101,7 @@ def one_delivery_too_many(patch: pytest.MonkeyPatch) -> None:
         limit = dead_letters.deliveries_max(queue)
         return limit and limit + 1
 
-    patch.setattr(apply_time, "deliveries_max", deliveries_max)
+    patch.setattr(time, "deliveries_max", deliveries_max)
 
 
 PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

@@ -140,7 +140,7 @@ def answer_by_own_fsync(patch: Patch) -> None:
     "deliver-past-commit", "pair-protocol 5.19", "What is ordered is delivered before it is committed.", "tail", first=1
 )
 def deliver_past_commit(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module._enqueue
 
     def enqueue(state: Any, log_index: int, epoch: int, header: Any) -> Any:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _at_takeover(patch: Patch, forget: Callable[[Any, QueueState], None]) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module._role
 
     def role(state: Any, time_ms: int) -> Any:
@@ -55,7 +55,7 @@ def delay_is_lost_at_takeover(patch: Patch) -> None:
 
 @bug("release-is-at-once", "semantics 3.12", "What is given back with a delay is delivered at once.", "letters")
 def release_is_at_once(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module.return_messages
 
     def return_messages(state: Any, queue: QueueState, start: int, end: int, _when_ms: int = 0) -> None:
@@ -66,7 +66,7 @@ def release_is_at_once(patch: Patch) -> None:
 
 @bug("waiting-holds-no-group", "semantics 3.3", "What waits for its time lets its group go on.", "letters")
 def waiting_holds_no_group(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module.return_messages
 
     def return_messages(state: Any, queue: QueueState, start: int, end: int, when_ms: int = 0) -> None:
@@ -89,14 +89,14 @@ def delayed_is_lost_at_takeover(patch: Patch) -> None:
 
 @bug("dies-too-early", "semantics 3.7", "A message dies one delivery before its queue's limit.", "letters")
 def dies_too_early(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply_time")
+    module: Any = import_module("replica.machine.apply.time")
     original = module.deliveries_max
     patch.setattr(module, "deliveries_max", lambda queue: max(original(queue) - 1, min(original(queue), 1)))
 
 
 @bug("never-dies", "semantics 3.7", "No number of failed deliveries ends a message.", "letters")
 def never_dies(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply_time")
+    module: Any = import_module("replica.machine.apply.time")
     patch.setattr(module, "deliveries_max", lambda _queue: 0)
 
 
@@ -139,7 +139,7 @@ def end_is_forgotten_at_takeover(patch: Patch) -> None:
 
 @bug("swept-and-kept", "0012", "What an administrator moves stays where it was as well.", "letters")
 def swept_and_kept(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module.take_moved
 
     def take_moved(state: Any, op: Any, freed: list[int]) -> None:

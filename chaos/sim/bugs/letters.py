@@ -16,7 +16,7 @@ def rejected_is_removed(patch: Patch) -> None:
 
 @bug("letters-are-copied", "0012", "A dead letter is copied, and stays where it was as well.", "swarm")
 def letters_are_copied(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
 
     def take_moved(state: Any, op: Any, _freed: list[int]) -> None:
         source = state.queues[op.moved_from.queue_id]

@@ -74,7 +74,7 @@ def settled_before_commit(patch: Patch) -> None:
 
 @bug("index-restarts", "semantics 3.12", "A queue that was purged numbers from 1 again.", "swarm", first=13)
 def index_restarts(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply_queue")
+    module: Any = import_module("replica.machine.apply.queue")
     original = module._purge
 
     def purge(state: Any, queue: QueueState, freed: list[int]) -> None:
@@ -93,7 +93,7 @@ def index_restarts(patch: Patch) -> None:
     first=1,
 )
 def leases_lost_at_takeover(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module._role
 
     def role(state: Any, time_ms: int) -> Any:
@@ -160,7 +160,7 @@ def lease_cut_short(patch: Patch) -> None:
     first=1,
 )
 def extension_is_lost(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module._settle
 
     def settle(state: Any, op: SettleOp) -> Any:
@@ -175,7 +175,7 @@ def extension_is_lost(patch: Patch) -> None:
 
 @bug("group-goes-on-early", "semantics 3.3", "A message that was given out does not hold its group.", "groups", first=1)
 def group_goes_on_early(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module._lease
 
     def lease(state: Any, lease_id: int, time_ms: int, op: Any) -> Any:
@@ -201,7 +201,7 @@ def group_given_out_before_commit(patch: Patch) -> None:
 
 @bug("group-lost-at-takeover", "semantics 3.3", "A new master forgets who waits behind whom.", "groups", first=1)
 def group_is_lost_at_takeover(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module._role
 
     def role(state: Any, time_ms: int) -> Any:
@@ -218,5 +218,5 @@ def group_is_lost_at_takeover(patch: Patch) -> None:
 
 @bug("leases-not-restarted", "semantics 3.7", "A takeover leaves the leases as short as they were.", "restart", first=1)
 def leases_are_not_restarted(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     patch.setattr(module, "_role", lambda _state, _time_ms: module.Applied((), []))

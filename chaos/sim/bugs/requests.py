@@ -68,6 +68,6 @@ def answer_is_not_copied(patch: Patch) -> None:
 
 @bug("request-given-up-early", "R018", "A request is given up in half of its time.", "requests")
 def request_is_given_up_early(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply_completion")
+    module: Any = import_module("replica.machine.apply.completion")
     original = module.milliseconds
     patch.setattr(module, "milliseconds", lambda duration: original(duration) // 2)

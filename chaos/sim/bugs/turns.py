@@ -62,7 +62,7 @@ def browse_leaves_one_out(patch: Patch) -> None:
 
 @bug("ended-lease-counts-twice", "semantics 3.7", "A lease that ended counts as two deliveries.", "swarm", 150)
 def ended_lease_counts_twice(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply_time")
+    module: Any = import_module("replica.machine.apply.time")
     original = module._end_by_time
 
     def end_by_time(state: Any, lease: Lease, time_ms: int, *, rules: bool) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @bug("weights-forgotten-at-takeover", "T1", "A new master forgets the tables of routing weights.", "weights")
 def weights_are_forgotten_at_takeover(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module._role
 
     def role(state: Any, time_ms: int) -> Any:
@@ -34,7 +34,7 @@ def weights_over_any_version(patch: Patch) -> None:
 
 @bug("weights-version-again", "T2", "After a deletion the versions of tables are given once more.", "weights")
 def weights_version_again(patch: Patch) -> None:
-    module: Any = import_module("replica.machine.apply")
+    module: Any = import_module("replica.machine.apply.apply")
     original = module.apply_weights
 
     def apply_weights(state: Any, time_ms: int, op: WeightsOp) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from chaos.sim.judges import logs
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
 from replica.machine import Machine, lease_id_of
-from replica.machine.apply_groups import group_of
+from replica.machine.apply.groups import group_of
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica.machine.apply_stage import forget_queue
+from replica.machine.apply.stage import forget_queue
 from replica.machine.features.batches import forget_batches
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State, enabled_at_ms

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from replica.machine.apply_completion import track
-from replica.machine.apply_groups import keep_lines
-from replica.machine.apply_save import begin_saving
-from replica.machine.apply_time import lose_volatile
-from replica.machine.lives import delete
+from replica.machine.apply.completion import track
+from replica.machine.apply.groups import keep_lines
+from replica.machine.apply.lives import delete
+from replica.machine.apply.save import begin_saving
+from replica.machine.apply.time import lose_volatile
 from replica.machine.state.changes import Applied
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State

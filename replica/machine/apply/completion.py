@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica.machine.apply_time import end_lease
+from replica.machine.apply.time import end_lease
 from replica.machine.plan.settle import ACK, settled_key
 from replica.machine.state.changes import Applied
 from replica.machine.state.completions import TRACKED, Completions

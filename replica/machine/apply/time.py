@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from replica.machine.apply_groups import line_up, place_in_groups
-from replica.machine.apply_stage import drop_stages
+from replica.machine.apply.groups import line_up, place_in_groups
+from replica.machine.apply.lives import delete, enable
+from replica.machine.apply.stage import drop_stages
 from replica.machine.features.readers import forget_readers
-from replica.machine.lives import delete, enable
 from replica.machine.plan.dead_letters import deliveries_max
 from replica.machine.plan.delays import RetryDelay
 from replica.machine.sets.ranges import RangeSet

@@ -8,16 +8,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 
-from replica.machine.apply_completion import apply_reply, begin_messages, take_owed
-from replica.machine.apply_moves import apply_remove, count_delivery, take_moved
-from replica.machine.apply_queue import apply_queue
-from replica.machine.apply_save import apply_save
-from replica.machine.apply_stage import apply_staging, end_staged, take_staged
-from replica.machine.apply_time import apply_expire, end_lease, place, return_messages
+from replica.machine.apply.completion import apply_reply, begin_messages, take_owed
+from replica.machine.apply.lives import apply_alias, apply_defaults
+from replica.machine.apply.moves import apply_remove, count_delivery, take_moved
+from replica.machine.apply.queue import apply_queue
+from replica.machine.apply.save import apply_save
+from replica.machine.apply.stage import apply_staging, end_staged, take_staged
+from replica.machine.apply.time import apply_expire, end_lease, place, return_messages
 from replica.machine.features.batches import note_acked, note_batch
 from replica.machine.features.readers import apply_reader
 from replica.machine.features.weights import apply_weights
-from replica.machine.lives import apply_alias, apply_defaults
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, RELEASE, settled_key
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.changes import Applied
