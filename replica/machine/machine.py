@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import merge
 
-from replica.machine import snapshot as snapshots
 from replica.machine import views
 from replica.machine.apply.apply import apply
 from replica.machine.ends import Ends
@@ -27,6 +26,7 @@ from replica.machine.plan.reply import ReplyCall, plan_reply
 from replica.machine.plan.settle import SettleCall, SettlePlan, plan_settle
 from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
 from replica.machine.room import Fit, fit_of
+from replica.machine.rows import snapshot as snapshots
 from replica.machine.staging import Staging
 from replica.machine.state.changes import Applied, Changes, next_record
 from replica.machine.state.limits import Limits

@@ -14,7 +14,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from replica.machine import Limits, Machine, Refused, Repeated, snapshot
+from replica.machine import Limits, Machine, Refused, Repeated
+from replica.machine.rows import snapshot
 from replica.machine.state import dedup, requests
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import replica.journal
 import replica.machine.features.batches
 import replica.machine.features.readers
-import replica.machine.snapshot
+import replica.machine.rows.snapshot
 import replica.machine.staging
 import replica.publishing
 import replica.readers
@@ -105,7 +105,7 @@ def numbers_are_forgotten(patch: Patch) -> None:
 
 @bug("numbers-forgotten-in-snapshots", "J7", "A snapshot does not say which batches were taken.", PUBLICATIONS)
 def numbers_are_in_no_snapshot(patch: Patch) -> None:
-    patch.setattr(replica.machine.snapshot, "batch_rows", lambda _state: [])
+    patch.setattr(replica.machine.rows.snapshot, "batch_rows", lambda _state: [])
 
 
 @bug("batch-is-what-is-left", "J7", "A batch of which a part is settled or back is read as the rest.", PUBLICATIONS)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from replica.machine import Limits, Machine, Refused
-from replica.machine.kept_rows import ROW_KEPT_MAX
+from replica.machine.rows.kept import ROW_KEPT_MAX
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.machine.driver import ACK, MEMBERS, Driver, batch_of
 

@@ -16,16 +16,16 @@ from collections import deque
 import msgspec
 
 from replica.machine.apply.groups import keep_lines, read_lines
-from replica.machine.completion_rows import CompletionRow, completion_row, completions_of
 from replica.machine.features.batches import BatchRow, batch_rows, batches_of
 from replica.machine.features.readers import ReaderRow, reader_of, reader_row
 from replica.machine.features.weights import WeightRow, weight_rows, weights_of
-from replica.machine.kept_rows import rows_of
-from replica.machine.producer_rows import ProducerRow, producer_of, producer_row
+from replica.machine.rows.completions import CompletionRow, completion_row, completions_of
+from replica.machine.rows.kept import rows_of
+from replica.machine.rows.producers import ProducerRow, producer_of, producer_row
+from replica.machine.rows.stages import StagesRow, stages_of, stages_row
 from replica.machine.sets.packing import bytes_of, column_of, range_set
 from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.spans import Spans
-from replica.machine.stage_rows import StagesRow, stages_of, stages_row
 from replica.machine.state.dedup_ids import DedupIds, Row
 from replica.machine.state.errors import Refused
 from replica.machine.state.limits import Limits
