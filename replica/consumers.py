@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from replica.core.selection.selecting import Exact
 from replica.damage import Damage
 from replica.effects import Deliver
 from replica.machine import Refused, disabled, immediate_problem, lease_id_of
 from replica.outcomes import Failed, LeaseDone, Moved
 from replica.rounds import Rounds, deleted
-from replica.selecting import Exact
 from replica.sole import Sole
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY

@@ -42,8 +42,8 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replica.core.selection.filters import Filter
     from replica.domain import Domain
-    from replica.filters import Filter
     from replica.machine import SegmentSlice
     from replica.members import Members
     from replica.outcomes import Answer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tandemq.v1.queue_admin_service_pb2 import LeftBehind
 
 if TYPE_CHECKING:
-    from replica.filters import Filter
+    from replica.core.selection.filters import Filter
     from replica.machine import Refused
     from tandemq.v1.common_pb2 import Reason
 

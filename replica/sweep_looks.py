@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from replica.filters import Read
+from replica.core.selection.filters import Read
+from replica.core.selection.selecting import LOOKS_MAX, find
 from replica.machine import ranges_of
-from replica.selecting import LOOKS_MAX, find
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
 
 # Decide, never act: no module reachable from these, through our own imports, may touch the world.
 PURE = (
+    "replica.core",
     *("replica.machine*", "replica.domain", "replica.replication", "replica.commit", "replica.claims"),
     *("replica.claiming", "replica.following", "replica.leaving", "replica.verdicts"),
     *("replica.sync_source", "replica.sending", "replica.sync_target"),
@@ -49,7 +50,7 @@ PURE = (
     *("replica.readers", "replica.saving", "replica.publishing", "replica.replying", "replica.sweep_looks"),
     *("replica.signs", "replica.rounds", "replica.keepalive"),
     "replica.administration",
-    *("replica.filters", "replica.selecting", "replica.selector*"),
+    *("replica.core.selection.filters", "replica.core.selection.selecting", "replica.core.selection.selector*"),
     *(
         "failover.detector",
         "failover.register",

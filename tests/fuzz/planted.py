@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import failover.witness_store
+import replica.core.selection.selector
+import replica.core.selection.selector_steps
 import replica.recovery
-import replica.selector
-import replica.selector_steps
 import replica.service_queue
 import replica.session
 import replica.state
@@ -121,14 +121,14 @@ def a_chain_is_a_test_inside_a_test_each(patch: pytest.MonkeyPatch) -> None:
     def chain(self: Any, operand: Any, *signs: str) -> Any:
         test = operand()
         while sign := self._took("sign", *signs):
-            test = replica.selector_steps.computing(test, [(sign, operand())])
+            test = replica.core.selection.selector_steps.computing(test, [(sign, operand())])
         return test
 
-    patch.setattr(replica.selector._Parser, "_chain", chain)
+    patch.setattr(replica.core.selection.selector._Parser, "_chain", chain)
 
 
 def anything_can_be_compared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.selector_steps, "_comparable", lambda _left, _right: True)
+    patch.setattr(replica.core.selection.selector_steps, "_comparable", lambda _left, _right: True)
 
 
 def a_mark_is_looked_up_unseen(patch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from replica.core.selection.selector import BYTES_MAX, FIELDS, parse
+from replica.core.selection.selector_steps import Value
 from replica.machine import Refused
-from replica.selector import BYTES_MAX, FIELDS, parse
-from replica.selector_steps import Value
 from tandemq.v1.common_pb2 import Reason
 from tests.fuzz.cost import assert_within
 from tests.fuzz.source import Source

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.core.selection.selector import BYTES_MAX, DEPTH_MAX, parse
+from replica.core.selection.selector_steps import Value
 from replica.machine import Refused
-from replica.selector import BYTES_MAX, DEPTH_MAX, parse
-from replica.selector_steps import Value
 from tandemq.v1 import common_pb2
 from tests.support import profiles
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replica import service_filters
-from replica.filters import filter_of
+from replica.core.selection.filters import filter_of
 from replica.outcomes import Moved
 from replica.pacing import TURN_S, Pace
 from tandemq.v1 import queue_service_pb2 as service

@@ -8,7 +8,7 @@ import pytest
 
 from replica import sweep_looks, sweeps
 from replica.calls import EnqueueCall, QueueCall, SettleCall
-from replica.filters import filter_of
+from replica.core.selection.filters import filter_of
 from replica.machine import SaveLimits, columns_of
 from replica.outcomes import EnqueueDone, Failed, QueueDone, SweepDone
 from replica.sweep import BEHIND_MAX, Sweep, Verb

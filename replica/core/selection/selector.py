@@ -14,8 +14,19 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from replica.core.selection.selector_steps import (
+    Like,
+    Test,
+    Values,
+    all_of,
+    any_of,
+    bad,
+    both,
+    compared,
+    computing,
+    opposite,
+)
 from replica.machine import Refused
-from replica.selector_steps import Like, Test, Values, all_of, any_of, bad, both, compared, computing, opposite
 
 BYTES_MAX = 4_096
 DEPTH_MAX = 64

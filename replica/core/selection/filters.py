@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from replica.core.selection.selector import Selector, parse
+from replica.core.selection.selector_steps import Value
 from replica.machine import Refused
 from replica.machine.state.segments import PRIORITY_DEFAULT, Part
-from replica.selector import Selector, parse
-from replica.selector_steps import Value
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch, MessageFilter, PropertyValue
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from replica.filters import Filter, Read, entry_of, fits, ordinal_of
+from replica.core.selection.filters import Filter, Read, entry_of, fits, ordinal_of
 from replica.machine import QueueState
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.segments import Part

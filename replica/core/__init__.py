@@ -1,0 +1,1 @@
+"""One domain at one member, of its parts: events in, effects out; never touches the world."""
