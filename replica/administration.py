@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.outcomes import QueueDone
+from replica.core.state.outcomes import QueueDone
 
 if TYPE_CHECKING:
-    from replica.calls import NamesCall, QueueCall
+    from replica.core.state.calls import NamesCall, QueueCall
     from replica.desk import Desk
     from replica.saving import Saving
 

@@ -10,9 +10,9 @@ from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
 
 if TYPE_CHECKING:
+    from replica.core.state.outcomes import Answer, EnqueueDone, LeaseDone
     from replica.domain import Domain
     from replica.members import Members
-    from replica.outcomes import Answer, EnqueueDone, LeaseDone
 
 _TEXT = {
     Reason.REASON_MESSAGE_TOO_LARGE: "a message is larger than max_message_bytes of queue {}; send less, or raise it",

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark
 from failover.promotion import unrecorded_epoch
 from failover.register import EPOCH_LAST
+from replica.core.state.durable import decode_state, state_key
 from replica.incarnation import INCARNATION, KNOWN
 from replica.members import LOCAL, domain_number
-from replica.state import decode_state, state_key
 from storage.backup import FRAME_BYTES, BackupHead, DomainHead, Packer
 from storage.errors import CorruptRecord
 from storage.records import FORMAT_VERSION, read_stored_prefix
@@ -25,7 +25,7 @@ from storage.store import META_INSTANCE, RESERVED_META, STORE_FORMAT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from replica.state import DomainState
+    from replica.core.state.durable import DomainState
     from storage.store import View
 
 META_BATCH = 64

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
         def add(self) -> DeliveredMessage: ...
 
+    from replica.core.state.shared import Shared
     from replica.machine import SegmentSlice
-    from replica.shared import Shared
     from storage.store import Store
     from tandemq.v1.queue_service_pb2 import Deliveries
 

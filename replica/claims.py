@@ -13,7 +13,7 @@ from failover.promotion import retry_delay_ms
 if TYPE_CHECKING:
     from failover.register import Register
     from failover.steps import Step
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
 
 NAME_MAX = 30
 """Bytes of a member's name in a nonce."""

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark, Link
 from failover.register import RegisterState, add_member
 from replica.claims import nonce_of
-from replica.effects import GetRegister, SetRegister
+from replica.core.state.effects import GetRegister, SetRegister
 from replica.sending import Phase
 from replica.sync_source import SyncSource
 
 if TYPE_CHECKING:
     from failover.register import Register
     from replica.claims import Mastership
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import OpAck, OpenAck
 
 

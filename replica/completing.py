@@ -10,17 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replica.core.state.outcomes import Failed, Moved, ProgressDone
 from replica.machine import HANDLE_BYTES, Refused
-from replica.outcomes import Failed, Moved, ProgressDone
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replica.calls import Waiter
+    from replica.core.state.calls import Waiter
+    from replica.core.state.shared import Shared
     from replica.machine import Progress
     from replica.orders import Orders
-    from replica.shared import Shared
 
 ASKED_MAX = 1_000_000
 """Handles that are waited for at one time; the next one is refused TOO_MANY_WAITERS."""

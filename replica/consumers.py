@@ -12,10 +12,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from replica.core.selection.selecting import Exact
+from replica.core.state.effects import Deliver
+from replica.core.state.outcomes import Failed, LeaseDone, Moved
 from replica.damage import Damage
-from replica.effects import Deliver
 from replica.machine import Refused, disabled, immediate_problem, lease_id_of
-from replica.outcomes import Failed, LeaseDone, Moved
 from replica.rounds import Rounds, deleted
 from replica.sole import Sole
 from tandemq.v1.common_pb2 import Reason
@@ -25,11 +25,11 @@ from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replica.calls import Consumer
+    from replica.core.state.calls import Consumer
+    from replica.core.state.shared import Shared
     from replica.machine import Narrower, RequestAnswer
     from replica.orders import Orders
     from replica.replication import Replication
-    from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 DELIVERY_MESSAGES_MAX = 2_000

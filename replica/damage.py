@@ -13,8 +13,8 @@ from replica.machine import deliverable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from replica.core.state.shared import Shared
     from replica.machine import Machine, Part, QueueState
-    from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import LeaseOp
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.calls import Waiter
+    from replica.core.state.calls import Waiter
+    from replica.core.state.outcomes import Answer
+    from replica.core.state.shared import Shared
     from replica.machine import Machine
-    from replica.outcomes import Answer
-    from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 

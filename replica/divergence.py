@@ -13,15 +13,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import DataMark, Role
-from replica.effects import Note, Salvage, Send
+from replica.core.state.effects import Note, Salvage, Send
 from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from replica.log import DomainLog
-    from replica.shared import Shared
+    from replica.core.state.log import DomainLog
+    from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import EpochBoundary, SyncBegin
 
 NOBODY_WAS_TOLD = ("role", "expire")

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from replica.completing import Completing
 from replica.consumers import Consumers
+from replica.core.state.durable import state_key
+from replica.core.state.effects import Persist
+from replica.core.state.outcomes import Failed, Moved
 from replica.dying import Dying
-from replica.effects import Persist
 from replica.epoch_record import epoch_record
 from replica.handoff import Handoff
 from replica.holding import Holding
 from replica.orders import Orders
-from replica.outcomes import Failed, Moved
 from replica.recall import answer_recall
 from replica.replication import Replication
-from replica.state import state_key
 from replica.sync_source import SyncSource
 from replica.sync_target import SyncTarget
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
     from failover.register import Register
-    from replica.calls import Call, Consumer, EnqueueCall
     from replica.claims import ClaimUnderWay
-    from replica.effects import Effect
+    from replica.core.state.calls import Call, Consumer, EnqueueCall
+    from replica.core.state.effects import Effect
+    from replica.core.state.shared import Shared
     from replica.machine import Machine
-    from replica.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame
 
 

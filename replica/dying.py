@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica import copies
-from replica.effects import Note
+from replica.core.state.effects import Note
 from replica.enqueued import is_all_volatile
 from replica.machine import MoveCall, Refused, columns_of
 from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.bodies import Stored
+    from replica.core.state.shared import Shared
     from replica.desk import Desk
     from replica.machine.plan.move import Dying as DyingRows
     from replica.machine.plan.move import Room
-    from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
     from tandemq.v1.message_pb2 import Message
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.outcomes import EnqueueDone
+from replica.core.state.outcomes import EnqueueDone
 from tandemq.peer.v1.peer_service_pb2 import HeldKey
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from replica.calls import EnqueueCall
+    from replica.core.state.calls import EnqueueCall
     from replica.machine import DuplicateRun
     from tandemq.peer.v1.record_pb2 import EnqueueOp
 

@@ -15,7 +15,7 @@ from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
 
 if TYPE_CHECKING:
     from replica.claims import ClaimUnderWay
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
 
 HISTORY_ID_BYTES = 16
 

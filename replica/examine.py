@@ -23,8 +23,8 @@ from storage.records import verify_stored
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.state.durable import DomainState
     from replica.machine import Machine
-    from replica.state import DomainState
     from storage.backup import BackupHead
     from storage.store import Store
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 
 from failover.marks import Role
+from replica.core.state.outcomes import Failed, Moved
 from replica.members import HOP
-from replica.outcomes import Failed, Moved
 from replica.refusals import abort, refusal
 from replica.service_checks import stale_epoch
 from storage.errors import CorruptRecord

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from failover.handoff import DEADLINES, Action, Event, Ignored, State, lookup
 from failover.marks import Link, Role
 from replica.attempt import HOLD_MS, Attempt, Outcome
-from replica.effects import Note
+from replica.core.state.effects import Note
 from replica.handoff_bars import LAG_RECORDS_MAX, barred_here, copy_is_whole
 from tandemq.peer.v1.peer_service_pb2 import HandoffNack, HandoffReady
 from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
@@ -22,9 +22,9 @@ from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.state.shared import Shared
     from replica.orders import Orders
     from replica.replication import Replication
-    from replica.shared import Shared
     from replica.sync_target import SyncTarget
     from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest, PeerFrame
 

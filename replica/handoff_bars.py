@@ -10,9 +10,9 @@ from failover.promotion import told_spent
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from replica.core.state.shared import Shared
     from replica.orders import Orders
     from replica.replication import Replication
-    from replica.shared import Shared
     from replica.sync_target import SyncTarget
 
 LAG_RECORDS_MAX = 20_000

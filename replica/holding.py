@@ -11,10 +11,10 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
-from replica.calls import EnqueueCall
+from replica.core.state.calls import EnqueueCall
+from replica.core.state.outcomes import Failed, Moved
 from replica.enqueued import enqueue_done, held_key, repeated
 from replica.machine import Fresh, Refused
-from replica.outcomes import Failed, Moved
 from replica.room import WAITING_BYTES_MAX
 from tandemq.peer.v1.peer_service_pb2 import Hold, HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
@@ -22,9 +22,9 @@ from tandemq.v1.common_pb2 import Error, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.calls import Call
+    from replica.core.state.calls import Call
+    from replica.core.state.shared import Pending, Shared
     from replica.orders import Orders
-    from replica.shared import Pending, Shared
     from replica.sync_target import SyncTarget
     from tandemq.peer.v1.peer_service_pb2 import HeldKey, PeerFrame
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
+from replica.core.state.outcomes import Failed
 from replica.journal_rows import ordinals_of
-from replica.outcomes import Failed
 from replica.refusals import refusal
 from storage.errors import CorruptRecord
 from storage.records import split, verify_stored
@@ -21,9 +21,9 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from replica.core.state.shared import Shared
     from replica.domain import Domain
     from replica.journal_rows import Rows
-    from replica.shared import Shared
     from storage.records import Prefix
     from storage.store import Store
 

@@ -15,7 +15,7 @@ from replica.sync_source import Aside
 
 if TYPE_CHECKING:
     from replica.claims import Mastership
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
     from replica.sync_source import SyncSource
     from replica.sync_target import SyncTarget
 

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
 
     from failover.authority import Authority
     from failover.journal import Journal
+    from replica.core.state.effects import RoleChanged
     from replica.direct import DirectChannel
-    from replica.effects import RoleChanged
     from replica.salvage import SalvageFiles
     from storage.store import Store
     from tandemq.config import ManagerConfig

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from failover.authority import CasDone, CasRefused
 from failover.register import Register
-from replica.effects import (
+from replica.core.state.effects import (
     AskVerdict,
     CheckTransfer,
     Deliver,
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from failover.authority import Authority, CasOutcome, Unreachable
+    from replica.core.state.effects import Effect
     from replica.domain import Domain
-    from replica.effects import Effect
     from replica.machine.state.limits import Limits
     from storage.store import Store
     from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, PeerFrame

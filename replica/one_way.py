@@ -12,8 +12,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from replica.answers import entry_error
-from replica.effects import Note
-from replica.outcomes import EnqueueDone
+from replica.core.state.effects import Note
+from replica.core.state.outcomes import EnqueueDone
 from tandemq.v1.common_pb2 import COMPLETION_ACCEPTED, Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY
@@ -22,10 +22,10 @@ from tandemq.v1.queue_service_pb2 import EnqueueResult
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from replica.core.state.outcomes import Failed
     from replica.domain import Domain
     from replica.machine import Columns
     from replica.members import Members
-    from replica.outcomes import Failed
 
 OPEN_MAX = 1_000
 OPEN_BYTES_MAX = 64 << 20

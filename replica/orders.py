@@ -8,12 +8,12 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.administration import order_names, order_queue
-from replica.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall, StagingCall
-from replica.effects import Persist, Reply
+from replica.core.state.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall, StagingCall
+from replica.core.state.effects import Persist, Reply
+from replica.core.state.log import HeldRef
+from replica.core.state.outcomes import EnqueueDone, Failed, Moved, SettleDone
 from replica.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
-from replica.log import HeldRef
 from replica.machine import Fresh, Refused
-from replica.outcomes import EnqueueDone, Failed, Moved, SettleDone
 from replica.publishing import Publishing
 from replica.readers import tell_expired
 from replica.replying import Replying
@@ -25,11 +25,11 @@ from tandemq.v1.common_pb2 import Error, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.calls import Call, QueueCall, Waiter
+    from replica.core.state.calls import Call, QueueCall, Waiter
+    from replica.core.state.outcomes import Answer
+    from replica.core.state.shared import Shared
     from replica.machine import DuplicateRun, EnqueuePlan, Machine
-    from replica.outcomes import Answer
     from replica.replication import Replication
-    from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 ENQUEUE_STORE_SHARE = 0.8

@@ -16,8 +16,8 @@ from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from replica.core.state.outcomes import Failed
     from replica.members import Members
-    from replica.outcomes import Failed
 
 OWN = "x-tandemq-own"
 """On a question that a member answers for itself, whoever is master."""

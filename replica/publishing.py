@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from replica import copies
-from replica.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, Unstage
-from replica.effects import Note
+from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, Unstage
+from replica.core.state.effects import Note
+from replica.core.state.outcomes import Moved, PublishDone, StageDone, UnstageDone
 from replica.enqueued import is_all_volatile, not_enough
 from replica.machine import Refused, columns_of
-from replica.outcomes import Moved, PublishDone, StageDone, UnstageDone
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.bodies import Stored
-    from replica.calls import StagingCall, Waiter
+    from replica.core.state.calls import StagingCall, Waiter
+    from replica.core.state.outcomes import StagingDone
     from replica.desk import Desk
     from replica.machine import Columns, PublishCall, StageCall
-    from replica.outcomes import StagingDone
 
 TURN_BYTES, TURN_PARTS = 4 << 20, 64
 """Of one turn: others share the group commit and the loop. The next one waits until it is committed."""

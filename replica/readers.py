@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.effects import Note
+from replica.core.state.effects import Note
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from replica.core.state.shared import Shared
     from replica.desk import Desk
     from replica.machine import Reader
     from replica.replication import Replication
-    from replica.shared import Shared
 
 NOBODY = 1 << 62
 """As a place: no reader wants anything."""

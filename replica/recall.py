@@ -16,7 +16,7 @@ from tandemq.peer.v1.peer_service_pb2 import FetchBody, VolatileBodies
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
 
 ANSWER_MS = 2_000
 """For each answer; a peer of an earlier version never gives one."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from failover.marks import DataMark
-from replica.log import DomainLog
+from replica.core.state.durable import Boundary, DomainState, checkpoint_key, decode_checkpoint, decode_state, state_key
+from replica.core.state.log import DomainLog
+from replica.core.state.shared import Shared
 from replica.machine import Machine, Refused
-from replica.shared import Shared
-from replica.state import Boundary, DomainState, checkpoint_key, decode_checkpoint, decode_state, state_key
 from storage.errors import CorruptRecord, NewerFormat
 from storage.records import ZERO_DIGEST, is_bare, split, verify_stored, verify_stored_head
 from storage.store import META_INSTANCE, place_checked

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from google.protobuf.duration_pb2 import Duration
 
-from replica.outcomes import Failed, Moved
+from replica.core.state.outcomes import Failed, Moved
 from tandemq import refusing
 from tandemq.v1.common_pb2 import Error, Reason
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica import copies
+from replica.core.state.effects import Note
+from replica.core.state.outcomes import Moved, ReplyDone
 from replica.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
-from replica.effects import Note
 from replica.machine import CopyCall, Refused, columns_of, handle_of
-from replica.outcomes import Moved, ReplyDone
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import Message
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from replica.bodies import Stored
-    from replica.calls import ReplyCall
+    from replica.core.state.calls import ReplyCall
     from replica.desk import Desk
     from replica.machine.plan.move import Room
     from tandemq.peer.v1.record_pb2 import RecordHeader

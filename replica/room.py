@@ -24,7 +24,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replica.calls import EnqueueCall
+    from replica.core.state.calls import EnqueueCall
     from replica.machine import Machine
     from tandemq.peer.v1.record_pb2 import EnqueueOp
 

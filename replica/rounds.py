@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.outcomes import Failed
+from replica.core.state.outcomes import Failed
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from replica.calls import Consumer
+    from replica.core.state.calls import Consumer
 
 LOOKED_AT_MAX = 100
 """Queues of one tick."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-    from replica.effects import Salvage
+    from replica.core.state.effects import Salvage
     from storage.files import Files
     from storage.store import Store
 

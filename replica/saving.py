@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica import copies
-from replica.effects import Note
+from replica.core.state.effects import Note
+from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import Bodies, Refused, SaveLimits
 from replica.machine.plan.columns import PERSISTENCE_PERSISTENT
-from replica.outcomes import Failed, Moved, QueueDone
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.bodies import Stored
-    from replica.calls import QueueCall, Waiter
+    from replica.core.state.calls import QueueCall, Waiter
     from replica.desk import Desk
     from replica.machine import SavePlan
     from tandemq.peer.v1.record_pb2 import QueueOp

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from replica.core.state.outcomes import Moved
 from replica.counting import until_committed
 from replica.journal import Asking, Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
-from replica.outcomes import Moved
 from tandemq.v1.journal_service_pb2 import JournalPosition
 
 if TYPE_CHECKING:
+    from replica.core.state.outcomes import Failed
+    from replica.core.state.shared import Shared
     from replica.domain import Domain
-    from replica.outcomes import Failed
-    from replica.shared import Shared
 
 GOING_ON = Asking("seen", "begin there with a new checkpoint, or name the pair that was meant")
 _MOVED = Moved("the mastership moved while a place of the journal was looked at; repeat the call")

@@ -11,8 +11,8 @@ from storage.records import is_bare
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, SyncEnd
 
 if TYPE_CHECKING:
-    from replica.log import Entry
-    from replica.shared import Shared
+    from replica.core.state.log import Entry
+    from replica.core.state.shared import Shared
 
 FRAME_BYTES_MAX = 2 << 20
 """Records in one frame; below gRPC's message limit with room for one whole batch more."""

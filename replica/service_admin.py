@@ -13,11 +13,11 @@ import grpc
 from replica import forward
 from replica.answers import FutureWaiter, header_of
 from replica.attached import Counts
-from replica.calls import NamesCall, QueueCall
+from replica.core.state.calls import NamesCall, QueueCall
+from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.counting import until_committed
 from replica.machine import Refused
 from replica.members import LOCAL, MAIN
-from replica.outcomes import Failed, Moved, QueueDone
 from replica.peer_clients import asks_for_own, peer_counts
 from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse

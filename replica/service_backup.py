@@ -14,8 +14,8 @@ import grpc
 from failover.marks import DataMark, Role
 from replica.answers import header_of, product_version
 from replica.backup import head_of, pieces
+from replica.core.state.outcomes import Failed
 from replica.members import LOCAL, MAIN
-from replica.outcomes import Failed
 from replica.refusals import abort, refusal
 from replica.service_calls import parse
 from storage.backup import VERSION, Packer

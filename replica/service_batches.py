@@ -11,10 +11,10 @@ import grpc
 
 from replica import bodies, forward
 from replica.answers import FutureWaiter, header_of
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
+from replica.core.state.outcomes import Failed, Moved
 from replica.counting import until_committed
 from replica.machine import BatchCall, Refused
-from replica.outcomes import Failed, Moved
 from replica.refusals import abort, refusal
 from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import parse

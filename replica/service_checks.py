@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from failover.marks import Role
 from replica import copies
+from replica.core.state.outcomes import Failed
 from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import check_message
-from replica.outcomes import Failed
 from replica.refusals import refusal
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason

@@ -11,10 +11,10 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica import bodies, forward
 from replica.answers import FutureWaiter, header_of
-from replica.calls import ReplyCall
 from replica.completing import Ask
+from replica.core.state.calls import ReplyCall
+from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.members import HOP
-from replica.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.refusals import abort, failure, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_checks import problem_of_answer, stale_epoch, wait_s
@@ -38,10 +38,10 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replica.calls import Waiter
+    from replica.core.state.calls import Waiter
+    from replica.core.state.outcomes import Answer
     from replica.domain import Domain
     from replica.members import Members
-    from replica.outcomes import Answer
 
 HANDLES_MAX = 10_000
 """Of one call."""

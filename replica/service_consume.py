@@ -15,10 +15,10 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica import bodies
 from replica.answers import header_of
-from replica.calls import Consumer, SettleCall
+from replica.core.state.calls import Consumer, SettleCall
+from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.machine import milliseconds
-from replica.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.peer_clients import client_of
 from replica.refusals import abort, failure, refusal
 from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.core.selection.filters import Filter
+    from replica.core.state.outcomes import Answer
     from replica.domain import Domain
     from replica.machine import SegmentSlice
     from replica.members import Members
-    from replica.outcomes import Answer
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries
 
 CREDIT_MESSAGES_MAX = 1_000_000

@@ -16,8 +16,8 @@ from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
+    from replica.core.state.outcomes import Failed
     from replica.machine import Columns, Limits
-    from replica.outcomes import Failed
     from tandemq.v1.queue_service_pb2 import EnqueueRequest
 
 ROW_BYTES_MORE = 64

@@ -12,15 +12,15 @@ from replica import bodies, copies
 from replica.answers import header_of
 from replica.core.selection.filters import Filter, Read, filter_of
 from replica.core.selection.selecting import LOOKS_MAX, Matcher, find
+from replica.core.state.outcomes import Failed, Moved
 from replica.machine import Refused
-from replica.outcomes import Failed, Moved
 from replica.refusals import abort
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse, EnqueueBatch
 
 if TYPE_CHECKING:
-    from replica.calls import Consumer
     from replica.core.selection.selecting import Reader
+    from replica.core.state.calls import Consumer
     from replica.domain import Domain
     from replica.machine import Machine
     from replica.members import Members

@@ -14,6 +14,7 @@ import grpc
 
 from replica import forward
 from replica.answers import header_of
+from replica.core.state.outcomes import Failed
 from replica.counting import until_committed
 from replica.journal import (
     PAGE_BYTES,
@@ -33,7 +34,6 @@ from replica.journal import (
 from replica.journal_counts import RowCounts
 from replica.journal_rows import Rows, Wanted
 from replica.machine import Refused
-from replica.outcomes import Failed
 from replica.refusals import abort, refusal
 from replica.service_calls import parse
 from replica.whereabouts import check_origin, is_remote, problem_of_remote
@@ -55,11 +55,11 @@ from tandemq.v1.journal_service_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from replica.core.state.shared import Shared
     from replica.domain import Domain
     from replica.machine import Reader
     from replica.members import Members
     from replica.service_failures import Method
-    from replica.shared import Shared
 
 SERVICE = "tandemq.v1.JournalService"
 ROWS, ROWS_MAX = 4_096, 16_384

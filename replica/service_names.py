@@ -8,10 +8,10 @@ import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter, header_of
-from replica.calls import NamesCall, QueueCall
+from replica.core.state.calls import NamesCall, QueueCall
+from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import AliasCall, DefaultsCall
 from replica.members import LOCAL, MAIN
-from replica.outcomes import Failed, Moved, QueueDone
 from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from tandemq.peer.v1.record_pb2 import QueueAction

@@ -15,12 +15,12 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica import forward
 from replica.answers import ack_of, header_of
-from replica.calls import EnqueueCall
+from replica.core.state.calls import EnqueueCall
+from replica.core.state.outcomes import EnqueueDone, Failed, Moved
 from replica.counting import until_committed
 from replica.machine import Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.members import HOP, MAIN
-from replica.outcomes import EnqueueDone, Failed, Moved
 from replica.peer_clients import client_of
 from replica.refusals import abort, failure, refusal
 from replica.service_checks import problem_of_wait, stale_epoch, wait_ms
@@ -37,9 +37,9 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from replica.core.state.outcomes import Answer
     from replica.domain import Domain
     from replica.members import Members
-    from replica.outcomes import Answer
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
 
 UNANSWERED_BATCHES_MAX = 256

@@ -11,10 +11,10 @@ import grpc
 
 from replica import bodies, forward, service_consume, service_filters
 from replica.answers import FutureWaiter, entry_error, header_of, level_of
-from replica.calls import Consumer, EnqueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
+from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.machine import Refused, handle_of, handle_prefix, milliseconds
 from replica.one_way import OneWay
-from replica.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.service_checks import (

@@ -10,7 +10,7 @@ import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter, header_of
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
 from replica.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
 from replica.refusals import abort, refusal
@@ -21,12 +21,12 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.state.outcomes import Failed, Moved, QueueDone
+    from replica.core.state.shared import Shared
     from replica.domain import Domain
     from replica.machine import Machine, Reader
-    from replica.outcomes import Failed, Moved, QueueDone
     from replica.service_admin import AdminHandlers
     from replica.service_failures import Method
-    from replica.shared import Shared
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 Context = Any

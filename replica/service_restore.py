@@ -17,10 +17,10 @@ import grpc
 from replica import forward
 from replica.answers import FutureWaiter, header_of
 from replica.bodies import read_stored
-from replica.calls import EnqueueCall, QueueCall
+from replica.core.state.calls import EnqueueCall, QueueCall
+from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import Refused, columns_of
 from replica.members import LOCAL, MAIN
-from replica.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.refill import QueueSource, open_queue
 from replica.refusals import refusal
 from replica.service_calls import check_request_id, fingerprint, parse

@@ -10,11 +10,11 @@ import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter, header_of
-from replica.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, StagingCall, Unstage
+from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, StagingCall, Unstage
+from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.members import LOCAL, MAIN
-from replica.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.refusals import abort, refusal
 from replica.seen_places import place_now, problem_of_seen
 from replica.service_calls import fingerprint, parse
@@ -28,9 +28,9 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.state.outcomes import Answer
     from replica.domain import Domain
     from replica.members import Members
-    from replica.outcomes import Answer
     from tandemq.v1.journal_service_pb2 import JournalPosition
 
 SERVICE = "tandemq.v1.StageService"

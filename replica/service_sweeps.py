@@ -13,7 +13,7 @@ import grpc
 
 from replica import forward, service_filters
 from replica.answers import FutureWaiter, header_of
-from replica.outcomes import Failed, Moved, SweepDone
+from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
 from replica.sweep import Sweep, Verb

@@ -10,7 +10,7 @@ import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
 from replica.members import LOCAL, MAIN
 from replica.refusals import abort, refusal
@@ -22,10 +22,10 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.state.outcomes import Failed, Moved, QueueDone
     from replica.domain import Domain
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
-    from replica.outcomes import Failed, Moved, QueueDone
     from replica.service_admin import AdminHandlers
     from replica.service_failures import Method
     from tandemq.peer.v1.record_pb2 import RecordHeader

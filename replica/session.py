@@ -14,8 +14,8 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica.calls import EnqueueCall
-from replica.effects import CheckTransfer, StartTransfer
+from replica.core.state.calls import EnqueueCall
+from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.machine import columns_of
 from replica.sending import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.service_calls import fingerprint

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections import deque
 
-    from replica.calls import Consumer
+    from replica.core.state.calls import Consumer
     from replica.machine import Machine
 
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from replica.bodies import Stored
+    from replica.core.state.shared import Shared
     from replica.machine import QueueState
     from replica.machine.sets.ranges import Run
     from replica.orders import Orders
-    from replica.shared import Shared
     from replica.sweep import Sweep
 
 READ_BYTES_MAX = 4 << 20

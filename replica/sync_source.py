@@ -15,15 +15,15 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
-from replica.convert_marks import data_of
-from replica.effects import CheckTransfer, QueueTransfer, StartTransfer, StopTransfer
+from replica.core.state.convert_marks import data_of
+from replica.core.state.effects import CheckTransfer, QueueTransfer, StartTransfer, StopTransfer
 from replica.sending import Phase, Sending
 from tandemq.peer.v1.peer_service_pb2 import DigestQuery, EpochBoundary, SyncBegin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import DigestReply, DomainHello, OpAck, OpenAck
 
 PROVEN_MAX = 50

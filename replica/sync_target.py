@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from failover.marks import DataMark, Link
+from replica.core.state.durable import Boundary, checkpoint_key, encode_checkpoint, state_key
+from replica.core.state.effects import Persist, Rebuild, StopTransfer
+from replica.core.state.shared import Pending
 from replica.divergence import common_point, cut_above, salvage_above
-from replica.effects import Persist, Rebuild, StopTransfer
-from replica.shared import Pending
-from replica.state import Boundary, checkpoint_key, encode_checkpoint, state_key
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, split
 from tandemq.peer.v1.peer_service_pb2 import DigestReply, FetchBody, OpAck, OpenAck
@@ -21,8 +21,8 @@ from tandemq.peer.v1.record_pb2 import RecordHeader, SaveOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.log import Entry
-    from replica.shared import Shared
+    from replica.core.state.log import Entry
+    from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import HeldKey, Op, SyncBegin, SyncEnd
 
 

@@ -32,10 +32,10 @@ from tandemq.peer.v1.record_pb2 import RecordHeader
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from replica.core.state.effects import CheckTransfer, QueueTransfer, StartTransfer
+    from replica.core.state.shared import Shared
     from replica.domain import Domain
-    from replica.effects import CheckTransfer, QueueTransfer, StartTransfer
     from replica.node import Node
-    from replica.shared import Shared
     from storage.records import Prefix
     from storage.store import Store
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from failover.classifier import Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
 from failover.gate import MASTERS, Effect, Ruling, Situation, rule
 from failover.marks import Link, Role
-from replica.effects import AskVerdict, Note
+from replica.core.state.effects import AskVerdict, Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
 
 BY_AUTHORITY = "authority"
 NOT_ASKED = Ruling(Effect.WAIT, "nobody has been asked yet")

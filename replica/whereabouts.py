@@ -17,8 +17,8 @@ from replica.refusals import abort, refusal
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from replica.core.state.outcomes import Failed
     from replica.members import Members
-    from replica.outcomes import Failed
 
 ADDRESSES_MAX = 4096
 

@@ -51,7 +51,10 @@ _MASTER: Rules = (
 )  # fmt: skip
 _REPLICA: Rules = (
     ("record", ("(storage/records.py)", "DomainLog.")),
-    ("apply", ("(replica/machine/", "(replica/sync_target.py)", "(replica/shared.py)", "(replica/orders.py)")),
+    (
+        "apply",
+        ("(replica/machine/", "(replica/sync_target.py)", "(replica/core/state/shared.py)", "(replica/orders.py)"),
+    ),
     ("receive records", ("Session._read_data",)),
     ("acknowledge", ("Session._write_data",)),
 )

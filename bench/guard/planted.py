@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import replica.log
+import replica.core.state.log
 import replica.service_produce
 
 
 def _copy() -> None:
     """The record's bytes are copied once more than they must be."""
-    assemble = replica.log.assemble
-    replica.log.assemble = lambda head, body: bytes(memoryview(assemble(head, body)))
+    assemble = replica.core.state.log.assemble
+    replica.core.state.log.assemble = lambda head, body: bytes(memoryview(assemble(head, body)))
 
 
 def _call() -> None:

@@ -13,8 +13,8 @@ import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
+from replica.core.state.outcomes import Failed, Moved
 from replica.forward import pipe
-from replica.outcomes import Failed, Moved
 from replica.refusals import abort
 from tandemq import refusing
 from tandemq.errors import DETAILS_KEY, OUTCOME, STORED, from_rpc_error, status_for

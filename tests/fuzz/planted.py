@@ -10,10 +10,10 @@ import pytest
 import failover.witness_store
 import replica.core.selection.selector
 import replica.core.selection.selector_steps
+import replica.core.state.durable
 import replica.recovery
 import replica.service_queue
 import replica.session
-import replica.state
 import storage.backup
 import tandemq.client.target
 import tandemq.config
@@ -29,7 +29,9 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def a_value_is_believed_without_its_seal(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.state, "unseal", lambda stored, _what: stored[8:] if stored[:3] == b"TQV" else stored)
+    patch.setattr(
+        replica.core.state.durable, "unseal", lambda stored, _what: stored[8:] if stored[:3] == b"TQV" else stored
+    )
 
 
 def any_lease_number_is_taken(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import replica.log
+import replica.core.state.log
 from replica.members import MAIN
 from tandemq import aio
 from tandemq.v1 import pair_service_pb2 as pb
@@ -83,7 +83,7 @@ async def from_a_stream(client: aio.Client, count: int) -> dict[int, bytes]:
 async def test_it_is_not_delivered_but_by_the_other_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(replica.log, "RING_BYTES_MAX", 1)
+    monkeypatch.setattr(replica.core.state.log, "RING_BYTES_MAX", 1)
     async with damaged_master(tmp_path) as (a, b, client, hurt):
         if how == "stream":
             found = await from_a_stream(client, COUNT - len(hurt))
@@ -110,7 +110,7 @@ async def test_it_is_not_delivered_but_by_the_other_member(
 
 async def test_a_numbered_batch_goes_round_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch with damage in it could not be read, and its good messages would fail with it until they are dead."""
-    monkeypatch.setattr(replica.log, "RING_BYTES_MAX", 1)
+    monkeypatch.setattr(replica.core.state.log, "RING_BYTES_MAX", 1)
     async with damaged_master(tmp_path) as (_, _, client, hurt):
         batch = await client.lease_batch("q", "spark", 1, max_messages=30)
         assert batch is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from failover.register import EPOCH_MAX, Register, RegisterState, check_form
 from failover.wire import from_message, to_message
-from replica.state import decode_checkpoint, encode_checkpoint
+from replica.core.state.durable import decode_checkpoint, encode_checkpoint
 from tandemq.config import SECTIONS, ManagerConfig, load, to_toml
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tests.support import profiles

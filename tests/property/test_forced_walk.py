@@ -10,8 +10,8 @@ import replica.divergence
 import replica.following
 import replica.step_aside
 import replica.sync_target
+from replica.core.state.shared import Shared
 from replica.divergence import salvage_above
-from replica.shared import Shared
 from tests.support.forced_walk import ForcedWalk
 from tests.support.told_walk import ToldWalk
 

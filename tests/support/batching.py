@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
+from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import BatchCall, Machine, Refused
-from replica.outcomes import Failed, QueueDone
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter, rows

@@ -9,7 +9,7 @@ from storage.records import read_prefix
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replica.log import Entry
+    from replica.core.state.log import Entry
     from tests.support.member import Member
 
 
@@ -145,7 +145,7 @@ class Checks:
 
 def holds(member: Member, acked: Acked, digest: bytes) -> bool:
     """Whether a member's disk has the record, or a snapshot that includes it."""
-    from replica.state import decode_state, state_key
+    from replica.core.state.durable import decode_state, state_key
     from tests.support.member import NUMBER
 
     record = member.store.read(NUMBER, acked.log_index)

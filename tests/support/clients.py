@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 
 from replica.bodies import fill_rows
-from replica.calls import Consumer, EnqueueCall, QueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCall
+from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
 from replica.machine import columns_of
-from replica.outcomes import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.message_pb2 import MessageBatch

@@ -16,9 +16,8 @@ import google_crc32c
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
 from replica.bodies import read_stored
-from replica.calls import EnqueueCall
-from replica.domain import Domain
-from replica.effects import (
+from replica.core.state.calls import EnqueueCall
+from replica.core.state.effects import (
     AskVerdict,
     CheckTransfer,
     Deliver,
@@ -34,7 +33,8 @@ from replica.effects import (
     SetRegister,
     StartTransfer,
 )
-from replica.log import Entry
+from replica.core.state.log import Entry
+from replica.domain import Domain
 from replica.machine import Limits, columns_of
 from replica.node import Group
 from replica.recovery import open_shared, rebuild, recover

@@ -13,7 +13,7 @@ from typing import Any
 from failover.authority import MemoryRegisters
 from failover.marks import Role
 from failover.register import Register
-from replica.effects import SetRegister
+from replica.core.state.effects import SetRegister
 from replica.machine import Limits
 from replica.node import outcome_of
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame, TransferFrame

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from failover.marks import Role
-from replica.convert_marks import data_of
-from replica.effects import AskVerdict, Fail, Persist, RoleChanged, Salvage, SetRegister, StartTransfer
-from replica.outcomes import EnqueueDone, Failed
+from replica.core.state.convert_marks import data_of
+from replica.core.state.effects import AskVerdict, Fail, Persist, RoleChanged, Salvage, SetRegister, StartTransfer
+from replica.core.state.outcomes import EnqueueDone, Failed
 from storage.records import _PREFIX, PREFIX_SIZE, Prefix
 from tandemq.peer.v1.record_pb2 import RecordHeader
 from tandemq.v1.common_pb2 import Reason

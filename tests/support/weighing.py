@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
+from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import DeleteWeightsCall, Machine, PublishWeightsCall, Refused, Window
-from replica.outcomes import Failed, QueueDone
 from tandemq.v1.common_pb2 import Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter

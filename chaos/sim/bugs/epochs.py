@@ -18,11 +18,11 @@ from failover.log_end import Ends, LogEnd
 from failover.marks import DataMark, Role
 from failover.register import Register, RegisterState
 from replica.claiming import Claiming
+from replica.core.state.shared import Shared
 from replica.domain import Domain
 from replica.following import Following
 from replica.replication import Replication
 from replica.sending import Phase
-from replica.shared import Shared
 from replica.sync_source import SyncSource
 from replica.sync_target import SyncTarget
 from tandemq.peer.v1.peer_service_pb2 import OpAck

@@ -22,10 +22,10 @@ from replica.machine.state.stages import Stages
 from replica.machine.state.state import State
 
 if TYPE_CHECKING:
+    from replica.core.state.shared import Shared
     from replica.machine.plan.stage import PublishCall, PublishPlan
     from replica.machine.state.feature_rows import Reader
     from replica.publishing import Publishing
-    from replica.shared import Shared
 
 PUBLICATIONS, READERS, LATE, REBUILT = "publications", "readers", "late_readers", "rebuilt"
 

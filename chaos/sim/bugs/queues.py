@@ -18,7 +18,7 @@ from tandemq.peer.v1.record_pb2 import SettleOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.calls import Consumer, SettleCall
+    from replica.core.state.calls import Consumer, SettleCall
     from replica.machine import RequestAnswer
     from replica.machine.state.dedup import Producer
     from replica.machine.state.queue import QueueState

@@ -14,7 +14,7 @@ from tandemq.v1.common_pb2 import REASON_ALREADY_REPLIED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.calls import ReplyCall
+    from replica.core.state.calls import ReplyCall
 
 
 @bug("second-answer-is-confirmed", "R018", "Who answers second is told that his answer counts.", "requests")

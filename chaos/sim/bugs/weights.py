@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import replica.machine.features.weights
 from chaos.sim.bugs.planting import Patch, bug
-from replica.outcomes import QueueDone
+from replica.core.state.outcomes import QueueDone
 from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
 
 if TYPE_CHECKING:
-    from replica.calls import NamesCall
+    from replica.core.state.calls import NamesCall
     from replica.desk import Desk
 
 

@@ -9,7 +9,7 @@ from chaos.sim.faults.kinds import MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _member, _spread
 from chaos.sim.judges.invariants import NUMBER, STATE
 from chaos.sim.pair.plan import OWNED
-from replica.state import decode_state
+from replica.core.state.durable import decode_state
 from storage.errors import CorruptRecord
 from storage.records import PREFIX_SIZE, read_prefix, verify_stored
 

@@ -11,7 +11,7 @@ from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _member, _spread
 from chaos.sim.judges.invariants import STATE
 from failover.marks import Role
-from replica.state import decode_state
+from replica.core.state.durable import decode_state
 
 if TYPE_CHECKING:
     from chaos.sim.pair.member import SimMember

@@ -27,10 +27,10 @@ from failover.marks import DataMark, Role
 from failover.register import Register, claim
 from failover.wire import to_message
 from failover.witness_store import StoreDamagedError, WitnessStore
+from replica.core.state.durable import DomainState, decode_state, state_key
 from replica.events import EventLog
 from replica.recovery import open_shared, recover
 from replica.salvage import FOLDER, SalvageFiles, is_operation
-from replica.state import DomainState, decode_state, state_key
 from storage.disk import DiskStore, open_disk
 from storage.errors import CorruptRecord, StorageError
 from storage.files import DirectoryFiles

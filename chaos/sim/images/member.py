@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, cast
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.classifier import Answer, EventKind, Verdict
 from replica import incarnation
-from replica.calls import Consumer, EnqueueCall, QueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCall
+from replica.core.state.effects import AskVerdict
+from replica.core.state.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
 from replica.domain import Domain
-from replica.effects import AskVerdict
 from replica.machine import Limits, columns_of
 from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.node import Node
-from replica.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
 from replica.recovery import open_shared, recover
 from replica.session import Session
 from tandemq.ambient import monotonic_ms
@@ -29,7 +29,7 @@ from tandemq.v1.queue_admin_service_pb2 import REPLICATION_FULL, REPLICATION_NON
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch, Settlement
 
 if TYPE_CHECKING:
-    from replica.calls import Call
+    from replica.core.state.calls import Call
     from storage.store import Store
 
 NAME, NUMBER, QUEUE = "main", 7, "q"

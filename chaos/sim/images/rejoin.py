@@ -12,8 +12,8 @@ from failover.authority import MemoryRegisters
 from failover.classifier import Answer, Evidence, Verdict
 from failover.marks import DataMark
 from failover.register import Register, RegisterState, add_member, claim, commit
+from replica.core.state.effects import AskVerdict, SetRegister
 from replica.domain import Domain
-from replica.effects import AskVerdict, SetRegister
 from replica.machine import Machine
 from replica.recovery import open_shared
 from storage.memory import MemoryStore
@@ -21,7 +21,7 @@ from storage.records import verify_stored
 
 if TYPE_CHECKING:
     from chaos.sim.images.story import Story
-    from replica.state import DomainState
+    from replica.core.state.durable import DomainState
     from storage.disk import DiskStore
 
 WHOLE = (DataMark.IN_SYNC, DataMark.SOLE)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chaos.sim.judges.invariants import NUMBER, STATE, Name
-from replica.state import decode_state
+from replica.core.state.durable import decode_state
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
 

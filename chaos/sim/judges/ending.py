@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chaos.sim.pair.books import Book, Lease
     from chaos.sim.pair.member import SimMember
     from chaos.sim.pair.members import Pair
-    from replica.shared import Shared
+    from replica.core.state.shared import Shared
 
 OF_PAIR: tuple[checker.Check, ...] = (
     checker.one_owner_per_epoch,

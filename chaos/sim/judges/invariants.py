@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.sim.kernel.outside import epoch_of
 from failover.marks import DataMark
-from replica.convert_marks import data_of
+from replica.core.state.convert_marks import data_of
+from replica.core.state.durable import decode_state, state_key
+from replica.core.state.effects import CheckTransfer, Deliver, Persist, Reply, Salvage, StartTransfer, StopTransfer
+from replica.core.state.outcomes import EnqueueDone, LeaseDone
 from replica.divergence import NOBODY_WAS_TOLD
-from replica.effects import CheckTransfer, Deliver, Persist, Reply, Salvage, StartTransfer, StopTransfer
 from replica.machine import SaveLimits
 from replica.members import MAIN, domain_number
-from replica.outcomes import EnqueueDone, LeaseDone
-from replica.state import decode_state, state_key
 from storage.errors import CorruptRecord
 from storage.records import read_stored_prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from chaos.sim.judges.rows import Steps
     from chaos.sim.pair.member import SimMember
     from chaos.sim.pair.members import Pair
+    from replica.core.state.effects import Effect
     from replica.domain import Domain
-    from replica.effects import Effect
     from storage.store import WriteBatch
     from tandemq.peer.v1.record_pb2 import QueueRanges
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.sim.judges.invariants import NUMBER, STATE, Name
-from replica.state import decode_state
+from replica.core.state.durable import decode_state
 from storage.errors import CorruptRecord
 from storage.records import ZERO_DIGEST, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader

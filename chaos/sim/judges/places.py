@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.judges.invariants import NUMBER, STATE
 from failover.marks import DataMark
-from replica.state import decode_state
+from replica.core.state.durable import decode_state
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 
 if TYPE_CHECKING:

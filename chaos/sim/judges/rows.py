@@ -13,16 +13,16 @@ from failover import handoff, promotion
 from failover.handoff import Action, Event, Row, State
 from replica import claiming
 from replica import handoff as driving
-from replica.effects import Reply
-from replica.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone, SettleDone
+from replica.core.state.effects import Reply
+from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone, SettleDone
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from chaos.sim.pair.member import SimMember
+    from replica.core.state.effects import Effect
     from replica.domain import Domain
-    from replica.effects import Effect
 
 ABORTED = (Event.NACK, Event.LINK_LOST, Event.DEADLINE, Event.ROLE_LOST, Event.ABORT)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from chaos.sim.kernel.net import Network
     from failover.authority import Authority
     from failover.classifier import Classifier
-    from replica.effects import Salvage
+    from replica.core.state.effects import Salvage
     from storage.store import Store
     from tandemq.config import ManagerConfig
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from replica.core.state.durable import checkpoint_key, state_key
+from replica.core.state.log import Entry
+from replica.core.state.shared import Pending, Shared
 from replica.domain import Domain
-from replica.log import Entry
 from replica.machine import Applied, Limits
 from replica.recovery import open_shared
-from replica.shared import Pending, Shared
-from replica.state import checkpoint_key, state_key
 from storage.memory import MemoryStore
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch

@@ -14,7 +14,8 @@ from chaos.sim.model.core import NOW_MS, NUMBER, Book, Core, Disk, NoQueues, Val
 from chaos.sim.model.values import handoff_lasts_too_long, handoff_state, put_back, time_passes, value_of
 from failover.marks import DataMark, Role
 from failover.register import RegisterState
-from replica.effects import (
+from replica.core.state.durable import checkpoint_key, decode_state, state_key
+from replica.core.state.effects import (
     CheckTransfer,
     Fail,
     GetRegister,
@@ -26,7 +27,6 @@ from replica.effects import (
     StartTransfer,
     StopTransfer,
 )
-from replica.state import checkpoint_key, decode_state, state_key
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.peer_service_pb2 import Hello, PeerFrame
 from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader

@@ -14,15 +14,15 @@ from chaos.sim.model.core import LONG_MS, NOW_MS, NoQueues
 from failover.classifier import Answer, EventKind
 from replica.attempt import Attempt
 from replica.claims import ClaimUnderWay
-from replica.shared import Pending
-from replica.state import Boundary, decode_state
+from replica.core.state.durable import Boundary, decode_state
+from replica.core.state.shared import Pending
 from tandemq.peer.v1.peer_service_pb2 import SyncEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chaos.sim.model.core import Book, Core, Value
-    from replica.log import DomainLog
+    from replica.core.state.log import DomainLog
     from replica.replication import Replication
 
 # -- what a value holds ------------------------------------------------------------------------------------------------

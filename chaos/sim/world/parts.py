@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import replica.log
+import replica.core.state.log
 from chaos.sim.bugs.planting import Planter
 from replica import dying, replying, sweeps
 
@@ -27,7 +27,7 @@ def of(messages: int, ring_bytes: int = 0) -> Iterator[None]:
     for module in (dying, replying, sweeps) if messages else ():
         planter.setattr(module, LIMIT, messages)
     if ring_bytes:
-        planter.setattr(replica.log, RING, ring_bytes)
+        planter.setattr(replica.core.state.log, RING, ring_bytes)
     try:
         yield
     finally:

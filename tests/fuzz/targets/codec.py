@@ -9,10 +9,17 @@ import asyncio
 from collections.abc import Callable
 
 from failover.marks import DataMark
-from replica.log import DomainLog
+from replica.core.state.durable import (
+    DomainState,
+    checkpoint_key,
+    decode_checkpoint,
+    decode_state,
+    encode_checkpoint,
+    state_key,
+)
+from replica.core.state.log import DomainLog
 from replica.machine import Machine, Refused
 from replica.recovery import StoreReader, open_shared, recover
-from replica.state import DomainState, checkpoint_key, decode_checkpoint, decode_state, encode_checkpoint, state_key
 from storage.errors import CorruptRecord, StorageError
 from storage.memory import MemoryStore
 from storage.records import (

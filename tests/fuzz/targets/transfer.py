@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 import replica.transfer
 from failover.marks import DataMark
-from replica.state import decode_state, state_key
+from replica.core.state.durable import decode_state, state_key
 from storage.records import split
 from tandemq.peer.v1.peer_service_pb2 import TransferFrame
 from tests.fuzz.clients import Client

@@ -12,10 +12,10 @@ from google.rpc import error_details_pb2, status_pb2
 
 from failover.marks import DataMark
 from failover.register import Register, RegisterState
-from replica.log import DomainLog
+from replica.core.state.durable import DomainState, state_key
+from replica.core.state.log import DomainLog
 from replica.members import domain_number
 from replica.recovery import StoreReader, rebuild
-from replica.state import DomainState, state_key
 from storage.records import ZERO_DIGEST
 from storage.store import Append, WriteBatch
 from tandemq.errors import DETAILS_KEY, RULES

@@ -46,7 +46,12 @@ def test_samples_that_say_nothing_are_refused(stacks: Counter[Any], used: dict[i
 @pytest.mark.parametrize(
     ("side", "role", "functions", "stage"),
     [
-        ("ours", "master", ("Orders._enqueue (replica/orders.py)", "DomainLog.build (replica/log.py)"), "record"),
+        (
+            "ours",
+            "master",
+            ("Orders._enqueue (replica/orders.py)", "DomainLog.build (replica/core/state/log.py)"),
+            "record",
+        ),
         ("ours", "master", ("ProduceStream._submit (replica/service_produce.py)",), "decode and check"),
         ("ours", "master", ("Orders.on_committed (replica/orders.py)",), "acknowledge"),
         ("ours", "replica", ("SyncTarget.on_op (replica/sync_target.py)", "len (x.py)"), "apply"),

@@ -11,14 +11,14 @@ import pytest
 from replica.bodies import is_whole, read_answer, read_stored
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact
-from replica.effects import Note
+from replica.core.state.effects import Note
+from replica.core.state.outcomes import ProgressDone
+from replica.core.state.shared import Shared
 from replica.machine import Limits, Machine
 from replica.machine.state.handles import Progress
-from replica.outcomes import ProgressDone
 from replica.recovery import open_shared
 from replica.service_completion import statuses_of
 from replica.service_filters import matcher_of
-from replica.shared import Shared
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import assemble, build_head, split

@@ -8,10 +8,10 @@ import pytest
 
 from replica import completing
 from replica.bodies import read_answer
-from replica.calls import QueueCall, ReplyCall
 from replica.completing import Ask
+from replica.core.state.calls import QueueCall, ReplyCall
+from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.machine import Machine, handle_of
-from replica.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from storage.memory import MemoryStore
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE
 from tandemq.v1.common_pb2 import COMPLETION_REPLIED, Reason

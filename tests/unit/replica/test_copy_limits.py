@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica import dying
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
 from replica.machine import AliasCall, moves
 from replica.sweep import Verb
 from tandemq.v1.common_pb2 import Reason

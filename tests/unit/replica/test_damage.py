@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.bodies import is_whole
-from replica.calls import Consumer, EnqueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
+from replica.core.state.outcomes import LeaseDone
 from replica.machine import columns_of
-from replica.outcomes import LeaseDone
 from replica.service_consume import ConsumeStream
 from storage.store import Append, WriteBatch
 from tandemq.v1.common_pb2 import IndexRange

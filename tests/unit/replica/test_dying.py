@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica import dying
-from replica.calls import QueueCall, SettleCall
 from replica.copies import HOPS
+from replica.core.state.calls import QueueCall, SettleCall
 from replica.machine import Limits
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_UPDATE

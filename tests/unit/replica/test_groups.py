@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica.calls import Consumer, SettleCall
-from replica.outcomes import LeaseDone
+from replica.core.state.calls import Consumer, SettleCall
+from replica.core.state.outcomes import LeaseDone
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_NONE, GROUP_MODE_ORDERED, GroupMode
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, Settlement

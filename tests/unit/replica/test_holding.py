@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import pytest
 
-from replica.calls import EnqueueCall
+from replica.core.state.calls import EnqueueCall
+from replica.core.state.outcomes import EnqueueDone, Failed
 from replica.machine import columns_of
-from replica.outcomes import EnqueueDone, Failed
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-import replica.log
-from replica.log import DomainLog, HeldRef
-from replica.state import HISTORY_MAX, Boundary
+import replica.core.state.log
+from replica.core.state.durable import HISTORY_MAX, Boundary
+from replica.core.state.log import DomainLog, HeldRef
 from storage.errors import CorruptRecord
 from storage.records import ZERO_DIGEST, Prefix, is_bare, read_prefix, split
 from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
@@ -161,7 +161,7 @@ def test_tail_is_limited_by_bytes_and_never_empty_where_there_is_something() -> 
 
 
 def test_the_ring_is_bounded_and_ends_with_the_last_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica.log, "RING_BYTES_MAX", 5000)
+    monkeypatch.setattr(replica.core.state.log, "RING_BYTES_MAX", 5000)
     log = new_log()
     for _ in range(20):
         build(log, body=b"x" * 1000)
@@ -181,7 +181,7 @@ def test_what_is_not_written_stays_in_memory(monkeypatch: pytest.MonkeyPatch) ->
     """1. A disk is slow. 2. More is ordered than the memory keeps. 3. The peer, who is behind, is sent each record: it
     was in neither place, and its sender said that its copy is damaged.
     """
-    monkeypatch.setattr(replica.log, "RING_BYTES_MAX", 5000)
+    monkeypatch.setattr(replica.core.state.log, "RING_BYTES_MAX", 5000)
     log = new_log()
     for _ in range(20):
         build(log, body=b"x" * 1000)

@@ -8,10 +8,10 @@ import google_crc32c
 import pytest
 
 from replica.bodies import read_stored
-from replica.calls import Publish, ReleaseWriter, StageRows, StagingCall
-from replica.effects import Note
+from replica.core.state.calls import Publish, ReleaseWriter, StageRows, StagingCall
+from replica.core.state.effects import Note
+from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import Limits, PublishCall, StageCall, columns_of
-from replica.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
 from replica.journal import bounds_of
 from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
 from replica.machine.state.errors import Refused

@@ -8,7 +8,7 @@ import pytest
 
 from failover.marks import Role
 from replica import recall
-from replica.calls import EnqueueCall
+from replica.core.state.calls import EnqueueCall
 from replica.machine import columns_of
 from replica.recall import ANSWER_MS
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, VolatileBodies, VolatileBody

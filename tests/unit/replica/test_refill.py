@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import replica.refill
+from replica.core.state.durable import DomainState, state_key
 from replica.machine import Fresh, Limits, Machine, columns_of
 from replica.members import MAIN, domain_number
 from replica.refill import RESTORED_FROM, Batch, open_queue
-from replica.state import DomainState, state_key
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import FLAG_VOLATILE_BODY, ZERO_DIGEST, assemble, build_head

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from replica.calls import NamesCall, QueueCall, SettleCall, StageRows, StagingCall
+from replica.core.state.calls import NamesCall, QueueCall, SettleCall, StageRows, StagingCall
+from replica.core.state.outcomes import Moved, QueueDone
 from replica.machine import (
     AdvanceCall,
     DeleteWeightsCall,
@@ -18,7 +19,6 @@ from replica.machine import (
     Window,
     columns_of,
 )
-from replica.outcomes import Moved, QueueDone
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch

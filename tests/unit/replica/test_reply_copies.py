@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica import replying
-from replica.calls import EnqueueCall, NamesCall, QueueCall, ReplyCall
+from replica.core.state.calls import EnqueueCall, NamesCall, QueueCall, ReplyCall
+from replica.core.state.outcomes import EnqueueDone, ReplyDone
 from replica.machine import AliasCall, columns_of
-from replica.outcomes import EnqueueDone, ReplyDone
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.message_pb2 import Message, MessageBatch

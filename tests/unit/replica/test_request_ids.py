@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replica.calls import Consumer, EnqueueCall
+from replica.core.state.calls import Consumer, EnqueueCall
+from replica.core.state.outcomes import Failed, LeaseDone
 from replica.machine import columns_of
-from replica.outcomes import Failed, LeaseDone
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import pytest
 
-from replica.calls import Consumer, EnqueueCall, QueueCall
+from replica.core.state.calls import Consumer, EnqueueCall, QueueCall
+from replica.core.state.outcomes import EnqueueDone, Failed
 from replica.machine import columns_of
-from replica.outcomes import EnqueueDone, Failed
 from tandemq.peer.v1.record_pb2 import (
     QUEUE_ACTION_CLOSE,
     QUEUE_ACTION_DELETE,

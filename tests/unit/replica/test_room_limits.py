@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import replica.room
-from replica.calls import Consumer
+from replica.core.state.calls import Consumer
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD
 from tests.support.clients import Waiter, create

@@ -12,7 +12,7 @@ import pytest
 
 import replica.salvage
 from chaos.sim.kernel.files import SimFiles
-from replica.effects import Salvage
+from replica.core.state.effects import Salvage
 from replica.salvage import Certainty, SalvageFiles
 from replica.salvage_view import View
 from replica.verify import digest_of

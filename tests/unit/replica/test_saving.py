@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica import saving
-from replica.calls import EnqueueCall, QueueCall
+from replica.core.state.calls import EnqueueCall, QueueCall
+from replica.core.state.outcomes import Moved, QueueDone
 from replica.machine import Limits, SaveLimits, columns_of
-from replica.outcomes import Moved, QueueDone
 from replica.recovery import StoreReader
 from storage.records import split
 from tandemq.peer.v1.record_pb2 import (

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica.calls import QueueCall
-from replica.outcomes import Failed, QueueDone
+from replica.core.state.calls import QueueCall
+from replica.core.state.outcomes import Failed, QueueDone
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import (
     QUEUE_ACTION_CLOSE,

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import grpc
 import pytest
 
-from replica.calls import NamesCall
+from replica.core.state.calls import NamesCall
 from replica.machine import ReaderPlace, RegisterCall
 from replica.members import Members
 from replica.outside import Outside

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica.calls import Consumer, QueueCall, SettleCall
-from replica.outcomes import Failed, LeaseDone
+from replica.core.state.calls import Consumer, QueueCall, SettleCall
+from replica.core.state.outcomes import Failed, LeaseDone
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig

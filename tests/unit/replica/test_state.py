@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from failover.marks import DataMark
-from replica.state import DomainState, checkpoint_key, decode_checkpoint, decode_state, state_key
+from replica.core.state.durable import DomainState, checkpoint_key, decode_checkpoint, decode_state, state_key
 from storage.errors import CorruptRecord
 from storage.seal import unseal
 from storage.store import META_KEY_BYTES_MAX, RESERVED_META

@@ -9,7 +9,7 @@ import pytest
 from replica import sweep_looks, sweeps
 from replica.bodies import message_id
 from replica.core.selection.filters import filter_of
-from replica.outcomes import SweepDone
+from replica.core.state.outcomes import SweepDone
 from replica.service_sweeps import AHEAD
 from replica.sweep import Verb
 from storage.errors import CorruptRecord

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from replica import sweep_looks, sweeps
-from replica.calls import EnqueueCall
+from replica.core.state.calls import EnqueueCall
+from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.machine import Limits, columns_of
-from replica.outcomes import Failed, Moved, SweepDone
 from replica.sweep import Verb
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch

@@ -11,7 +11,7 @@ import pytest
 
 from failover.marks import DataMark, Role
 from replica.answers import header_of
-from replica.effects import CheckTransfer, StartTransfer
+from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.members import Members
 from replica.sending import Phase
 from replica.sync_source import Aside

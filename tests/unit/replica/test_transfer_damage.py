@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from replica.core.state.effects import Note, QueueTransfer, StartTransfer
 from replica.domain import Domain
-from replica.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
 from replica.node import Node
 from replica.recovery import open_shared

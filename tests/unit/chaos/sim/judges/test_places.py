@@ -12,8 +12,8 @@ from chaos.sim.pair.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from failover.marks import DataMark
-from replica.shared import Pending
-from replica.state import decode_state
+from replica.core.state.durable import decode_state
+from replica.core.state.shared import Pending
 from storage.store import WriteBatch
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER, ReaderOp, RecordHeader
 

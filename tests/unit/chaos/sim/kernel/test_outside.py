@@ -8,7 +8,7 @@ import pytest
 
 from chaos.sim.kernel.disk import Disk
 from chaos.sim.kernel.outside import Machine, SalvageNotes
-from replica.effects import Salvage
+from replica.core.state.effects import Salvage
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch
 from tests.unit.replica.test_salvage import DOMAIN, filled

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from failover.classifier import DomainFacts, EventKind
     from failover.register import Register
-    from replica.calls import Consumer, Waiter
-    from replica.log import Entry
-    from replica.outcomes import Answer, LeaseDone
+    from replica.core.state.calls import Consumer, Waiter
+    from replica.core.state.log import Entry
+    from replica.core.state.outcomes import Answer, LeaseDone
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 

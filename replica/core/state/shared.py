@@ -6,17 +6,17 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import DataMark, Link, Role
-from replica.effects import Effect, Note, Persist, RoleChanged, Send
-from replica.state import state_key
+from replica.core.state.durable import state_key
+from replica.core.state.effects import Effect, Note, Persist, RoleChanged, Send
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.log import DomainLog
+    from replica.core.state.durable import DomainState
+    from replica.core.state.log import DomainLog
     from replica.machine import Limits, Machine
-    from replica.state import DomainState
     from storage.doubt import Doubt
     from tandemq.peer.v1.record_pb2 import RecordHeader
 

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from replica.core.selection.selecting import Matcher
+    from replica.core.state.outcomes import Answer, LeaseDone
     from replica.machine import Columns, Machine, PublishCall, StageCall
-    from replica.outcomes import Answer, LeaseDone
     from tandemq.peer.v1.record_pb2 import QueueAction, RecordHeader
     from tandemq.v1.queue_admin_service_pb2 import QueueConfig
     from tandemq.v1.queue_service_pb2 import Settlement

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple, Protocol
 
-from replica.state import HISTORY_MAX, Boundary
+from replica.core.state.durable import HISTORY_MAX, Boundary
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, build_head, is_body, read_prefix, verify
 from tandemq.peer.v1.record_pb2 import RecordHeader

@@ -1,0 +1,1 @@
+"""What the parts of a domain share: log, facts, calls, outcomes, effects; never decides anything."""
