@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica import copies
+from replica.core.messages import copies
 from replica.core.state.effects import Note
 from replica.enqueued import is_all_volatile
 from replica.machine import MoveCall, Refused, columns_of
@@ -23,7 +23,7 @@ from tandemq.v1.queue_service_pb2 import FINAL_STATE_DEAD_LETTERED, EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.bodies import Stored
+    from replica.core.messages.bodies import Stored
     from replica.core.state.shared import Shared
     from replica.desk import Desk
     from replica.machine.plan.move import Dying as DyingRows

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.bodies import row_of
+from replica.core.messages.bodies import row_of
 from replica.machine.state.requests import lease_id_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1.journal_service_pb2 import JournalColumns, JournalKind, JournalPayload

@@ -15,7 +15,7 @@ from failover.detector import Detector
 from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica import incarnation
-from replica.bodies import is_whole, read_stored
+from replica.core.messages.bodies import is_whole, read_stored
 from replica.direct import PEER
 from replica.domain import Domain
 from replica.hand_over import hand_over_all

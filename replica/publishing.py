@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from replica import copies
+from replica.core.messages import copies
 from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, Unstage
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, PublishDone, StageDone, UnstageDone
@@ -23,7 +23,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.bodies import Stored
+    from replica.core.messages.bodies import Stored
     from replica.core.state.calls import StagingCall, Waiter
     from replica.core.state.outcomes import StagingDone
     from replica.desk import Desk

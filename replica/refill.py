@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from google.protobuf.message import DecodeError
 
 from replica.backup import states_in
-from replica.bodies import batch_of, message_id, row_of
+from replica.core.messages.bodies import batch_of, message_id, row_of
 from replica.machine import Limits
 from replica.recovery import open_shared, rebuild
 from storage.backup import BackupFile, open_backup

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica import copies
+from replica.core.messages import copies
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, ReplyDone
 from replica.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
@@ -23,7 +23,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from replica.bodies import Stored
+    from replica.core.messages.bodies import Stored
     from replica.core.state.calls import ReplyCall
     from replica.desk import Desk
     from replica.machine.plan.move import Room

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from replica.bodies import row_of
+from replica.core.messages.bodies import row_of
 from replica.salvage import Certainty, is_operation
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange

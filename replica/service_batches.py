@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import bodies, forward
+from replica import forward
 from replica.answers import FutureWaiter, header_of
+from replica.core.messages import bodies
 from replica.core.state.calls import NamesCall
 from replica.core.state.outcomes import Failed, Moved
 from replica.counting import until_committed

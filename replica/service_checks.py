@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
-from replica import copies
+from replica.core.messages import copies
 from replica.core.state.outcomes import Failed
 from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import check_message

@@ -13,8 +13,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica import bodies
 from replica.answers import header_of
+from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, SettleCall
 from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master

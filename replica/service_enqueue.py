@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from replica import bodies
+from replica.core.messages import bodies
 from replica.machine import Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content, check_counts
 from replica.refusals import refusal

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from replica import bodies, copies
 from replica.answers import header_of
+from replica.core.messages import bodies, copies
 from replica.core.selection.filters import Filter, Read, filter_of
 from replica.core.selection.selecting import LOOKS_MAX, Matcher, find
 from replica.core.state.outcomes import Failed, Moved

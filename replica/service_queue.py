@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import bodies, forward, service_consume, service_filters
+from replica import forward, service_consume, service_filters
 from replica.answers import FutureWaiter, entry_error, header_of, level_of
+from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.machine import Refused, handle_of, handle_prefix, milliseconds

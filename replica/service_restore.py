@@ -16,7 +16,7 @@ import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter, header_of
-from replica.bodies import read_stored
+from replica.core.messages.bodies import read_stored
 from replica.core.state.calls import EnqueueCall, QueueCall
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import Refused, columns_of

@@ -13,7 +13,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from replica.bodies import Stored
+    from replica.core.messages.bodies import Stored
     from replica.core.state.shared import Shared
     from replica.machine import QueueState
     from replica.machine.sets.ranges import Run

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica import copies
+from replica.core.messages import copies
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.dying import MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
 from replica.machine import MoveCall, Refused, RemoveCall, columns_of, ranges_of
@@ -25,7 +25,7 @@ from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED, EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from replica.bodies import Stored
+    from replica.core.messages.bodies import Stored
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
     from replica.machine import QueueState

@@ -49,7 +49,7 @@ PURE = (
         "replica.lag",
         "replica.recall",
         "replica.dying",
-        "replica.copies",
+        "replica.core.messages.copies",
         "replica.sweep",
         "replica.sweeps",
     ),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.schema import BARE_JOURNAL, JOURNAL
-from replica.bodies import row_of
+from replica.core.messages.bodies import row_of
 from tandemq.client.journal import JournalKind, JournalPage
 from tandemq.errors import InvalidRequest
 from tandemq.spark import sending

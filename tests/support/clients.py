@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 
-from replica.bodies import fill_rows
+from replica.core.messages.bodies import fill_rows
 from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCall
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
 from replica.machine import columns_of

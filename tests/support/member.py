@@ -15,7 +15,7 @@ import google_crc32c
 
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
-from replica.bodies import read_stored
+from replica.core.messages.bodies import read_stored
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.effects import (
     AskVerdict,

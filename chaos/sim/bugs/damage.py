@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import replica.bodies
+import replica.core.messages.bodies
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.state.log import DomainLog
 from replica.damage import Damage
@@ -21,7 +21,7 @@ def delivers_damaged(patch: Patch) -> None:
         body_at = PREFIX_SIZE + prefix.header_len
         return prefix, view[PREFIX_SIZE:body_at], view[body_at:]
 
-    patch.setattr(replica.bodies, "split_stored", split_by_lengths)
+    patch.setattr(replica.core.messages.bodies, "split_stored", split_by_lengths)
 
 
 @bug("damaged-is-leased", "0030", "A record is looked at when it is delivered, and not before.", "rot", 30)

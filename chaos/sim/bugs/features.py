@@ -119,7 +119,7 @@ def death_is_forgotten_at_takeover(patch: Patch) -> None:
 
 @bug("letter-miscounts", "0012", "A dead letter says one delivery more than it had.", "letters")
 def letter_miscounts(patch: Patch) -> None:
-    module: Any = import_module("replica.copies")
+    module: Any = import_module("replica.core.messages.copies")
     original = module.dead_letter
 
     def dead_letter(found: Any, queue: str, reason: str | None, *, volatile: bool) -> Any:

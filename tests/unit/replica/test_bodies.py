@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replica.bodies import is_whole, read_answer, read_stored
+from replica.core.messages.bodies import is_whole, read_answer, read_stored
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Note

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from replica import completing
-from replica.bodies import read_answer
 from replica.completing import Ask
+from replica.core.messages.bodies import read_answer
 from replica.core.state.calls import QueueCall, ReplyCall
 from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.machine import Machine, handle_of

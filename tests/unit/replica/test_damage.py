@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica.bodies import is_whole
+from replica.core.messages.bodies import is_whole
 from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
 from replica.core.state.outcomes import LeaseDone
 from replica.machine import columns_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica import dying
-from replica.copies import HOPS
+from replica.core.messages.copies import HOPS
 from replica.core.state.calls import QueueCall, SettleCall
 from replica.machine import Limits
 from storage.errors import CorruptRecord

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import pytest
 
-from replica.bodies import read_stored
+from replica.core.messages.bodies import read_stored
 from replica.core.state.calls import Publish, ReleaseWriter, StageRows, StagingCall
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replica.bodies import batch_of, row_of
+from replica.core.messages.bodies import batch_of, row_of
 from replica.machine import Limits, Refused
 from replica.machine.plan.content import PROPERTIES_MAX
 from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_maps, problem_of_size

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replica import sweep_looks, sweeps
-from replica.bodies import message_id
+from replica.core.messages.bodies import message_id
 from replica.core.selection.filters import filter_of
 from replica.core.state.outcomes import SweepDone
 from replica.service_sweeps import AHEAD

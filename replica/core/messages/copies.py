@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from replica.bodies import batch_of, message_id, row_of
+from replica.core.messages.bodies import batch_of, message_id, row_of
 from replica.machine import Refused, columns_of
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
@@ -16,7 +16,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from replica.bodies import Stored
+    from replica.core.messages.bodies import Stored
     from replica.machine import SegmentSlice
 
 Row = TypeVar("Row")
