@@ -16,16 +16,16 @@ from failover.register import Register, RegisterState, claim, commit
 from failover.steps import Found, Step, follow
 from replica.claims import ClaimUnderWay, nonce_of, pause_after
 from replica.commit import Commit
+from replica.core.replication.recall import Recall
 from replica.core.state.effects import Note, SetRegister
-from replica.recall import Recall
 from replica.verdicts import Verdicts
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from replica.claims import Mastership
+    from replica.core.replication.sync_source import SyncSource
+    from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
-    from replica.sync_source import SyncSource
-    from replica.sync_target import SyncTarget
     from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark, Link
 from failover.register import RegisterState, add_member
 from replica.claims import nonce_of
+from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import SyncSource
 from replica.core.state.effects import GetRegister, SetRegister
-from replica.sending import Phase
-from replica.sync_source import SyncSource
 
 if TYPE_CHECKING:
     from failover.register import Register

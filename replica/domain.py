@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from replica.completing import Completing
 from replica.consumers import Consumers
+from replica.core.replication.recall import answer_recall
+from replica.core.replication.sync_source import SyncSource
+from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.durable import state_key
 from replica.core.state.effects import Persist
 from replica.core.state.outcomes import Failed, Moved
@@ -21,10 +24,7 @@ from replica.epoch_record import epoch_record
 from replica.handoff import Handoff
 from replica.holding import Holding
 from replica.orders import Orders
-from replica.recall import answer_recall
 from replica.replication import Replication
-from replica.sync_source import SyncSource
-from replica.sync_target import SyncTarget
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 

@@ -22,10 +22,10 @@ from tandemq.v1.common_pb2 import Error, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.calls import Call
     from replica.core.state.shared import Pending, Shared
     from replica.orders import Orders
-    from replica.sync_target import SyncTarget
     from tandemq.peer.v1.peer_service_pb2 import HeldKey, PeerFrame
 
 PARKED_MAX = 10_000

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 from failover.classifier import EventKind
 from failover.gate import Effect, Ruling
 from failover.marks import Role
+from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import Aside
 from replica.following import Following
-from replica.sending import Phase
-from replica.sync_source import Aside
 
 if TYPE_CHECKING:
     from replica.claims import Mastership
+    from replica.core.replication.sync_source import SyncSource
+    from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
-    from replica.sync_source import SyncSource
-    from replica.sync_target import SyncTarget
 
 SLOW_PEER_MS = 10_000
 REJOIN_MS, REJOIN_MS_MAX = 10_000, 60_000

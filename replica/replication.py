@@ -26,18 +26,18 @@ from failover.promotion import (
 from failover.register import RegisterState
 from failover.steps import Step
 from replica.claims import ClaimUnderWay
+from replica.core.replication.sending import Phase
 from replica.core.state.convert_marks import data_of
 from replica.core.state.effects import Fail
 from replica.leaving import Leaving
-from replica.sending import Phase
 
 if TYPE_CHECKING:
     from failover.classifier import Answer
     from failover.register import Register
     from replica.claims import Mastership
+    from replica.core.replication.sync_source import SyncSource
+    from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
-    from replica.sync_source import SyncSource
-    from replica.sync_target import SyncTarget
     from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 REGISTER_RETRY_MS = 150

@@ -27,7 +27,7 @@ import google_crc32c
 import msgspec
 from google.protobuf.message import DecodeError
 
-from replica.divergence import NOBODY_WAS_TOLD
+from replica.core.replication.divergence import NOBODY_WAS_TOLD
 from storage.errors import CorruptRecord, StoreFull
 from storage.records import ZERO_DIGEST, Prefix, split, verify_stored
 from tandemq.ambient import wall_ms

@@ -14,10 +14,10 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
+from replica.core.replication.sending import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.machine import columns_of
-from replica.sending import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.service_calls import fingerprint
 from replica.starts import NUMBER_MAX
 from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
@@ -31,9 +31,9 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from replica.core.replication.sync_source import SyncSource
     from replica.domain import Domain
     from replica.node import Node
-    from replica.sync_source import SyncSource
 
 log = logging.getLogger("tandemq.session")
 

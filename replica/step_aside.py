@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from failover.marks import DataMark, Role
+from replica.core.replication.divergence import salvage_above
 from replica.core.state.effects import Note
-from replica.divergence import salvage_above
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:

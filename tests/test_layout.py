@@ -26,7 +26,11 @@ PURE = (
     "replica.core",
     *("replica.machine*", "replica.domain", "replica.replication", "replica.commit", "replica.claims"),
     *("replica.claiming", "replica.following", "replica.leaving", "replica.verdicts"),
-    *("replica.sync_source", "replica.sending", "replica.sync_target"),
+    *(
+        "replica.core.replication.sync_source",
+        "replica.core.replication.sending",
+        "replica.core.replication.sync_target",
+    ),
     *(
         "replica.orders",
         "replica.holding",
@@ -41,13 +45,13 @@ PURE = (
         "replica.core.state.outcomes",
         "replica.core.state.calls",
         "replica.core.state.convert_marks",
-        "replica.divergence",
+        "replica.core.replication.divergence",
         "replica.step_aside",
     ),
     *(
         "replica.forecast",
         "replica.lag",
-        "replica.recall",
+        "replica.core.replication.recall",
         "replica.dying",
         "replica.core.messages.copies",
         "replica.sweep",

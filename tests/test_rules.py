@@ -58,13 +58,13 @@ from chaos.sim.bugs.weights import (
     weights_over_any_version,
     weights_version_again,
 )
+from replica.core.replication.sending import Phase
 from replica.core.state.shared import Shared
 from replica.journal import Bounds
 from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State
 from replica.orders import Orders
 from replica.replication import Replication
-from replica.sending import Phase
 from tests.support import journalling
 from tests.support.asking import told
 

@@ -14,10 +14,10 @@ import failover.gate
 import failover.handoff
 import failover.promotion
 import replica.claiming
+import replica.core.replication.sync_target
 import replica.following
 import replica.incarnation
 import replica.replication
-import replica.sync_target
 from chaos.sim.bugs.commits import solo_before_the_register
 from chaos.sim.bugs.epochs import mark_is_no_condition, register_is_not_read_again, set_is_no_condition
 from chaos.sim.bugs.planting import Patch
@@ -27,8 +27,8 @@ from failover.handoff import Event, State
 from failover.promotion import Row, Then, Why
 from failover.steps import TABLE, Found, Step
 from replica import step_aside
+from replica.core.replication.sync_source import Aside
 from replica.replication import Replication
-from replica.sync_source import Aside
 from replica.verdicts import Verdicts
 from tests.support.asking import told
 from tests.test_handoff_rules import without
@@ -70,7 +70,7 @@ def starts_are_not_counted(patch: Patch) -> None:
 def two_histories_are_not_seen(patch: Patch) -> None:
     patch.setattr(replica.following, "judge", lambda _shared, _begin: None)
     patch.setattr(replica.following, "lacks_committed", lambda _shared, _begin: None)
-    patch.setattr(replica.sync_target, "cut_above", lambda _shared, begin: begin.base_index)
+    patch.setattr(replica.core.replication.sync_target, "cut_above", lambda _shared, begin: begin.base_index)
 
 
 def diverged_is_forgotten(patch: Patch) -> None:
@@ -85,14 +85,14 @@ def diverged_is_forgotten(patch: Patch) -> None:
 
 
 def no_copy(patch: Patch) -> None:
-    patch.setattr(replica.sync_target, "salvage_above", lambda _shared, _common, _why: None)
+    patch.setattr(replica.core.replication.sync_target, "salvage_above", lambda _shared, _common, _why: None)
 
 
 def every_epoch_counts(patch: Patch) -> None:
     def first_operation(log: Any, first: int, _held_from: int) -> int:
         return first if first <= log.last_index else 0
 
-    patch.setattr("replica.divergence.first_operation", first_operation)
+    patch.setattr("replica.core.replication.divergence.first_operation", first_operation)
 
 
 def answers_before_it_is_written(patch: Patch) -> None:

@@ -45,7 +45,8 @@ _MASTER: Rules = (
         "(replica/machine/plan/content.py)",
     )),
     ("order", ("(replica/orders.py)", "(replica/machine/", "(replica/room.py)", "Domain.submit")),
-    ("replicate", ("Session._write_data", "(replica/sending.py)", "(replica/sync_source.py)", "is_busy")),
+    ("replicate", ("Session._write_data", "(replica/core/replication/sending.py)",
+        "(replica/core/replication/sync_source.py)", "is_busy")),
     ("the peer's acknowledgements", ("Session._read_data",)),
     ("decode and check", ("ProduceStream._submit", "ProduceStream._read", "EnqueueCall")),
 )  # fmt: skip
@@ -53,7 +54,12 @@ _REPLICA: Rules = (
     ("record", ("(storage/records.py)", "DomainLog.")),
     (
         "apply",
-        ("(replica/machine/", "(replica/sync_target.py)", "(replica/core/state/shared.py)", "(replica/orders.py)"),
+        (
+            "(replica/machine/",
+            "(replica/core/replication/sync_target.py)",
+            "(replica/core/state/shared.py)",
+            "(replica/orders.py)",
+        ),
     ),
     ("receive records", ("Session._read_data",)),
     ("acknowledge", ("Session._write_data",)),

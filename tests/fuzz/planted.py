@@ -18,9 +18,9 @@ import storage.backup
 import tandemq.client.target
 import tandemq.config
 from failover.marks import DataMark
+from replica.core.replication.sync_target import SyncTarget
 from replica.machine.plan import settle
 from replica.machine.state.queue import QueueState
-from replica.sync_target import SyncTarget
 from replica.transfer import Receiver
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 from tests.fuzz.targets import backup as targets_backup

@@ -15,10 +15,10 @@ import pytest
 
 from chaos.cluster import Cluster
 from failover.marks import DataMark, Role
+from replica.core.replication.sending import Phase
 from replica.domain import Domain
 from replica.manager import Manager
 from replica.members import MAIN
-from replica.sending import Phase
 from tandemq import aio
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-import replica.divergence
+import replica.core.replication.divergence
+import replica.core.replication.sync_target
 import replica.following
 import replica.step_aside
-import replica.sync_target
+from replica.core.replication.divergence import salvage_above
 from replica.core.state.shared import Shared
-from replica.divergence import salvage_above
 from tests.support.forced_walk import ForcedWalk
 from tests.support.told_walk import ToldWalk
 
@@ -44,7 +44,7 @@ def nothing_is_copied(patch: pytest.MonkeyPatch) -> None:
     def copy_nothing(_shared: Shared, _common: int, _why: str) -> None:
         pass
 
-    for module in (replica.sync_target, replica.step_aside):
+    for module in (replica.core.replication.sync_target, replica.step_aside):
         patch.setattr(module, "salvage_above", copy_nothing)
 
 
@@ -55,7 +55,7 @@ def nothing_is_marked(patch: pytest.MonkeyPatch) -> None:
         salvage_above(shared, common, why)
         shared.state.solo_since, shared.commit_index = solo_since, commit_index
 
-    for module in (replica.sync_target, replica.step_aside):
+    for module in (replica.core.replication.sync_target, replica.step_aside):
         patch.setattr(module, "salvage_above", copy_unmarked)
 
 

@@ -16,6 +16,7 @@ import google_crc32c
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
 from replica.core.messages.bodies import read_stored
+from replica.core.replication.sending import FRAME_BYTES_MAX, NeedRead
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.effects import (
     AskVerdict,
@@ -38,7 +39,6 @@ from replica.domain import Domain
 from replica.machine import Limits, columns_of
 from replica.node import Group
 from replica.recovery import open_shared, rebuild, recover
-from replica.sending import FRAME_BYTES_MAX, NeedRead
 from replica.transfer import Receiver, check_all, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore

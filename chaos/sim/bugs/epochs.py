@@ -9,22 +9,22 @@ import failover.gate
 import failover.promotion
 import failover.register
 import replica.claiming
+import replica.core.replication.sync_target
 import replica.following
 import replica.replication
-import replica.sync_target
 from chaos.sim.bugs.planting import Patch, bug
 from failover.classifier import Verdict
 from failover.log_end import Ends, LogEnd
 from failover.marks import DataMark, Role
 from failover.register import Register, RegisterState
 from replica.claiming import Claiming
+from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import SyncSource
+from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.shared import Shared
 from replica.domain import Domain
 from replica.following import Following
 from replica.replication import Replication
-from replica.sending import Phase
-from replica.sync_source import SyncSource
-from replica.sync_target import SyncTarget
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def tail_is_acknowledged(patch: Patch) -> None:
 
 @bug("tail-not-cut", "P10, reliability 6", "A replica keeps what its new master does not have.", "tail", first=27)
 def tail_is_not_cut(patch: Patch) -> None:
-    patch.setattr(replica.sync_target, "cut_above", lambda shared, _begin: shared.log.last_index)
+    patch.setattr(replica.core.replication.sync_target, "cut_above", lambda shared, _begin: shared.log.last_index)
 
 
 @bug("digests-not-compared", "P11", "Two logs count as equal where epoch and index are.", "tail", first=1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import replica.core.replication.sync_target
 import replica.incarnation
 import replica.link
 import replica.starts
-import replica.sync_target
 from chaos.sim.bugs.planting import Patch, bug
 from replica.node import Group, Node
 from replica.session import Session
@@ -128,4 +128,4 @@ def seen_start_is_not_told(patch: Patch) -> None:
 
 @bug("salvage-skipped", "decision 0005", "What is cut from a log is not copied first.", "tail", first=1)
 def salvage_is_skipped(patch: Patch) -> None:
-    patch.setattr(replica.sync_target, "salvage_above", lambda _shared, _common, _why: None)
+    patch.setattr(replica.core.replication.sync_target, "salvage_above", lambda _shared, _common, _why: None)

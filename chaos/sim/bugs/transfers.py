@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.bugs.planting import Patch, bug
 from replica import step_aside
+from replica.core.replication.sync_source import Aside
 from replica.replication import Replication
-from replica.sync_source import Aside
 
 if TYPE_CHECKING:
     from replica.domain import Domain

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from failover.marks import Role
-from replica import recall
+from replica.core.replication import recall
+from replica.core.replication.recall import ANSWER_MS
 from replica.core.state.calls import EnqueueCall
 from replica.machine import columns_of
-from replica.recall import ANSWER_MS
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, VolatileBodies, VolatileBody
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_CONDITIONAL

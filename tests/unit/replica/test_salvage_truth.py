@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from replica.core.replication.divergence import salvage_above
 from replica.core.state.effects import Salvage
-from replica.divergence import salvage_above
 from tests.support.clients import Producer
 from tests.support.pair import Member, Pair
 from tests.support.stories import paired

@@ -11,11 +11,11 @@ from chaos.sim.pair.plan import Call, ClientPlan, Plan
 from chaos.sim.tools.product import run, silence
 from chaos.sim.tools.replay import KEPT_FOLDER, load, problems, shows
 from chaos.sim.world.world import World
+from replica.core.replication.recall import Recall
 from replica.core.state.durable import decode_state
 from replica.core.state.effects import Deliver, Persist, Reply, Salvage
 from replica.core.state.outcomes import EnqueueDone, LeaseDone
 from replica.machine import SegmentSlice
-from replica.recall import Recall
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch
 

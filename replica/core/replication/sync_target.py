@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from failover.marks import DataMark, Link
+from replica.core.replication.divergence import common_point, cut_above, salvage_above
 from replica.core.state.durable import Boundary, checkpoint_key, encode_checkpoint, state_key
 from replica.core.state.effects import Persist, Rebuild, StopTransfer
 from replica.core.state.shared import Pending
-from replica.divergence import common_point, cut_above, salvage_above
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, split
 from tandemq.peer.v1.peer_service_pb2 import DigestReply, FetchBody, OpAck, OpenAck

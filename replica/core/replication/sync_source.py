@@ -15,9 +15,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
+from replica.core.replication.sending import Phase, Sending
 from replica.core.state.convert_marks import data_of
 from replica.core.state.effects import CheckTransfer, QueueTransfer, StartTransfer, StopTransfer
-from replica.sending import Phase, Sending
 from tandemq.peer.v1.peer_service_pb2 import DigestQuery, EpochBoundary, SyncBegin
 
 if TYPE_CHECKING:
