@@ -25,11 +25,11 @@ from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from replica.core.mastership.mastership import Replication
     from replica.core.state.calls import Consumer
     from replica.core.state.shared import Shared
     from replica.machine import Narrower, RequestAnswer
     from replica.orders import Orders
-    from replica.replication import Replication
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 DELIVERY_MESSAGES_MAX = 2_000

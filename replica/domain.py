@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from replica.completing import Completing
 from replica.consumers import Consumers
+from replica.core.mastership.epoch_record import epoch_record
+from replica.core.mastership.mastership import Replication
 from replica.core.replication.recall import answer_recall
 from replica.core.replication.sync_source import SyncSource
 from replica.core.replication.sync_target import SyncTarget
@@ -20,11 +22,9 @@ from replica.core.state.durable import state_key
 from replica.core.state.effects import Persist
 from replica.core.state.outcomes import Failed, Moved
 from replica.dying import Dying
-from replica.epoch_record import epoch_record
 from replica.handoff import Handoff
 from replica.holding import Holding
 from replica.orders import Orders
-from replica.replication import Replication
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
     from failover.register import Register
-    from replica.claims import ClaimUnderWay
+    from replica.core.mastership.claims import ClaimUnderWay
     from replica.core.state.calls import Call, Consumer, EnqueueCall
     from replica.core.state.effects import Effect
     from replica.core.state.shared import Shared

@@ -22,10 +22,10 @@ from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.mastership.mastership import Replication
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
     from replica.orders import Orders
-    from replica.replication import Replication
     from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest, PeerFrame
 
 HOLD_MS_MAX = 60_000

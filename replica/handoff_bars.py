@@ -10,10 +10,10 @@ from failover.promotion import told_spent
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from replica.core.mastership.mastership import Replication
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
     from replica.orders import Orders
-    from replica.replication import Replication
 
 LAG_RECORDS_MAX = 20_000
 """Further behind, a drain within the hold time is not to be expected."""

@@ -25,7 +25,7 @@ from failover.authority import CasDone
 from failover.marks import DataMark
 from failover.register import STARTS, Register, RegisterState, claim, commit
 from replica import starts
-from replica.claims import short
+from replica.core.mastership.claims import short
 from replica.starts import Start, Starts
 from storage.seal import seal, unseal
 

@@ -20,7 +20,7 @@ from failover.crash_loop import failures_lately
 from failover.gate import MASTERS, Effect
 from failover.marks import Role
 from failover.runner import Runner
-from replica.verdicts import Policy
+from replica.core.mastership.verdicts import Policy
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ from tandemq.v1.common_pb2 import Error, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from replica.core.mastership.mastership import Replication
     from replica.core.state.calls import Call, QueueCall, Waiter
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
     from replica.machine import DuplicateRun, EnqueuePlan, Machine
-    from replica.replication import Replication
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 ENQUEUE_STORE_SHARE = 0.8

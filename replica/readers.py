@@ -15,10 +15,10 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from replica.core.mastership.mastership import Replication
     from replica.core.state.shared import Shared
     from replica.desk import Desk
     from replica.machine import Reader
-    from replica.replication import Replication
 
 NOBODY = 1 << 62
 """As a place: no reader wants anything."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from failover.marks import Role
-from replica import step_aside
+from replica.core.mastership import step_aside
 from replica.members import MAIN
 from replica.refusals import abort, refusal
 from replica.salvage_view import View

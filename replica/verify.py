@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
-from replica import step_aside
+from replica.core.mastership import step_aside
 from replica.core.replication.sending import Phase
 from storage.errors import CorruptRecord
 from storage.records import verify_stored

@@ -24,8 +24,19 @@ FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
 # Decide, never act: no module reachable from these, through our own imports, may touch the world.
 PURE = (
     "replica.core",
-    *("replica.machine*", "replica.domain", "replica.replication", "replica.commit", "replica.claims"),
-    *("replica.claiming", "replica.following", "replica.leaving", "replica.verdicts"),
+    *(
+        "replica.machine*",
+        "replica.domain",
+        "replica.core.mastership.mastership",
+        "replica.core.mastership.commit",
+        "replica.core.mastership.claims",
+    ),
+    *(
+        "replica.core.mastership.claiming",
+        "replica.core.mastership.following",
+        "replica.core.mastership.leaving",
+        "replica.core.mastership.verdicts",
+    ),
     *(
         "replica.core.replication.sync_source",
         "replica.core.replication.sending",
@@ -46,7 +57,7 @@ PURE = (
         "replica.core.state.calls",
         "replica.core.state.convert_marks",
         "replica.core.replication.divergence",
-        "replica.step_aside",
+        "replica.core.mastership.step_aside",
     ),
     *(
         "replica.forecast",

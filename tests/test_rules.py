@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 import pytest
 
 import failover.promotion
+import replica.core.mastership.mastership
 import replica.journal
 import replica.machine.features.batches
 import replica.machine.features.readers
 import replica.machine.staging
 import replica.publishing
 import replica.readers
-import replica.replication
 from chaos.sim.bugs.commits import (
     ack_without_own_fsync,
     ack_without_the_peer,
@@ -58,13 +58,13 @@ from chaos.sim.bugs.weights import (
     weights_over_any_version,
     weights_version_again,
 )
+from replica.core.mastership.mastership import Replication
 from replica.core.replication.sending import Phase
 from replica.core.state.shared import Shared
 from replica.journal import Bounds
 from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State
 from replica.orders import Orders
-from replica.replication import Replication
 from tests.support import journalling
 from tests.support.asking import told
 
@@ -118,7 +118,7 @@ def refusals_are_told_at_once(patch: Patch) -> None:
 
 def claims_are_not_spared(patch: Patch) -> None:
     patch.setattr(Replication, "_back_off", lambda _self, _now_ms: None)
-    patch.setattr(replica.replication, "YOUNG_CLAIM_MS", 0)
+    patch.setattr(replica.core.mastership.mastership, "YOUNG_CLAIM_MS", 0)
 
 
 def a_promise_is_an_epoch(patch: Patch) -> None:

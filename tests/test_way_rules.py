@@ -13,11 +13,11 @@ import pytest
 import failover.gate
 import failover.handoff
 import failover.promotion
-import replica.claiming
+import replica.core.mastership.claiming
+import replica.core.mastership.following
+import replica.core.mastership.mastership
 import replica.core.replication.sync_target
-import replica.following
 import replica.incarnation
-import replica.replication
 from chaos.sim.bugs.commits import solo_before_the_register
 from chaos.sim.bugs.epochs import mark_is_no_condition, register_is_not_read_again, set_is_no_condition
 from chaos.sim.bugs.planting import Patch
@@ -26,10 +26,10 @@ from failover.gate import Ruling
 from failover.handoff import Event, State
 from failover.promotion import Row, Then, Why
 from failover.steps import TABLE, Found, Step
-from replica import step_aside
+from replica.core.mastership import step_aside
+from replica.core.mastership.mastership import Replication
+from replica.core.mastership.verdicts import Verdicts
 from replica.core.replication.sync_source import Aside
-from replica.replication import Replication
-from replica.verdicts import Verdicts
 from tests.support.asking import told
 from tests.test_handoff_rules import without
 from tests.test_rules import Rule, removed
@@ -68,8 +68,8 @@ def starts_are_not_counted(patch: Patch) -> None:
 
 
 def two_histories_are_not_seen(patch: Patch) -> None:
-    patch.setattr(replica.following, "judge", lambda _shared, _begin: None)
-    patch.setattr(replica.following, "lacks_committed", lambda _shared, _begin: None)
+    patch.setattr(replica.core.mastership.following, "judge", lambda _shared, _begin: None)
+    patch.setattr(replica.core.mastership.following, "lacks_committed", lambda _shared, _begin: None)
     patch.setattr(replica.core.replication.sync_target, "cut_above", lambda _shared, begin: begin.base_index)
 
 

@@ -37,7 +37,8 @@ _MASTER: Rules = (
     ("settle", ("ConsumeStream._read", "SettleWaiter", "(replica/machine/plan/settle.py)", "Orders._settle")),
     ("acknowledge", (
         "ack_of", "enqueue_done", "BatchWaiter.answer", "ProduceStream._write", "_pack (replica/service_produce.py)",
-        "Orders.on_committed", "(replica/commit.py)", "Orders._enqueue.<locals>", "header_of (replica/answers.py)",
+        "Orders.on_committed", "(replica/core/mastership/commit.py)", "Orders._enqueue.<locals>",
+        "header_of (replica/answers.py)",
     )),
     ("decode and check", (
         "ProduceStream._parse", "_body (replica/service_produce.py)", "columns_of", "check_content",

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+import replica.core.mastership.following
+import replica.core.mastership.step_aside
 import replica.core.replication.divergence
 import replica.core.replication.sync_target
-import replica.following
-import replica.step_aside
 from replica.core.replication.divergence import salvage_above
 from replica.core.state.shared import Shared
 from tests.support.forced_walk import ForcedWalk
@@ -37,14 +37,14 @@ def test_walks_reach_what_they_are_for() -> None:
 
 
 def nobody_judges(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.following, "judge", lambda _shared, _begin: None)
+    patch.setattr(replica.core.mastership.following, "judge", lambda _shared, _begin: None)
 
 
 def nothing_is_copied(patch: pytest.MonkeyPatch) -> None:
     def copy_nothing(_shared: Shared, _common: int, _why: str) -> None:
         pass
 
-    for module in (replica.core.replication.sync_target, replica.step_aside):
+    for module in (replica.core.replication.sync_target, replica.core.mastership.step_aside):
         patch.setattr(module, "salvage_above", copy_nothing)
 
 
@@ -55,7 +55,7 @@ def nothing_is_marked(patch: pytest.MonkeyPatch) -> None:
         salvage_above(shared, common, why)
         shared.state.solo_since, shared.commit_index = solo_since, commit_index
 
-    for module in (replica.core.replication.sync_target, replica.step_aside):
+    for module in (replica.core.replication.sync_target, replica.core.mastership.step_aside):
         patch.setattr(module, "salvage_above", copy_unmarked)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import DataMark, Role
-from replica import step_aside
+from replica.core.mastership import step_aside
 from tandemq.peer.v1.peer_service_pb2 import SyncBegin
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining

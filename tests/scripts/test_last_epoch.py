@@ -7,10 +7,10 @@ import pytest
 from failover.marks import Role
 from failover.promotion import EPOCHS_FEW, UNRECORDED_STEP, told_few, told_spent, unrecorded_epoch
 from failover.register import EPOCH_LAST, Register, RegisterState, check_force
+from replica.core.mastership.step_aside import leave_out
 from replica.core.state.effects import Fail, Note
 from replica.handoff_bars import barred_here
 from replica.machine.state.requests import lease_id_of
-from replica.step_aside import leave_out
 from tests.support.clients import Producer, create
 from tests.support.pair import NAME, Member, Pair
 
@@ -137,7 +137,7 @@ def test_the_event_is_told_once() -> None:
 
 def test_without_the_rule_a_claim_goes_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = paired_at(EPOCH_LAST)
-    monkeypatch.setattr("replica.claiming.told_spent", lambda _epoch: "")
+    monkeypatch.setattr("replica.core.mastership.claiming.told_spent", lambda _epoch: "")
     lose(pair, pair.a)
     assert pair.register.epoch > EPOCH_LAST
 

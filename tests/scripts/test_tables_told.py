@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import failover.promotion
-import replica.claiming
-import replica.verdicts
+import replica.core.mastership.claiming
+import replica.core.mastership.verdicts
 from failover.classifier import Answer
 from failover.gate import Effect, Ruling, Situation, rule
 from failover.handoff import TABLE as HANDOFF
@@ -19,7 +19,7 @@ from failover.promotion import TABLE as PROMOTION
 from failover.promotion import Why
 from failover.steps import TABLE as STEPS
 from failover.steps import Found, Step
-from replica.replication import Replication
+from replica.core.mastership.mastership import Replication
 from tests.support import script
 from tests.support.asking import Story
 from tests.support.pair import drive
@@ -64,7 +64,7 @@ class Taken:
 
 @contextmanager
 def watched(taken: Taken) -> Iterator[None]:
-    row_of, follow = failover.promotion.row_of, replica.claiming.follow
+    row_of, follow = failover.promotion.row_of, replica.core.mastership.claiming.follow
     claim_ceded, may_follow, on_hello = Replication._claim_ceded, Replication.may_follow, Replication.on_hello
 
     def watch_row(facts: Any) -> Any:
@@ -100,9 +100,9 @@ def watched(taken: Taken) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(failover.promotion, "row_of", watch_row)
-        patch.setattr(replica.claiming, "follow", watch_step)
+        patch.setattr(replica.core.mastership.claiming, "follow", watch_step)
         patch.setattr(Replication, "_claim_ceded", watch_read)
-        patch.setattr(replica.verdicts, "rule", watch_rule)
+        patch.setattr(replica.core.mastership.verdicts, "rule", watch_rule)
         patch.setattr(Replication, "may_follow", watch_end(may_follow, Found.SYNC))
         patch.setattr(Replication, "on_hello", watch_end(on_hello, Found.HIGHER_EPOCH))
         yield

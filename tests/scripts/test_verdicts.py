@@ -8,7 +8,7 @@ from failover.classifier import EventKind, Evidence, SafetyClass, Verdict
 from failover.gate import Effect
 from failover.marks import DataMark, Role
 from failover.register import RegisterState
-from replica.verdicts import Policy
+from replica.core.mastership.verdicts import Policy
 from tests.support.clients import Producer, check_contents, create
 from tests.support.pair import Member, Pair
 

@@ -13,7 +13,7 @@ import pytest
 from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
-from replica.replication import Replication
+from replica.core.mastership.mastership import Replication
 
 AT_MS, FOR_MS, SAFETY_MS, EVERY_MS = 1_000, 40_000, 12_000, 50
 LATE_MS = 30_000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from failover.authority import MemoryAuthority
 from replica import incarnation
-from replica.verdicts import Policy
+from replica.core.mastership.verdicts import Policy
 from storage.memory import MemoryStore
 from tandemq.ambient import random_bytes
 from tests.support.clients import Reader, create

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from failover.authority import CasDone
 from failover.classifier import Evidence, Verdict
-from replica import step_aside
+from replica.core.mastership import step_aside
 from tests.support.clients import create
 from tests.support.grammar import CommandError, command
 from tests.support.moving import Moving

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from failover.marks import DataMark, Role
-from replica import step_aside
+from replica.core.mastership import step_aside
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining
 from tests.support.pair import Member

@@ -7,7 +7,7 @@ import sys
 from failover.classifier import Evidence, Verdict
 from failover.gate import MASTERS
 from failover.marks import Role
-from replica import step_aside
+from replica.core.mastership import step_aside
 from tests.support.forced_walk import ForcedWalk
 from tests.support.member import Member
 

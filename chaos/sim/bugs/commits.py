@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.sim.bugs.planting import Patch, bug
 from failover.steps import Step
-from replica.commit import Commit
+from replica.core.mastership.commit import Commit
+from replica.core.mastership.mastership import Replication
 from replica.core.replication.sync_target import SyncTarget
 from replica.holding import Holding
-from replica.replication import Replication
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:

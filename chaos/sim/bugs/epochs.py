@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import failover.gate
 import failover.promotion
 import failover.register
-import replica.claiming
+import replica.core.mastership.claiming
+import replica.core.mastership.following
+import replica.core.mastership.mastership
 import replica.core.replication.sync_target
-import replica.following
-import replica.replication
 from chaos.sim.bugs.planting import Patch, bug
 from failover.classifier import Verdict
 from failover.log_end import Ends, LogEnd
 from failover.marks import DataMark, Role
 from failover.register import Register, RegisterState
-from replica.claiming import Claiming
+from replica.core.mastership.claiming import Claiming
+from replica.core.mastership.following import Following
+from replica.core.mastership.mastership import Replication
 from replica.core.replication.sending import Phase
 from replica.core.replication.sync_source import SyncSource
 from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.shared import Shared
 from replica.domain import Domain
-from replica.following import Following
-from replica.replication import Replication
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _any_number_is_let_in(patch: Patch) -> None:
         state = RegisterState.CLAIMED
         return Register(current.version + 1, epoch, member, members, current.eligible_set, state, nonce)
 
-    patch.setattr(replica.claiming, "claim", claim)
+    patch.setattr(replica.core.mastership.claiming, "claim", claim)
 
 
 @bug(
@@ -93,7 +93,7 @@ def _any_number_is_let_in(patch: Patch) -> None:
     first=1001,
 )
 def own_number_plus_one(patch: Patch) -> None:
-    patch.setattr(replica.claiming, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
+    patch.setattr(replica.core.mastership.claiming, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
     _any_number_is_let_in(patch)
 
 
@@ -197,12 +197,12 @@ def claims_make_longer(patch: Patch) -> None:
         epoch = boundaries[-1][0] if boundaries else 0
         return LogEnd(epoch, last_index, digest, (epoch, last_index))
 
-    patch.setattr(replica.replication, "log_end", log_end)
+    patch.setattr(replica.core.mastership.mastership, "log_end", log_end)
 
 
 def committed_is_followed_away(patch: Patch) -> None:
     """P21. A SYNC is taken whatever its history lacks."""
-    patch.setattr(replica.following, "lacks_committed", lambda _shared, _begin: None)
+    patch.setattr(replica.core.mastership.following, "lacks_committed", lambda _shared, _begin: None)
 
 
 @bug(

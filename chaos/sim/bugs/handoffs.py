@@ -7,8 +7,8 @@ from typing import Any
 import failover.handoff as table
 from chaos.sim.bugs.planting import Patch, bug
 from failover.handoff import Action, Event, Row, State
-from replica.claiming import Claiming
-from replica.replication import Replication
+from replica.core.mastership.claiming import Claiming
+from replica.core.mastership.mastership import Replication
 
 
 @bug("ceded-not-promised", "P15", "The epoch that is given away is not stored as promised.", "midway", 2_000, first=21)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from chaos.sim.bugs.planting import Patch, bug
-from replica import step_aside
+from replica.core.mastership import step_aside
+from replica.core.mastership.mastership import Replication
 from replica.core.replication.sync_source import Aside
-from replica.replication import Replication
 
 if TYPE_CHECKING:
     from replica.domain import Domain

@@ -17,9 +17,9 @@ import failover.promotion
 from chaos.sim.bugs import commits, epochs, handoffs
 from chaos.sim.bugs.planting import Patch, Planter, Removal
 from chaos.sim.model.state import Bound
+from replica.core.mastership.mastership import Replication
 from replica.core.replication.sync_source import SyncSource
 from replica.core.replication.sync_target import SyncTarget
-from replica.replication import Replication
 
 
 class Rule(NamedTuple):

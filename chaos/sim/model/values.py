@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.sim.model.core import LONG_MS, NOW_MS, NoQueues
 from failover.classifier import Answer, EventKind
 from replica.attempt import Attempt
-from replica.claims import ClaimUnderWay
+from replica.core.mastership.claims import ClaimUnderWay
 from replica.core.state.durable import Boundary, decode_state
 from replica.core.state.shared import Pending
 from tandemq.peer.v1.peer_service_pb2 import SyncEnd
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chaos.sim.model.core import Book, Core, Value
+    from replica.core.mastership.mastership import Replication
     from replica.core.state.log import DomainLog
-    from replica.replication import Replication
 
 # -- what a value holds ------------------------------------------------------------------------------------------------
 # Plain attributes go in as they are. Each attribute that is not named here, or handled one by one below, is listed in

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import DataMark, Role
-from replica import step_aside
+from replica.core.mastership import step_aside
 from replica.core.replication.sending import NeedRead, Phase
 from storage.memory import MemoryStore
 from storage.records import verify_stored

@@ -10,7 +10,7 @@ import pytest
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.gate import Effect
 from failover.marks import DataMark, Link, Role
-from replica.verdicts import Verdicts
+from replica.core.mastership.verdicts import Verdicts
 
 
 @pytest.mark.parametrize(

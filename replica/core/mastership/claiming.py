@@ -14,15 +14,15 @@ from failover.marks import DataMark, Link, Role
 from failover.promotion import next_epoch, told_few, told_spent, unrecorded_epoch
 from failover.register import Register, RegisterState, claim, commit
 from failover.steps import Found, Step, follow
-from replica.claims import ClaimUnderWay, nonce_of, pause_after
-from replica.commit import Commit
+from replica.core.mastership.claims import ClaimUnderWay, nonce_of, pause_after
+from replica.core.mastership.commit import Commit
+from replica.core.mastership.verdicts import Verdicts
 from replica.core.replication.recall import Recall
 from replica.core.state.effects import Note, SetRegister
-from replica.verdicts import Verdicts
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from replica.claims import Mastership
+    from replica.core.mastership.claims import Mastership
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared

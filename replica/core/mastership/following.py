@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from failover.marks import Role
 from failover.steps import Step
-from replica.claiming import Claiming
+from replica.core.mastership.claiming import Claiming
 from replica.core.replication.divergence import diverge, judge, lacks_committed, point_before, refuse
 from replica.core.state.effects import Send
 from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame

@@ -15,7 +15,7 @@ from replica.core.state.effects import Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from replica.replication import Replication
+    from replica.core.mastership.mastership import Replication
 
 K = PairEventKind
 WORTHLESS = (DataMark.EMPTY, DataMark.SYNCING, DataMark.STALE, DataMark.DAMAGED)

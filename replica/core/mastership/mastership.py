@@ -1,7 +1,7 @@
 """Who is master of one domain, and in which epoch: takes events and returns effects. Never orders a client's call.
 
-Decides when to claim and whom to follow; how a claim becomes a mastership stands in `replica.claiming`, who must hold
-an operation in `replica.commit`.
+Decides when to claim and whom to follow; how a claim becomes a mastership stands in `replica.core.mastership.claiming`,
+who must hold an operation in `replica.core.mastership.commit`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from failover.promotion import (
 )
 from failover.register import RegisterState
 from failover.steps import Step
-from replica.claims import ClaimUnderWay
+from replica.core.mastership.claims import ClaimUnderWay
+from replica.core.mastership.leaving import Leaving
 from replica.core.replication.sending import Phase
 from replica.core.state.convert_marks import data_of
 from replica.core.state.effects import Fail
-from replica.leaving import Leaving
 
 if TYPE_CHECKING:
     from failover.classifier import Answer
     from failover.register import Register
-    from replica.claims import Mastership
+    from replica.core.mastership.claims import Mastership
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
 from failover.register import RegisterState, add_member
-from replica.claims import nonce_of
+from replica.core.mastership.claims import nonce_of
 from replica.core.replication.sending import Phase
 from replica.core.replication.sync_source import SyncSource
 from replica.core.state.effects import GetRegister, SetRegister
 
 if TYPE_CHECKING:
     from failover.register import Register
-    from replica.claims import Mastership
+    from replica.core.mastership.claims import Mastership
     from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import OpAck, OpenAck
 

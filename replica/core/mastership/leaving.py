@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from failover.classifier import EventKind
 from failover.gate import Effect, Ruling
 from failover.marks import Role
+from replica.core.mastership.following import Following
 from replica.core.replication.sending import Phase
 from replica.core.replication.sync_source import Aside
-from replica.following import Following
 
 if TYPE_CHECKING:
-    from replica.claims import Mastership
+    from replica.core.mastership.claims import Mastership
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
