@@ -17,10 +17,10 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replica.core.ordering.orders import Orders
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
     from replica.machine import Progress
-    from replica.orders import Orders
 
 ASKED_MAX = 1_000_000
 """Handles that are waited for at one time; the next one is refused TOO_MANY_WAITERS."""

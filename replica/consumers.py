@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from replica.core.mastership.mastership import Replication
+    from replica.core.ordering.orders import Orders
     from replica.core.state.calls import Consumer
     from replica.core.state.shared import Shared
     from replica.machine import Narrower, RequestAnswer
-    from replica.orders import Orders
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 DELIVERY_MESSAGES_MAX = 2_000

@@ -15,16 +15,16 @@ from replica.completing import Completing
 from replica.consumers import Consumers
 from replica.core.mastership.epoch_record import epoch_record
 from replica.core.mastership.mastership import Replication
+from replica.core.ordering.dying import Dying
+from replica.core.ordering.holding import Holding
+from replica.core.ordering.orders import Orders
 from replica.core.replication.recall import answer_recall
 from replica.core.replication.sync_source import SyncSource
 from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.durable import state_key
 from replica.core.state.effects import Persist
 from replica.core.state.outcomes import Failed, Moved
-from replica.dying import Dying
 from replica.handoff import Handoff
-from replica.holding import Holding
-from replica.orders import Orders
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.mastership.mastership import Replication
+    from replica.core.ordering.orders import Orders
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
-    from replica.orders import Orders
     from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest, PeerFrame
 
 HOLD_MS_MAX = 60_000

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from replica.core.mastership.mastership import Replication
+    from replica.core.ordering.orders import Orders
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
-    from replica.orders import Orders
 
 LAG_RECORDS_MAX = 20_000
 """Further behind, a drain within the hold time is not to be expected."""

@@ -12,10 +12,10 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import DataMark
+from replica.core.ordering.readers import Hold, Limit, give_up, late_readers
 from replica.core.replication.sending import Phase
 from replica.core.state.durable import checkpoint_key, encode_checkpoint, state_key
 from replica.held_records import HeldRecords
-from replica.readers import Hold, Limit, give_up, late_readers
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:

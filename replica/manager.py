@@ -16,6 +16,7 @@ from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica import incarnation
 from replica.core.messages.bodies import is_whole, read_stored
+from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.direct import PEER
 from replica.domain import Domain
 from replica.hand_over import hand_over_all
@@ -30,7 +31,6 @@ from replica.metrics import Metrics
 from replica.metrics_operator import OperatorMetrics
 from replica.node import Node
 from replica.operator import Operator
-from replica.orders import ENQUEUE_STORE_SHARE
 from replica.outside import Outside
 from replica.ports import Served
 from replica.proving import Proving

@@ -13,11 +13,11 @@ import grpc
 
 from replica import forward, service_filters
 from replica.answers import FutureWaiter, header_of
+from replica.core.ordering.sweep import Sweep, Verb
+from replica.core.ordering.sweeps import Sweeps
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.refusals import abort, refusal
 from replica.service_calls import check_request_id, fingerprint, parse
-from replica.sweep import Sweep, Verb
-from replica.sweeps import Sweeps
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason

@@ -19,12 +19,12 @@ import pytest
 
 import failover.promotion
 import replica.core.mastership.mastership
+import replica.core.ordering.publishing
+import replica.core.ordering.readers
 import replica.journal
 import replica.machine.features.batches
 import replica.machine.features.readers
 import replica.machine.staging
-import replica.publishing
-import replica.readers
 from chaos.sim.bugs.commits import (
     ack_without_own_fsync,
     ack_without_the_peer,
@@ -59,12 +59,12 @@ from chaos.sim.bugs.weights import (
     weights_version_again,
 )
 from replica.core.mastership.mastership import Replication
+from replica.core.ordering.orders import Orders
 from replica.core.replication.sending import Phase
 from replica.core.state.shared import Shared
 from replica.journal import Bounds
 from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State
-from replica.orders import Orders
 from tests.support import journalling
 from tests.support.asking import told
 
@@ -80,9 +80,9 @@ class Rule(NamedTuple):
 
 
 def only_who_decides_carries_out(patch: Patch) -> None:
-    turn = replica.publishing.Publishing._turn
+    turn = replica.core.ordering.publishing.Publishing._turn
     first = lambda self: turn(self) if self.orders.shared.state.epoch == 1 else None  # noqa: E731 - it is one line
-    patch.setattr(replica.publishing.Publishing, "_turn", first)
+    patch.setattr(replica.core.ordering.publishing.Publishing, "_turn", first)
 
 
 def batches_are_not_remembered(patch: Patch) -> None:

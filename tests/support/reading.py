@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from replica.core.ordering.readers import Limit, give_up, late_readers
 from replica.core.state.calls import NamesCall
 from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import AdvanceCall, Machine, ReaderPlace, Refused, RegisterCall
-from replica.readers import Limit, give_up, late_readers
 from tandemq.v1.common_pb2 import Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter

@@ -10,8 +10,8 @@ from chaos.sim.bugs.planting import Patch, bug
 from failover.steps import Step
 from replica.core.mastership.commit import Commit
 from replica.core.mastership.mastership import Replication
+from replica.core.ordering.holding import Holding
 from replica.core.replication.sync_target import SyncTarget
-from replica.holding import Holding
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:

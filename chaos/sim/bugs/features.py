@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import replica.machine.plan.enqueue
 from chaos.sim.bugs.planting import Patch, bug
+from replica.core.ordering.sweeps import Sweeps
 from replica.machine.state.dedup_ids import DedupIds
 from replica.machine.state.queue import QueueState
-from replica.sweeps import Sweeps
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from replica.core.ordering.sweep import Sweep
     from replica.machine.sets.ranges import Run
-    from replica.sweep import Sweep
 
 
 def _at_takeover(patch: Patch, forget: Callable[[Any, QueueState], None]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import replica.core.ordering.publishing
+import replica.core.ordering.readers
 import replica.journal
 import replica.machine.features.batches
 import replica.machine.features.readers
 import replica.machine.rows.snapshot
 import replica.machine.staging
-import replica.publishing
-import replica.readers
 import replica.seen_places
 import replica.service_journal
 import replica.service_readers
@@ -22,17 +22,20 @@ from replica.machine.state.stages import Stages
 from replica.machine.state.state import State
 
 if TYPE_CHECKING:
+    from replica.core.ordering.publishing import Publishing
     from replica.core.state.shared import Shared
     from replica.machine.plan.stage import PublishCall, PublishPlan
     from replica.machine.state.feature_rows import Reader
-    from replica.publishing import Publishing
 
 PUBLICATIONS, READERS, LATE, REBUILT = "publications", "readers", "late_readers", "rebuilt"
 
 
 @bug("publication-waits-for-who-decided", "W1", "Only the master that decided a batch carries it out.", PUBLICATIONS)
 def only_who_decides_carries_out(patch: Patch) -> None:
-    original, turn = replica.publishing.Publishing.publish, replica.publishing.Publishing._turn
+    original, turn = (
+        replica.core.ordering.publishing.Publishing.publish,
+        replica.core.ordering.publishing.Publishing._turn,
+    )
     deciding = set[int]()
 
     def publish(self: Publishing, waiter: Any, call: PublishCall, min_copies: int) -> None:
@@ -41,8 +44,10 @@ def only_who_decides_carries_out(patch: Patch) -> None:
             deciding.add(id(self))
         original(self, waiter, call, min_copies)
 
-    patch.setattr(replica.publishing.Publishing, "publish", publish)
-    patch.setattr(replica.publishing.Publishing, "_turn", lambda self: turn(self) if id(self) in deciding else None)
+    patch.setattr(replica.core.ordering.publishing.Publishing, "publish", publish)
+    patch.setattr(
+        replica.core.ordering.publishing.Publishing, "_turn", lambda self: turn(self) if id(self) in deciding else None
+    )
 
 
 @bug("publication-not-hidden", "W2", "Rows of a batch are seen as they enter.", PUBLICATIONS)
@@ -115,7 +120,7 @@ def batches_shrink(patch: Patch) -> None:
 
 @bug("readers-hold-nothing", "J5", "The log is trimmed whatever named readers still want.", READERS)
 def readers_hold_nothing(patch: Patch) -> None:
-    patch.setattr(replica.readers.Hold, "lowest", lambda _self: replica.readers.NOBODY)
+    patch.setattr(replica.core.ordering.readers.Hold, "lowest", lambda _self: replica.core.ordering.readers.NOBODY)
 
 
 @bug("readers-lose-silently", "J6", "A reader that lost its place reads on where the log begins.", LATE)

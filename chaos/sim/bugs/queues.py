@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import replica.machine.plan.enqueue
 from chaos.sim.bugs.planting import Patch, bug
 from replica.consumers import Consumers
-from replica.holding import Holding
+from replica.core.ordering.holding import Holding
+from replica.core.ordering.orders import Orders
 from replica.machine import Machine
 from replica.machine.state.dedup import Producers
-from replica.orders import Orders
 from tandemq.peer.v1.record_pb2 import SettleOp
 
 if TYPE_CHECKING:

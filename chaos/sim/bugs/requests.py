@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chaos.sim.bugs.planting import Patch, bug
+from replica.core.ordering.replying import Replying
 from replica.machine import Refused
 from replica.machine.state.completions import Completions
-from replica.replying import Replying
 from tandemq.v1.common_pb2 import REASON_ALREADY_REPLIED
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import replica.node
 from chaos.sim.bugs.planting import Patch, bug
-from replica.saving import Saving
+from replica.core.ordering.saving import Saving
 from replica.transfer import Receiver
 
 if TYPE_CHECKING:

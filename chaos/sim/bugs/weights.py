@@ -11,8 +11,8 @@ from replica.core.state.outcomes import QueueDone
 from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
 
 if TYPE_CHECKING:
+    from replica.core.ordering.desk import Desk
     from replica.core.state.calls import NamesCall
-    from replica.desk import Desk
 
 
 @bug("weights-forgotten-at-takeover", "T1", "A new master forgets the tables of routing weights.", "weights")
@@ -47,7 +47,7 @@ def weights_version_again(patch: Patch) -> None:
 
 @bug("weights-told-uncommitted", "T3", "A table is told before it is on every copy that must have it.", "weights")
 def weights_are_told_uncommitted(patch: Patch) -> None:
-    module: Any = import_module("replica.orders")
+    module: Any = import_module("replica.core.ordering.orders")
     original = module.order_names
 
     def order_names(orders: Desk, call: NamesCall) -> None:

@@ -14,7 +14,7 @@ from chaos.sim.judges import fates
 from chaos.sim.judges.fates import ANSWER, PLACE, WAITS, Fates
 from chaos.sim.judges.shelves import FINALS, told
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, message_of, payload_of
-from replica.sweep import Sweep, Verb
+from replica.core.ordering.sweep import Sweep, Verb
 from tandemq.client.completion import Final
 from tandemq.v1 import queue_service_pb2 as service
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import replica.core.state.log
 from chaos.sim.bugs.planting import Planter
-from replica import dying, replying, sweeps
+from replica.core.ordering import dying, replying, sweeps
 
 LIMIT = "MOVE_MESSAGES_MAX"
 RING = "RING_BYTES_MAX"

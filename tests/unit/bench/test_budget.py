@@ -49,11 +49,11 @@ def test_samples_that_say_nothing_are_refused(stacks: Counter[Any], used: dict[i
         (
             "ours",
             "master",
-            ("Orders._enqueue (replica/orders.py)", "DomainLog.build (replica/core/state/log.py)"),
+            ("Orders._enqueue (replica/core/ordering/orders.py)", "DomainLog.build (replica/core/state/log.py)"),
             "record",
         ),
         ("ours", "master", ("ProduceStream._submit (replica/service_produce.py)",), "decode and check"),
-        ("ours", "master", ("Orders.on_committed (replica/orders.py)",), "acknowledge"),
+        ("ours", "master", ("Orders.on_committed (replica/core/ordering/orders.py)",), "acknowledge"),
         ("ours", "replica", ("SyncTarget.on_op (replica/core/replication/sync_target.py)", "len (x.py)"), "apply"),
         ("ours", "client", ("Producer._write (tandemq/client/producer.py)",), "batch and send"),
         ("floor", "master", ("Handlers.produce (server.py)", "Log.append (server.py)"), "decode and check"),

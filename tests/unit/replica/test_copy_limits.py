@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica import dying
+from replica.core.ordering import dying
+from replica.core.ordering.sweep import Verb
 from replica.core.state.calls import NamesCall
 from replica.machine import AliasCall, moves
-from replica.sweep import Verb
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, QUEUE_TYPE_TWO_WAY
 from tests.support.clients import Reader, Waiter, create

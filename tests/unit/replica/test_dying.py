@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica import dying
 from replica.core.messages.copies import HOPS
+from replica.core.ordering import dying
 from replica.core.state.calls import QueueCall, SettleCall
 from replica.machine import Limits
 from storage.errors import CorruptRecord

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica import replying
+from replica.core.ordering import replying
 from replica.core.state.calls import EnqueueCall, NamesCall, QueueCall, ReplyCall
 from replica.core.state.outcomes import EnqueueDone, ReplyDone
 from replica.machine import AliasCall, columns_of

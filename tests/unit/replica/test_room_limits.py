@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import replica.room
+import replica.core.ordering.room
 from replica.core.state.calls import Consumer
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD
@@ -29,7 +29,7 @@ def pair() -> Pair:
 
 @pytest.mark.parametrize("at", ["a", "b"])
 def test_waiters_of_a_queue_are_limited(pair: Pair, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica.room, "WAITERS_MAX", 2)
+    monkeypatch.setattr(replica.core.ordering.room, "WAITERS_MAX", 2)
     fill(pair)
     sent = [send(pair.members[at], f"p{number}", wait_ms=60_000) for number in range(3)]
     pair.quiesce()
@@ -38,7 +38,7 @@ def test_waiters_of_a_queue_are_limited(pair: Pair, at: str, monkeypatch: pytest
 
 
 def test_bytes_that_wait_are_limited(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica.room, "WAITING_BYTES_MAX", 300)
+    monkeypatch.setattr(replica.core.ordering.room, "WAITING_BYTES_MAX", 300)
     fill(pair)
     first = send(pair.a, "p1", wait_ms=60_000, size=200)
     second = send(pair.a, "p2", wait_ms=60_000, size=200)
@@ -196,9 +196,9 @@ def test_the_end_of_a_wait_is_kept_over_a_new_connection(pair: Pair) -> None:
 
 
 def test_more_than_may_be_held_is_parked_and_sent_in_order(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    import replica.holding
+    import replica.core.ordering.holding
 
-    monkeypatch.setattr(replica.holding, "HELD_BYTES_MAX", 1)
+    monkeypatch.setattr(replica.core.ordering.holding, "HELD_BYTES_MAX", 1)
     update(pair, max_length=100)
     sent = [send(pair.b, "p", first=number) for number in (1, 2, 3)]
     assert (len(pair.b.core.holding.held), len(pair.b.core.holding.parked)) == (1, 2)

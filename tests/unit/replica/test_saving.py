@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica import saving
+from replica.core.ordering import saving
 from replica.core.state.calls import EnqueueCall, QueueCall
 from replica.core.state.outcomes import Moved, QueueDone
 from replica.machine import Limits, SaveLimits, columns_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from replica import sweep_looks, sweeps
+from replica.core.ordering import sweep_looks, sweeps
+from replica.core.ordering.sweep import Verb
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.machine import Limits, columns_of
-from replica.sweep import Verb
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica import sweep_looks, sweeps
+from replica.core.ordering import sweep_looks, sweeps
+from replica.core.ordering.sweep import BEHIND_MAX, Sweep, Verb
+from replica.core.ordering.sweeps import Sweeps
 from replica.core.selection.filters import filter_of
 from replica.core.state.calls import EnqueueCall, QueueCall, SettleCall
 from replica.core.state.outcomes import EnqueueDone, Failed, QueueDone, SweepDone
 from replica.machine import SaveLimits, columns_of
-from replica.sweep import BEHIND_MAX, Sweep, Verb
-from replica.sweeps import Sweeps
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CLOSE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import MessageBatch, MessageFilter

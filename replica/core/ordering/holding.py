@@ -11,21 +11,21 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
+from replica.core.ordering.enqueued import enqueue_done, held_key, repeated
+from replica.core.ordering.room import WAITING_BYTES_MAX
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.outcomes import Failed, Moved
-from replica.enqueued import enqueue_done, held_key, repeated
 from replica.machine import Fresh, Refused
-from replica.room import WAITING_BYTES_MAX
 from tandemq.peer.v1.peer_service_pb2 import Hold, HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.ordering.orders import Orders
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.calls import Call
     from replica.core.state.shared import Pending, Shared
-    from replica.orders import Orders
     from tandemq.peer.v1.peer_service_pb2 import HeldKey, PeerFrame
 
 PARKED_MAX = 10_000

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
+from replica.core.ordering.dying import MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
+from replica.core.ordering.sweep import Sweep, Verb
+from replica.core.ordering.sweep_looks import Looks
 from replica.core.state.outcomes import Failed, Moved, SweepDone
-from replica.dying import MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
 from replica.machine import MoveCall, Refused, RemoveCall, columns_of, ranges_of
-from replica.sweep import Sweep, Verb
-from replica.sweep_looks import Looks
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED, EnqueueBatch
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.orders import Orders
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
     from replica.machine import QueueState
     from replica.machine.plan.move import Room
     from replica.machine.sets.ranges import Run
-    from replica.orders import Orders
     from tandemq.v1.message_pb2 import Message
 
 REMOVED_MAX = 10_000

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Desk(Protocol):
-    """The orders of one domain, as `replica.orders` keeps them."""
+    """The orders of one domain, as `replica.core.ordering.orders` keeps them."""
 
     shared: Shared
     now_ms: int

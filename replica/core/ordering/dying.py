@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
+from replica.core.ordering.enqueued import is_all_volatile
 from replica.core.state.effects import Note
-from replica.enqueued import is_all_volatile
 from replica.machine import MoveCall, Refused, columns_of
 from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
 from tandemq.peer.v1.record_pb2 import QueueAction
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.desk import Desk
     from replica.core.state.shared import Shared
-    from replica.desk import Desk
     from replica.machine.plan.move import Dying as DyingRows
     from replica.machine.plan.move import Room
     from tandemq.peer.v1.record_pb2 import RecordHeader

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from replica.core.mastership.mastership import Replication
+    from replica.core.ordering.desk import Desk
     from replica.core.state.shared import Shared
-    from replica.desk import Desk
     from replica.machine import Reader
 
 NOBODY = 1 << 62

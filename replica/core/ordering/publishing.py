@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from replica.core.messages import copies
+from replica.core.ordering.enqueued import is_all_volatile, not_enough
 from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, Unstage
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, PublishDone, StageDone, UnstageDone
-from replica.enqueued import is_all_volatile, not_enough
 from replica.machine import Refused, columns_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.desk import Desk
     from replica.core.state.calls import StagingCall, Waiter
     from replica.core.state.outcomes import StagingDone
-    from replica.desk import Desk
     from replica.machine import Columns, PublishCall, StageCall
 
 TURN_BYTES, TURN_PARTS = 4 << 20, 64

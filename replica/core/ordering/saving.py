@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.desk import Desk
     from replica.core.state.calls import QueueCall, Waiter
-    from replica.desk import Desk
     from replica.machine import SavePlan
     from tandemq.peer.v1.record_pb2 import QueueOp
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
+from replica.core.ordering.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, ReplyDone
-from replica.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
 from replica.machine import CopyCall, Refused, columns_of, handle_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import Message
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.desk import Desk
     from replica.core.state.calls import ReplyCall
-    from replica.desk import Desk
     from replica.machine.plan.move import Room
     from tandemq.peer.v1.record_pb2 import RecordHeader
 

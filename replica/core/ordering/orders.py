@@ -7,18 +7,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.administration import order_names, order_queue
+from replica.core.ordering.administration import order_names, order_queue
+from replica.core.ordering.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
+from replica.core.ordering.publishing import Publishing
+from replica.core.ordering.readers import tell_expired
+from replica.core.ordering.replying import Replying
+from replica.core.ordering.room import Admission, Room
+from replica.core.ordering.saving import Saving
 from replica.core.state.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall, StagingCall
 from replica.core.state.effects import Persist, Reply
 from replica.core.state.log import HeldRef
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, SettleDone
-from replica.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
 from replica.machine import Fresh, Refused
-from replica.publishing import Publishing
-from replica.readers import tell_expired
-from replica.replying import Replying
-from replica.room import Admission, Room
-from replica.saving import Saving
 from tandemq.peer.v1.peer_service_pb2 import HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from replica.core.state.outcomes import QueueDone
 
 if TYPE_CHECKING:
+    from replica.core.ordering.desk import Desk
+    from replica.core.ordering.saving import Saving
     from replica.core.state.calls import NamesCall, QueueCall
-    from replica.desk import Desk
-    from replica.saving import Saving
 
 
 def order_queue(orders: Desk, saving: Saving, call: QueueCall) -> None:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.orders import Orders
+    from replica.core.ordering.sweep import Sweep
     from replica.core.state.shared import Shared
     from replica.machine import QueueState
     from replica.machine.sets.ranges import Run
-    from replica.orders import Orders
-    from replica.sweep import Sweep
 
 READ_BYTES_MAX = 4 << 20
 """Bodies that one turn reads to look into them, up to the end of a record."""
