@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
-from replica.completing import Completing
-from replica.consumers import Consumers
+from replica.core.delivery.completing import Completing
+from replica.core.delivery.consumers import Consumers
 from replica.core.mastership.epoch_record import epoch_record
 from replica.core.mastership.mastership import Replication
 from replica.core.ordering.dying import Dying

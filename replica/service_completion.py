@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica import forward
 from replica.answers import FutureWaiter, header_of
-from replica.completing import Ask
+from replica.core.delivery.completing import Ask
 from replica.core.messages import bodies
 from replica.core.state.calls import ReplyCall
 from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone

@@ -128,7 +128,9 @@ class ConsumeStream:
         self.wake.set()
 
     def sign(self) -> None:
-        """A sign of life, for the whole connection (`replica.signs`); what waits to be written is one too."""
+        """A sign of life, for the whole connection (`replica.core.delivery.signs`); what waits to be written is one
+        too.
+        """
         if not self.out and not self.leaving:
             header = header_of(self.members, self.domain)
             self.push(ConsumeResponse(progress=ConsumeProgress(header=header)))

@@ -9,8 +9,8 @@ from collections import defaultdict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from replica.core.delivery.signs import Signs
 from replica.core.state.outcomes import Failed
-from replica.signs import Signs
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason
 

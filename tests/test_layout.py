@@ -45,12 +45,12 @@ PURE = (
     *(
         "replica.core.ordering.orders",
         "replica.core.ordering.holding",
-        "replica.consumers",
+        "replica.core.delivery.consumers",
         "replica.core.state.shared",
         "replica.core.state.log",
         "replica.core.state.durable",
     ),
-    "replica.damage",
+    "replica.core.delivery.damage",
     *(
         "replica.core.state.effects",
         "replica.core.state.outcomes",
@@ -68,7 +68,12 @@ PURE = (
         "replica.core.ordering.sweep",
         "replica.core.ordering.sweeps",
     ),
-    *("replica.core.ordering.room", "replica.core.ordering.desk", "replica.core.ordering.enqueued", "replica.sole"),
+    *(
+        "replica.core.ordering.room",
+        "replica.core.ordering.desk",
+        "replica.core.ordering.enqueued",
+        "replica.core.delivery.sole",
+    ),
     *(
         "replica.core.ordering.readers",
         "replica.core.ordering.saving",
@@ -76,7 +81,7 @@ PURE = (
         "replica.core.ordering.replying",
         "replica.core.ordering.sweep_looks",
     ),
-    *("replica.signs", "replica.rounds", "replica.keepalive"),
+    *("replica.core.delivery.signs", "replica.core.delivery.rounds", "replica.keepalive"),
     "replica.core.ordering.administration",
     *("replica.core.selection.filters", "replica.core.selection.selecting", "replica.core.selection.selector*"),
     *(

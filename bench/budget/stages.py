@@ -31,7 +31,8 @@ _TIME: Rules = (
 _MASTER: Rules = (
     ("record", ("(storage/records.py)", "DomainLog.")),
     ("deliver", (
-        "(replica/consumers.py)", "(replica/core/messages/bodies.py)", "ConsumeStream._write", "ConsumeStream.deliver",
+        "(replica/core/delivery/consumers.py)", "(replica/core/messages/bodies.py)", "ConsumeStream._write",
+        "ConsumeStream.deliver",
         "ConsumeStream.push", "(replica/machine/plan/lease.py)",
     )),
     ("settle", ("ConsumeStream._read", "SettleWaiter", "(replica/machine/plan/settle.py)", "Orders._settle")),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import replica.core.messages.bodies
 from chaos.sim.bugs.planting import Patch, bug
+from replica.core.delivery.damage import Damage
 from replica.core.state.log import DomainLog
-from replica.damage import Damage
 from storage.records import PREFIX_SIZE, read_stored_prefix
 
 if TYPE_CHECKING:

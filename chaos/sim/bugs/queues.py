@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import replica.machine.plan.enqueue
 from chaos.sim.bugs.planting import Patch, bug
-from replica.consumers import Consumers
+from replica.core.delivery.consumers import Consumers
 from replica.core.ordering.holding import Holding
 from replica.core.ordering.orders import Orders
 from replica.machine import Machine

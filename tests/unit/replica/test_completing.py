@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from replica import completing
-from replica.completing import Ask
+from replica.core.delivery import completing
+from replica.core.delivery.completing import Ask
 from replica.core.messages.bodies import read_answer
 from replica.core.state.calls import QueueCall, ReplyCall
 from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from replica.signs import EVERY_MS, FRAMES_A_SECOND, Signs
+from replica.core.delivery.signs import EVERY_MS, FRAMES_A_SECOND, Signs
 
 TICK_MS = 20
 

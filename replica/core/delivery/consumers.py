@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from replica.core.delivery.damage import Damage
+from replica.core.delivery.rounds import Rounds, deleted
+from replica.core.delivery.sole import Sole
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
 from replica.core.state.outcomes import Failed, LeaseDone, Moved
-from replica.damage import Damage
 from replica.machine import Refused, disabled, immediate_problem, lease_id_of
-from replica.rounds import Rounds, deleted
-from replica.sole import Sole
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlement
