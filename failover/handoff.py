@@ -3,7 +3,7 @@
 Two members, one domain. Only the master can cede, so there is one winner by construction (R135). Until CEDING
 everything is taken back for free; from the durable ceded epoch on (P15) the way out is a SYNC of the new master (P17)
 or plain PROBE (P16). Whoever drives the table finds out which event it is: an event says what was found, never what was
-hoped for. `replica/handoff.py` does so; the table in docs/PROTOCOL.md is `render()`.
+hoped for. `replica/core/handoff/handoff.py` does so; the table in docs/PROTOCOL.md is `render()`.
 """
 
 from __future__ import annotations

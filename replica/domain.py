@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from replica.core.delivery.completing import Completing
 from replica.core.delivery.consumers import Consumers
+from replica.core.handoff.handoff import Handoff
 from replica.core.mastership.epoch_record import epoch_record
 from replica.core.mastership.mastership import Replication
 from replica.core.ordering.dying import Dying
@@ -24,7 +25,6 @@ from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.durable import state_key
 from replica.core.state.effects import Persist
 from replica.core.state.outcomes import Failed, Moved
-from replica.handoff import Handoff
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.attempt import Outcome
+    from replica.core.handoff.attempt import Outcome
     from replica.domain import Domain
     from replica.members import Members
 

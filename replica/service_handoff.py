@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.attempt import Outcome
+from replica.core.handoff.attempt import Outcome
+from replica.core.handoff.handoff import HOLD_MS_MAX
 from replica.forward import ANSWER_S, time_left_s
 from replica.hand_over import hand_over, wait_until
-from replica.handoff import HOLD_MS_MAX
 from replica.members import MAIN
 from replica.refusals import abort, refusal
 from replica.service_calls import parse

@@ -16,9 +16,9 @@ from chaos.sim.bugs.handoffs import (
 )
 from chaos.sim.bugs.planting import Patch
 from failover.handoff import Action, Event, Row, State
+from replica.core.handoff.handoff import Handoff
 from replica.core.mastership.mastership import Replication
 from replica.core.replication.sync_target import SyncTarget
-from replica.handoff import Handoff
 from tests.support.asking import told
 from tests.test_rules import Rule, removed
 

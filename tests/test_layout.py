@@ -105,7 +105,7 @@ PURE = (
         "chaos.journals",
         "chaos.journal_*",
     ),
-    *("replica.handoff", "replica.handoff_bars", "replica.attempt", "failover.handoff"),
+    *("replica.core.handoff.handoff", "replica.core.handoff.bars", "replica.core.handoff.attempt", "failover.handoff"),
     "pipeline.schema",
 )
 WORLD = {"grpc", "lmdb", "asyncio", "threading", "socket", "os", "time", "random", "logging"}

@@ -8,7 +8,7 @@ from chaos.sim.judges.coverage import MEANINGS, POINTS, Coverage, Got
 from chaos.sim.judges.rows import NAMED, known
 from chaos.sim.tools.product import run
 from failover import promotion
-from replica import handoff as driving
+from replica.core.handoff import handoff as driving
 from replica.core.mastership import claiming
 from tests.sim.stories import REAL
 

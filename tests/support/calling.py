@@ -14,7 +14,7 @@ from tests.support.pair import NAME, Member
 from tests.support.telling import Told, register_text
 
 if TYPE_CHECKING:
-    from replica.attempt import Outcome
+    from replica.core.handoff.attempt import Outcome
 
 VERDICTS = {
     "continue": Verdict.CONTINUE_AS_MASTER,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from failover.handoff import State
 from failover.marks import DataMark
 from failover.register import claim
-from replica.attempt import Outcome
+from replica.core.handoff.attempt import Outcome
 from tandemq.peer.v1.peer_service_pb2 import HandoffPropose, HandoffRequest, PeerFrame
 from tests.support.checks import require
 from tests.support.clients import Producer

@@ -48,7 +48,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
     from failover.gate import Ruling
-    from replica.attempt import Outcome
+    from replica.core.handoff.attempt import Outcome
 
 NAME, NUMBER = "main", 7
 BIAS_MS = 300

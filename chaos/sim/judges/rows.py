@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from failover import handoff, promotion
 from failover.handoff import Action, Event, Row, State
-from replica import handoff as driving
+from replica.core.handoff import handoff as driving
 from replica.core.mastership import claiming
 from replica.core.state.effects import Reply
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone, SettleDone

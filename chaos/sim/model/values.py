@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.sim.model.core import LONG_MS, NOW_MS, NoQueues
 from failover.classifier import Answer, EventKind
-from replica.attempt import Attempt
+from replica.core.handoff.attempt import Attempt
 from replica.core.mastership.claims import ClaimUnderWay
 from replica.core.state.durable import Boundary, decode_state
 from replica.core.state.shared import Pending

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from failover.handoff import DEADLINES, Action, Event, Ignored, State, lookup
 from failover.marks import Link, Role
-from replica.attempt import HOLD_MS, Attempt, Outcome
+from replica.core.handoff.attempt import HOLD_MS, Attempt, Outcome
+from replica.core.handoff.bars import LAG_RECORDS_MAX, barred_here, copy_is_whole
 from replica.core.state.effects import Note
-from replica.handoff_bars import LAG_RECORDS_MAX, barred_here, copy_is_whole
 from tandemq.peer.v1.peer_service_pb2 import HandoffNack, HandoffReady
 from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
 
