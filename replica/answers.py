@@ -10,8 +10,8 @@ from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer, EnqueueDone, LeaseDone
-    from replica.domain import Domain
     from replica.members import Members
 
 _TEXT = {

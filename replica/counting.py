@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
+    from replica.core.domain import Domain
 
 
 async def until_committed(domain: Domain) -> bool:

@@ -14,7 +14,7 @@ from failover.marks import Link
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from storage.doubt import Doubt
 
 log = logging.getLogger("tandemq.store")

@@ -26,7 +26,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.members import Members
 
 Context = Any

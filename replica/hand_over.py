@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from replica.core.domain import Domain
     from replica.core.handoff.attempt import Outcome
-    from replica.domain import Domain
     from replica.members import Members
 
 LOOK_S = 0.02

@@ -21,8 +21,8 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from replica.core.domain import Domain
     from replica.core.state.shared import Shared
-    from replica.domain import Domain
     from replica.journal_rows import Rows
     from storage.records import Prefix
     from storage.store import Store

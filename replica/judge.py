@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from failover.classifier import Classifier
     from failover.gate import Ruling
     from failover.journal import Journal
+    from replica.core.domain import Domain
     from replica.core.state.effects import AskVerdict, RoleChanged
-    from replica.domain import Domain
     from replica.node import Node
     from tandemq.config import ManagerConfig
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from failover.local_authority import LocalAuthority
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.node import Node
     from tandemq.peer.v1.peer_service_pb2 import DomainHello
 

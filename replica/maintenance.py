@@ -19,7 +19,7 @@ from replica.held_records import HeldRecords
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.machine import Machine, Reader
     from replica.node import Node
     from storage.store import WriteBatch

@@ -15,10 +15,10 @@ from failover.detector import Detector
 from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica import incarnation
+from replica.core.domain import Domain
 from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.direct import PEER
-from replica.domain import Domain
 from replica.hand_over import hand_over_all
 from replica.judge import Judge
 from replica.link import Link, PeerInfo, PeerServicer

@@ -11,7 +11,7 @@ from tandemq.v1 import manager_admin_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.machine import Totals
     from replica.members import Members
 

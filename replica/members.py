@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import grpc
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.network import Network
     from replica.node import Node
 

@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from failover.authority import Authority, CasOutcome, Unreachable
+    from replica.core.domain import Domain
     from replica.core.state.effects import Effect
-    from replica.domain import Domain
     from replica.machine.state.limits import Limits
     from storage.store import Store
     from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, PeerFrame

@@ -22,8 +22,8 @@ from tandemq.v1.queue_service_pb2 import EnqueueResult
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed
-    from replica.domain import Domain
     from replica.machine import Columns
     from replica.members import Members
 

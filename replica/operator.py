@@ -25,8 +25,8 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from replica.core.domain import Domain
     from replica.core.state.effects import Note, RoleChanged
-    from replica.domain import Domain
     from replica.events import EventLog
     from replica.members import Members
     from tandemq.config import ManagerConfig

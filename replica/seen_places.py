@@ -12,9 +12,9 @@ from replica.journal import Asking, Place, bounds_of, epoch_before, history_id_o
 from tandemq.v1.journal_service_pb2 import JournalPosition
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed
     from replica.core.state.shared import Shared
-    from replica.domain import Domain
 
 GOING_ON = Asking("seen", "begin there with a new checkpoint, or name the pair that was meant")
 _MOVED = Moved("the mastership moved while a place of the journal was looked at; repeat the call")

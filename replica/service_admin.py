@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.members import Members
     from replica.service_failures import Method
 

@@ -25,7 +25,7 @@ from tandemq.v1 import manager_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.members import Members
     from storage.backup import BackupHead
     from storage.store import Store

@@ -27,7 +27,7 @@ from tandemq.v1.common_pb2 import IndexRange, Reason
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.machine import Batch, Lease, Machine
     from replica.service_admin import AdminHandlers
     from replica.service_failures import Method

@@ -39,9 +39,9 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replica.core.domain import Domain
     from replica.core.state.calls import Waiter
     from replica.core.state.outcomes import Answer
-    from replica.domain import Domain
     from replica.members import Members
 
 HANDLES_MAX = 10_000

@@ -42,9 +42,9 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replica.core.domain import Domain
     from replica.core.selection.filters import Filter
     from replica.core.state.outcomes import Answer
-    from replica.domain import Domain
     from replica.machine import SegmentSlice
     from replica.members import Members
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries

@@ -19,9 +19,9 @@ from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse, EnqueueBatch
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.selection.selecting import Reader
     from replica.core.state.calls import Consumer
-    from replica.domain import Domain
     from replica.machine import Machine
     from replica.members import Members
     from tandemq.v1.message_pb2 import DeliveredMessage, MessageFilter

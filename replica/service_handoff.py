@@ -22,7 +22,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.members import Members
 
 Context = Any

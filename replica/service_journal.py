@@ -55,8 +55,8 @@ from tandemq.v1.journal_service_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.state.shared import Shared
-    from replica.domain import Domain
     from replica.machine import Reader
     from replica.members import Members
     from replica.service_failures import Method

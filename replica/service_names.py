@@ -21,7 +21,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.service_admin import AdminHandlers
     from replica.service_failures import Method
 

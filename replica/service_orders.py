@@ -23,7 +23,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.members import Members
     from replica.operator import Decider, Operator
     from replica.service_failures import Method

@@ -37,8 +37,8 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer
-    from replica.domain import Domain
     from replica.members import Members
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
 

@@ -49,8 +49,8 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.selection.filters import Filter
-    from replica.domain import Domain
     from replica.machine import Columns
     from replica.members import Members
 

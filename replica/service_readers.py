@@ -21,9 +21,9 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed, Moved, QueueDone
     from replica.core.state.shared import Shared
-    from replica.domain import Domain
     from replica.machine import Machine, Reader
     from replica.service_admin import AdminHandlers
     from replica.service_failures import Method

@@ -31,7 +31,7 @@ from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.members import Members
     from replica.refill import Batch
     from replica.service_failures import Method

@@ -28,8 +28,8 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer
-    from replica.domain import Domain
     from replica.members import Members
     from tandemq.v1.journal_service_pb2 import JournalPosition
 

@@ -24,7 +24,7 @@ from tandemq.v1 import pair_service_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.members import Members
     from replica.operator import Operator
     from replica.service_failures import Method

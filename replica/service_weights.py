@@ -22,8 +22,8 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed, Moved, QueueDone
-    from replica.domain import Domain
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
     from replica.service_admin import AdminHandlers

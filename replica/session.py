@@ -31,8 +31,8 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from replica.core.domain import Domain
     from replica.core.replication.sync_source import SyncSource
-    from replica.domain import Domain
     from replica.node import Node
 
 log = logging.getLogger("tandemq.session")

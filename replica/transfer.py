@@ -32,9 +32,9 @@ from tandemq.peer.v1.record_pb2 import RecordHeader
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
+    from replica.core.domain import Domain
     from replica.core.state.effects import CheckTransfer, QueueTransfer, StartTransfer
     from replica.core.state.shared import Shared
-    from replica.domain import Domain
     from replica.node import Node
     from storage.records import Prefix
     from storage.store import Store

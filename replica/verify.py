@@ -29,7 +29,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind, VerifyResponse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from replica.node import Node
     from storage.store import Store
 

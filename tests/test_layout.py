@@ -26,7 +26,7 @@ PURE = (
     "replica.core",
     *(
         "replica.machine*",
-        "replica.domain",
+        "replica.core.domain",
         "replica.core.mastership.mastership",
         "replica.core.mastership.commit",
         "replica.core.mastership.claims",
@@ -446,7 +446,7 @@ def test_no_other_distribution_provides_our_folder_names(name: str) -> None:
 
 
 PLANTED = {
-    "replica/domain.py": "from replica import clockwork\n",
+    "replica/core/domain.py": "from replica import clockwork\n",
     "replica/clockwork.py": "from time import monotonic\n",
     "replica/machine.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import grpc\n",
     "replica/queue/index.py": "from .. import clockwork\nfrom tandemq.peer.v1 import log_pb2\n",
@@ -456,7 +456,7 @@ PLANTED = {
 
 @pytest.mark.parametrize(
     ("path", "count"),
-    [("replica/domain.py", 1), ("replica/machine.py", 0), ("replica/queue/index.py", 1), ("replica/events.py", 1)],
+    [("replica/core/domain.py", 1), ("replica/machine.py", 0), ("replica/queue/index.py", 1), ("replica/events.py", 1)],
 )
 def test_a_planted_impurity_is_found(path: str, count: int) -> None:
     modules = {module.name: module for module in (module_of(name, text) for name, text in PLANTED.items())}
@@ -469,7 +469,7 @@ def test_a_planted_impurity_is_found(path: str, count: int) -> None:
         ("tandemq/client.py", "def serve():\n    import replica.node\n", 1),
         ("tandemq/cli/dev.py", "def serve():\n    import replica.node\n", 0),
         ("tandemq/cli/dev.py", "import replica.node\n", 1),
-        ("storage/records.py", "from replica.domain import step\n", 1),
+        ("storage/records.py", "from replica.core.domain import step\n", 1),
         ("storage/records.py", "import lmdb\n", 1),
         ("storage/disk.py", "import lmdb\n", 0),
         ("tandemq/spark/columns.py", "import pyarrow\nfrom pyspark.sql import SparkSession\n", 0),
@@ -550,7 +550,9 @@ def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
         "replica/node.py::f": FUNCTION_LINES_MAX + 1
     }
     lines = "x = 1\n" * (FILE_LINES_MAX + 1)
-    assert sizes_over_limit(module_of("replica/domain.py", lines)) == {"replica/domain.py": FILE_LINES_MAX + 1}
+    assert sizes_over_limit(module_of("replica/core/domain.py", lines)) == {
+        "replica/core/domain.py": FILE_LINES_MAX + 1
+    }
     assert sizes_over_limit(module_of("tests/test_domain.py", lines)) == {}
     assert sizes_over_limit(module_of("tandemq/client/domain_generated.py", lines)) == {}
 

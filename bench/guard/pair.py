@@ -31,7 +31,7 @@ from tandemq import aio, ambient, retry
 from tandemq.finding.target import Target
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from storage.store import Store
     from tandemq.config import ManagerConfig
 

@@ -15,8 +15,8 @@ import pytest
 
 from chaos.cluster import Cluster
 from failover.marks import DataMark, Role
+from replica.core.domain import Domain
 from replica.core.replication.sending import Phase
-from replica.domain import Domain
 from replica.manager import Manager
 from replica.members import MAIN
 from tandemq import aio

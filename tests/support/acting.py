@@ -20,8 +20,8 @@ from tests.support.telling import Teller, Told, frame_name
 from tests.support.walk import UpkeepNode, trim
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.handoff.attempt import Outcome
-    from replica.domain import Domain
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 

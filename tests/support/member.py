@@ -15,6 +15,7 @@ import google_crc32c
 
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
+from replica.core.domain import Domain
 from replica.core.messages.bodies import read_stored
 from replica.core.replication.sending import FRAME_BYTES_MAX, NeedRead
 from replica.core.state.calls import EnqueueCall
@@ -35,7 +36,6 @@ from replica.core.state.effects import (
     StartTransfer,
 )
 from replica.core.state.log import Entry
-from replica.domain import Domain
 from replica.machine import Limits, columns_of
 from replica.node import Group
 from replica.recovery import open_shared, rebuild, recover

@@ -17,6 +17,7 @@ from failover.classifier import Verdict
 from failover.log_end import Ends, LogEnd
 from failover.marks import DataMark, Role
 from failover.register import Register, RegisterState
+from replica.core.domain import Domain
 from replica.core.mastership.claiming import Claiming
 from replica.core.mastership.following import Following
 from replica.core.mastership.mastership import Replication
@@ -24,7 +25,6 @@ from replica.core.replication.sending import Phase
 from replica.core.replication.sync_source import SyncSource
 from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.shared import Shared
-from replica.domain import Domain
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from replica.core.ordering.saving import Saving
 from replica.transfer import Receiver
 
 if TYPE_CHECKING:
+    from replica.core.domain import Domain
     from replica.core.state.calls import QueueCall
     from replica.core.state.effects import Persist
     from replica.core.state.outcomes import QueueDone
-    from replica.domain import Domain
     from tandemq.peer.v1.peer_service_pb2 import QueueSegments
 
 

@@ -10,7 +10,7 @@ from replica.core.mastership.mastership import Replication
 from replica.core.replication.sync_source import Aside
 
 if TYPE_CHECKING:
-    from replica.domain import Domain
+    from replica.core.domain import Domain
 
 
 @bug("all-wait-for-a-resync", "P22", "A full transfer is begun while commits wait for its receiver.", "resync", 30)

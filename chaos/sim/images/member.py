@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.classifier import Answer, EventKind, Verdict
 from replica import incarnation
+from replica.core.domain import Domain
 from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCall
 from replica.core.state.effects import AskVerdict
 from replica.core.state.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
-from replica.domain import Domain
 from replica.machine import Limits, columns_of
 from replica.maintenance import NO_JOURNAL, Maintenance
 from replica.node import Node

@@ -12,8 +12,8 @@ from failover.authority import MemoryRegisters
 from failover.classifier import Answer, Evidence, Verdict
 from failover.marks import DataMark
 from failover.register import Register, RegisterState, add_member, claim, commit
+from replica.core.domain import Domain
 from replica.core.state.effects import AskVerdict, SetRegister
-from replica.domain import Domain
 from replica.machine import Machine
 from replica.recovery import open_shared
 from storage.memory import MemoryStore

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from chaos.sim.judges.rows import Steps
     from chaos.sim.pair.member import SimMember
     from chaos.sim.pair.members import Pair
+    from replica.core.domain import Domain
     from replica.core.state.effects import Effect
-    from replica.domain import Domain
     from storage.store import WriteBatch
     from tandemq.peer.v1.record_pb2 import QueueRanges
 

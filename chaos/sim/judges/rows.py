@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from chaos.sim.pair.member import SimMember
+    from replica.core.domain import Domain
     from replica.core.state.effects import Effect
-    from replica.domain import Domain
 
 ABORTED = (Event.NACK, Event.LINK_LOST, Event.DEADLINE, Event.ROLE_LOST, Event.ABORT)
 

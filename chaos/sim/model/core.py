@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from replica.core.domain import Domain
 from replica.core.state.durable import checkpoint_key, state_key
 from replica.core.state.log import Entry
 from replica.core.state.shared import Pending, Shared
-from replica.domain import Domain
 from replica.machine import Applied, Limits
 from replica.recovery import open_shared
 from storage.memory import MemoryStore

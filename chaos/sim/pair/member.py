@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chaos.sim.kernel.register import Route
     from chaos.sim.pair.run import Run
     from failover.register import Register
-    from replica.domain import Domain
+    from replica.core.domain import Domain
     from storage.store import WriteBatch
 
 ENDPOINTS = {"a": "a:7600", "b": "b:7600"}

@@ -16,8 +16,8 @@ from failover.authority import CasDone
 from failover.marks import DataMark, Role
 from failover.register import NONCE_BYTES_MAX, Register, RegisterState, claim, commit
 from replica import incarnation
+from replica.core.domain import Domain
 from replica.core.mastership.claims import NAME_MAX, nonce_of, short
-from replica.domain import Domain
 from replica.machine import Limits
 from replica.node import Node
 from replica.proving import Proving

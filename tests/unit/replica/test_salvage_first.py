@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import replica.node
+from replica.core.domain import Domain
 from replica.core.state.effects import Persist, Salvage
-from replica.domain import Domain
 from replica.machine import Limits
 from replica.node import Node
 from replica.recovery import open_shared

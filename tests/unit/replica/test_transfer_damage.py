@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from replica.core.domain import Domain
 from replica.core.replication.sending import NeedRead
 from replica.core.state.effects import Note, QueueTransfer, StartTransfer
-from replica.domain import Domain
 from replica.machine import Limits
 from replica.node import Node
 from replica.recovery import open_shared

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import replica.verify
-from replica.domain import Domain
+from replica.core.domain import Domain
 from replica.machine import Limits
 from replica.node import Node
 from replica.recovery import open_shared
