@@ -16,7 +16,7 @@ import grpc
 from failover.marks import Role
 from replica.core.state.outcomes import Failed, Moved
 from replica.members import HOP
-from replica.refusals import abort, refusal
+from replica.rpc.refusals import abort, refusal
 from replica.service_checks import stale_epoch
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen

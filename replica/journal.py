@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from failover.marks import Role
 from replica.core.state.outcomes import Failed
 from replica.journal_rows import ordinals_of
-from replica.refusals import refusal
+from replica.rpc.refusals import refusal
 from storage.errors import CorruptRecord
 from storage.records import split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader

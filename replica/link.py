@@ -16,7 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.keepalive import keepalive
-from replica.refusals import abort, refusal
+from replica.rpc.refusals import abort, refusal
 from replica.session import Session, Stream, check_hello
 from replica.starts import NUMBER_MAX, Start
 from replica.twins import (

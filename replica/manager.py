@@ -36,12 +36,12 @@ from replica.ports import Served
 from replica.proving import Proving
 from replica.reach import Reach
 from replica.recovery import open_shared, recover
+from replica.rpc.handlers import pair_handler
 from replica.service_admin import AdminHandlers
 from replica.service_backup import BackupHandlers
 from replica.service_batches import BatchHandlers
 from replica.service_divergence import DivergenceHandlers
 from replica.service_events import EventHandlers
-from replica.service_failures import pair_handler
 from replica.service_handoff import HandoffHandlers
 from replica.service_journal import JournalHandlers
 from replica.service_names import NamesHandlers

@@ -10,7 +10,7 @@ import grpc.aio
 from replica.attached import Client, Counts
 from replica.forward import QUERY, came_over_a_hop
 from replica.members import HOP
-from replica.refusals import refusal
+from replica.rpc.refusals import refusal
 from replica.whereabouts import is_remote
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason

@@ -19,9 +19,9 @@ from replica.counting import until_committed
 from replica.machine import Refused
 from replica.members import LOCAL, MAIN
 from replica.peer_clients import asks_for_own, peer_counts
-from replica.refusals import abort, refusal
-from replica.service_calls import check_request_id, fingerprint, parse
-from replica.service_failures import generic_handler
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.members import Members
-    from replica.service_failures import Method
+    from replica.rpc.handlers import Method
 
 SERVICE = "tandemq.v1.QueueAdminService"
 LIST_PAGE_MAX = 1_000

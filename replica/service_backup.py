@@ -16,8 +16,8 @@ from replica.answers import header_of, product_version
 from replica.backup import head_of, pieces
 from replica.core.state.outcomes import Failed
 from replica.members import LOCAL, MAIN
-from replica.refusals import abort, refusal
-from replica.service_calls import parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import parse
 from storage.backup import VERSION, Packer
 from storage.errors import CorruptRecord, StorageError
 from tandemq.ambient import wall_ms

@@ -16,10 +16,10 @@ from replica.core.state.calls import NamesCall
 from replica.core.state.outcomes import Failed, Moved
 from replica.counting import until_committed
 from replica.machine import BatchCall, Refused
-from replica.refusals import abort, refusal
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import parse
 from replica.seen_places import place_now, problem_of_seen
-from replica.service_calls import parse
-from replica.service_failures import generic_handler
 from replica.whereabouts import check_origin
 from tandemq.v1 import batch_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.machine import Batch, Lease, Machine
+    from replica.rpc.handlers import Method
     from replica.service_admin import AdminHandlers
-    from replica.service_failures import Method
     from tandemq.v1.journal_service_pb2 import JournalPosition
 
     Local = Callable[[Domain], Awaitable[bytes | Failed | Moved]]

@@ -12,7 +12,7 @@ from replica.core.messages import copies
 from replica.core.state.outcomes import Failed
 from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import check_message
-from replica.refusals import refusal
+from replica.rpc.refusals import refusal
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import DeliveryFormat, SettleMode

@@ -16,8 +16,8 @@ from replica.core.messages import bodies
 from replica.core.state.calls import ReplyCall
 from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.members import HOP
-from replica.refusals import abort, failure, refusal
-from replica.service_calls import check_request_id, fingerprint, parse
+from replica.rpc.refusals import abort, failure, refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from replica.service_checks import problem_of_answer, stale_epoch, wait_s
 from replica.service_enqueue import problem_of_maps
 from replica.weighing import ANSWER

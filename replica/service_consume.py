@@ -20,7 +20,7 @@ from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, Set
 from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.machine import milliseconds
 from replica.peer_clients import client_of
-from replica.refusals import abort, failure, refusal
+from replica.rpc.refusals import abort, failure, refusal
 from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
 from replica.service_completion import reply_call
 from replica.service_filters import check, matcher_of

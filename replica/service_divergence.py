@@ -14,9 +14,9 @@ import grpc
 from failover.marks import Role
 from replica.core.mastership import step_aside
 from replica.members import MAIN
-from replica.refusals import abort, refusal
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import parse
 from replica.salvage_view import View
-from replica.service_calls import parse
 from replica.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.members import Members
+    from replica.rpc.handlers import Method
     from replica.salvage import SalvageFiles, SalvageInfo
-    from replica.service_failures import Method
     from replica.verify import Verifier
 
 log = logging.getLogger("tandemq.operator")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from replica.core.messages import bodies
 from replica.machine import Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content, check_counts
-from replica.refusals import refusal
+from replica.rpc.refusals import refusal
 from replica.weighing import MESSAGES, has_huge_map
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import EnqueueBatch

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.refusals import abort, refusal
-from replica.service_calls import parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import parse
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from replica.events import EventLog
-    from replica.service_failures import Method
+    from replica.rpc.handlers import Method
 
 LIMIT, LIMIT_MAX = 100, 10_000
 WATCHERS_MAX = 100

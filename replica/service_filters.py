@@ -14,7 +14,7 @@ from replica.core.selection.filters import Filter, Read, filter_of
 from replica.core.selection.selecting import LOOKS_MAX, Matcher, find
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine import Refused
-from replica.refusals import abort
+from replica.rpc.refusals import abort
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse, EnqueueBatch
 

@@ -14,8 +14,8 @@ from replica.core.handoff.handoff import HOLD_MS_MAX
 from replica.forward import ANSWER_S, time_left_s
 from replica.hand_over import hand_over, wait_until
 from replica.members import MAIN
-from replica.refusals import abort, refusal
-from replica.service_calls import parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import parse
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

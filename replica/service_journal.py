@@ -34,8 +34,8 @@ from replica.journal import (
 from replica.journal_counts import RowCounts
 from replica.journal_rows import Rows, Wanted
 from replica.machine import Refused
-from replica.refusals import abort, refusal
-from replica.service_calls import parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import parse
 from replica.whereabouts import check_origin, is_remote, problem_of_remote
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from replica.core.state.shared import Shared
     from replica.machine import Reader
     from replica.members import Members
-    from replica.service_failures import Method
+    from replica.rpc.handlers import Method
 
 SERVICE = "tandemq.v1.JournalService"
 ROWS, ROWS_MAX = 4_096, 16_384

@@ -12,8 +12,8 @@ from replica.core.state.calls import NamesCall, QueueCall
 from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import AliasCall, DefaultsCall
 from replica.members import LOCAL, MAIN
-from replica.refusals import abort, refusal
-from replica.service_calls import check_request_id, fingerprint, parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
+    from replica.rpc.handlers import Method
     from replica.service_admin import AdminHandlers
-    from replica.service_failures import Method
 
 Context = Any
 

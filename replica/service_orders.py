@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 
 from failover.classifier import Verdict
 from replica.members import MAIN
-from replica.refusals import abort, refusal
-from replica.service_calls import parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import parse
 from tandemq.ambient import monotonic_ms
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.members import Members
     from replica.operator import Decider, Operator
-    from replica.service_failures import Method
+    from replica.rpc.handlers import Method
 
 REASON_CHARS_MAX = 500
 WAIT_S = 5.0

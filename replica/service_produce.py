@@ -22,7 +22,7 @@ from replica.machine import Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.members import HOP, MAIN
 from replica.peer_clients import client_of
-from replica.refusals import abort, failure, refusal
+from replica.rpc.refusals import abort, failure, refusal
 from replica.service_checks import problem_of_wait, stale_epoch, wait_ms
 from replica.weighing import has_huge_column
 from replica.whereabouts import is_remote, problem_of_origin, problem_of_remote

@@ -16,8 +16,9 @@ from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.machine import Refused, handle_of, handle_prefix, milliseconds
 from replica.one_way import OneWay
-from replica.refusals import abort, refusal
-from replica.service_calls import check_request_id, fingerprint, parse
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from replica.service_checks import (
     is_immediate,
     problem_of_receiving,
@@ -29,7 +30,6 @@ from replica.service_checks import (
 )
 from replica.service_completion import CompletionHandlers
 from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
-from replica.service_failures import generic_handler
 from replica.service_produce import ProduceStream
 from replica.whereabouts import check_origin
 from tandemq.v1.common_pb2 import COMPLETION_STORED, Level, Reason

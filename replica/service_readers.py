@@ -13,8 +13,8 @@ from replica.answers import FutureWaiter, header_of
 from replica.core.state.calls import NamesCall
 from replica.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
-from replica.refusals import abort, refusal
-from replica.service_calls import check_request_id, fingerprint, parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Failed, Moved, QueueDone
     from replica.core.state.shared import Shared
     from replica.machine import Machine, Reader
+    from replica.rpc.handlers import Method
     from replica.service_admin import AdminHandlers
-    from replica.service_failures import Method
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 Context = Any

@@ -22,8 +22,8 @@ from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import Refused, columns_of
 from replica.members import LOCAL, MAIN
 from replica.refill import QueueSource, open_queue
-from replica.refusals import refusal
-from replica.service_calls import check_request_id, fingerprint, parse
+from replica.rpc.refusals import refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from storage.errors import CorruptRecord, NewerFormat, StorageError
 from storage.records import verify_stored
 from tandemq.peer.v1.record_pb2 import QueueAction
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.members import Members
     from replica.refill import Batch
-    from replica.service_failures import Method
+    from replica.rpc.handlers import Method
 
 AHEAD = 4
 """Batches that are ordered and not committed yet."""

@@ -15,11 +15,11 @@ from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, U
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.members import LOCAL, MAIN
-from replica.refusals import abort, refusal
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import fingerprint, parse
 from replica.seen_places import place_now, problem_of_seen
-from replica.service_calls import fingerprint, parse
 from replica.service_checks import stale_epoch
-from replica.service_failures import generic_handler
 from replica.weighing import has_huge_column
 from replica.whereabouts import check_origin
 from tandemq.v1 import stage_service_pb2 as pb

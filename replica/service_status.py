@@ -14,8 +14,8 @@ from replica.answers import header_of, product_version
 from replica.forecast import advice, if_peer_dies
 from replica.manager_stats import state_of, stats_of
 from replica.members import MAIN
-from replica.service_calls import parse
-from replica.service_failures import generic_handler
+from replica.rpc.handlers import generic_handler
+from replica.rpc.requests import parse
 from storage.records import FORMAT_VERSION
 from tandemq.ambient import monotonic_ms, wall_ms
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.members import Members
     from replica.operator import Operator
-    from replica.service_failures import Method
+    from replica.rpc.handlers import Method
 
 MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
 DIGEST_RECORDS_MAX = 100_000

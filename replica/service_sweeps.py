@@ -16,8 +16,8 @@ from replica.answers import FutureWaiter, header_of
 from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweeps import Sweeps
 from replica.core.state.outcomes import Failed, Moved, SweepDone
-from replica.refusals import abort, refusal
-from replica.service_calls import check_request_id, fingerprint, parse
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.members import Members
-    from replica.service_failures import Method
+    from replica.rpc.handlers import Method
 
 AHEAD = 4
 """Turns whose records are ordered and not committed yet."""

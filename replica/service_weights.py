@@ -13,9 +13,9 @@ from replica.answers import FutureWaiter
 from replica.core.state.calls import NamesCall
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
 from replica.members import LOCAL, MAIN
-from replica.refusals import abort, refusal
-from replica.service_calls import check_request_id, fingerprint, parse
-from replica.service_failures import generic_handler
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import check_request_id, fingerprint, parse
 from tandemq.v1 import weights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Failed, Moved, QueueDone
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
+    from replica.rpc.handlers import Method
     from replica.service_admin import AdminHandlers
-    from replica.service_failures import Method
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 SERVICE = "tandemq.v1.WeightsService"

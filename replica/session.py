@@ -18,7 +18,7 @@ from replica.core.replication.sending import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.machine import columns_of
-from replica.service_calls import fingerprint
+from replica.rpc.requests import fingerprint
 from replica.starts import NUMBER_MAX
 from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from replica.twins import PeerRefused

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from replica.forward import came_over_a_hop
-from replica.refusals import abort, refusal
+from replica.rpc.refusals import abort, refusal
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:

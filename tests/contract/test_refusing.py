@@ -15,7 +15,7 @@ from grpc_status import rpc_status
 
 from replica.core.state.outcomes import Failed, Moved
 from replica.forward import pipe
-from replica.refusals import abort
+from replica.rpc.refusals import abort
 from tandemq import refusing
 from tandemq.errors import DETAILS_KEY, OUTCOME, STORED, from_rpc_error, status_for
 from tandemq.v1.common_pb2 import Error, Reason

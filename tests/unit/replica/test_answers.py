@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from replica.core.state.outcomes import Failed
-from replica.refusals import TEXT_BYTES_MAX, VALUE_BYTES_MAX, failure
+from replica.rpc.refusals import TEXT_BYTES_MAX, VALUE_BYTES_MAX, failure
 from tandemq.errors import status_details
 from tandemq.v1.common_pb2 import Reason
 

@@ -10,8 +10,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from replica.refusals import abort, refusal
-from replica.service_failures import generic_handler, tags_of
+from replica.rpc.handlers import generic_handler, tags_of
+from replica.rpc.refusals import abort, refusal
 from tandemq.v1 import pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 from tandemq.v1.common_pb2 import Reason
 

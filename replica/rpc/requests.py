@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from replica.refusals import abort, refusal
+from replica.rpc.refusals import abort, refusal
 from tandemq.v1.common_pb2 import Reason
 
 REQUEST_ID_BYTES = 16
