@@ -12,7 +12,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer, EnqueueDone, LeaseDone
-    from replica.members import Members
+    from replica.node.members import Members
 
 _TEXT = {
     Reason.REASON_MESSAGE_TOO_LARGE: "a message is larger than max_message_bytes of queue {}; send less, or raise it",

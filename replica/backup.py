@@ -15,7 +15,7 @@ from failover.promotion import unrecorded_epoch
 from failover.register import EPOCH_LAST
 from replica.core.state.durable import decode_state, state_key
 from replica.incarnation import INCARNATION, KNOWN
-from replica.members import LOCAL, domain_number
+from replica.node.members import LOCAL, domain_number
 from storage.backup import FRAME_BYTES, BackupHead, DomainHead, Packer
 from storage.errors import CorruptRecord
 from storage.records import FORMAT_VERSION, read_stored_prefix

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from failover.marks import DataMark
 from replica.backup import states_in
 from replica.machine import Limits
-from replica.recovery import open_shared, rebuild
+from replica.node.recovery import open_shared, rebuild
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
 

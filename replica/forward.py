@@ -15,7 +15,7 @@ import grpc
 
 from failover.marks import Role
 from replica.core.state.outcomes import Failed, Moved
-from replica.members import HOP
+from replica.node.members import HOP
 from replica.rpc.refusals import abort, refusal
 from replica.service_checks import stale_epoch
 from storage.errors import CorruptRecord
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
 
 Context = Any
 QUERY = "/tandemq.v1."

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from failover.authority import Authority
-    from replica.node import Node
+    from replica.node.loop import Node
 
 log = logging.getLogger("tandemq.incarnation")
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from failover.journal import Journal
     from replica.core.domain import Domain
     from replica.core.state.effects import AskVerdict, RoleChanged
-    from replica.node import Node
+    from replica.node.loop import Node
     from tandemq.config import ManagerConfig
 
 log = logging.getLogger("tandemq.judge")

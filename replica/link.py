@@ -41,8 +41,8 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.network import Network
-    from replica.node import Node
+    from replica.node.loop import Node
+    from replica.node.network import Network
     from tandemq.errors import TandemqError
 
 log = logging.getLogger("tandemq.link")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from failover.local_authority import LocalAuthority
     from replica.core.domain import Domain
-    from replica.node import Node
+    from replica.node.loop import Node
     from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 log = logging.getLogger("tandemq.register")

@@ -19,23 +19,23 @@ from replica.core.domain import Domain
 from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.direct import PEER
-from replica.hand_over import hand_over_all
 from replica.judge import Judge
 from replica.link import Link, PeerInfo, PeerServicer
 from replica.local_register import keep_register
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of
-from replica.maintenance import HOUR_MS, Keep, Maintenance
-from replica.members import LOCAL, MAIN, Members, domain_number
 from replica.metrics import Metrics
 from replica.metrics_operator import OperatorMetrics
-from replica.node import Node
+from replica.node.hand_over import hand_over_all
+from replica.node.loop import Node
+from replica.node.maintenance import HOUR_MS, Keep, Maintenance
+from replica.node.members import LOCAL, MAIN, Members, domain_number
+from replica.node.recovery import open_shared, recover
 from replica.operator import Operator
 from replica.outside import Outside
 from replica.ports import Served
 from replica.proving import Proving
 from replica.reach import Reach
-from replica.recovery import open_shared, recover
 from replica.rpc.handlers import pair_handler
 from replica.service_admin import AdminHandlers
 from replica.service_backup import BackupHandlers
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from failover.journal import Journal
     from replica.core.state.effects import RoleChanged
     from replica.direct import DirectChannel
-    from replica.salvage import SalvageFiles
+    from replica.node.salvage import SalvageFiles
     from storage.store import Store
     from tandemq.config import ManagerConfig
 

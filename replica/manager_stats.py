@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Role
 from replica.machine import Sums
-from replica.members import LOCAL
+from replica.node.members import LOCAL
 from tandemq.v1 import manager_admin_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.machine import Totals
-    from replica.members import Members
+    from replica.node.members import Members
 
 TOTALS = tuple(field.name for field in pb.MessageTotals.DESCRIPTOR.fields)
 """What ever happened to messages, in the contract's words and the machine's."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from replica.judge import Judge
-    from replica.members import Members
+    from replica.node.members import Members
     from replica.verify import Verifier
 
 ROLES = tuple(Role)

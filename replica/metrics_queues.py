@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from replica.machine import Machine, QueueState
-    from replica.members import Members
+    from replica.node.members import Members
 
 QUEUES_MAX = 1_000
 """Of one domain, by name. Each has the series below; the sums of a domain are over all its queues."""

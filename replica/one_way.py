@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed
     from replica.machine import Columns
-    from replica.members import Members
+    from replica.node.members import Members
 
 OPEN_MAX = 1_000
 OPEN_BYTES_MAX = 64 << 20

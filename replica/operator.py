@@ -17,8 +17,8 @@ from failover.crash_loop import FAILURES_MAX
 from failover.marks import Role
 from failover.promotion import Why
 from replica import forecast
-from replica.hand_over import hand_over
 from replica.lag import Behind, Lag
+from replica.node.hand_over import hand_over
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.effects import Note, RoleChanged
     from replica.events import EventLog
-    from replica.members import Members
+    from replica.node.members import Members
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 

@@ -15,8 +15,8 @@ import grpc
 from failover import authorities, shipped
 from failover.journal import Journal
 from replica.events import EventLog
+from replica.node.salvage import FOLDER, SalvageFiles
 from replica.ports import Ports
-from replica.salvage import FOLDER, SalvageFiles
 from storage.disk import open_disk
 from storage.files import DirectoryFiles
 from tandemq.channels import open_channel

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from replica.attached import Client, Counts
 from replica.forward import QUERY, came_over_a_hop
-from replica.members import HOP
+from replica.node.attached import Client, Counts
+from replica.node.members import HOP
 from replica.rpc.refusals import refusal
 from replica.whereabouts import is_remote
 from tandemq.v1 import queue_admin_service_pb2 as pb
@@ -17,7 +17,7 @@ from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from replica.core.state.outcomes import Failed
-    from replica.members import Members
+    from replica.node.members import Members
 
 OWN = "x-tandemq-own"
 """On a question that a member answers for itself, whoever is master."""

@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 from replica.direct import DirectServer
 from replica.http import HttpServer
 from replica.keepalive import keepalive
-from replica.members import MESSAGE_BYTES_MAX
+from replica.node.members import MESSAGE_BYTES_MAX
 from replica.unix_socket import UnixSocket
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard

@@ -12,8 +12,8 @@ from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from replica.link import Link
-    from replica.network import Network
-    from replica.node import Node
+    from replica.node.loop import Node
+    from replica.node.network import Network
 
 log = logging.getLogger("tandemq.reach")
 

@@ -15,7 +15,7 @@ import msgspec
 from failover.marks import DataMark
 from replica.backup import belongs, head_of, restored_meta, states_in
 from replica.examine import examine
-from replica.members import LOCAL
+from replica.node.members import LOCAL
 from storage.backup import open_backup
 from storage.directory import begin_restoring, end_restoring, lock_directory, make_directory
 from storage.disk import open_disk, open_to_read

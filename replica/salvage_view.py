@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from replica.core.messages.bodies import row_of
-from replica.salvage import Certainty, is_operation
+from replica.node.salvage import Certainty, is_operation
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.pair_service_pb2 import ReadSalvageResponse
@@ -19,7 +19,7 @@ from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from replica.salvage import SalvagedRecord, SalvageFiles, SalvageInfo
+    from replica.node.salvage import SalvagedRecord, SalvageFiles, SalvageInfo
     from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 _CERTAINTY = {

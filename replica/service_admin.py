@@ -12,12 +12,12 @@ import grpc
 
 from replica import forward
 from replica.answers import FutureWaiter, header_of
-from replica.attached import Counts
 from replica.core.state.calls import NamesCall, QueueCall
 from replica.core.state.outcomes import Failed, Moved, QueueDone
-from replica.counting import until_committed
 from replica.machine import Refused
-from replica.members import LOCAL, MAIN
+from replica.node.attached import Counts
+from replica.node.counting import until_committed
+from replica.node.members import LOCAL, MAIN
 from replica.peer_clients import asks_for_own, peer_counts
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
     from replica.rpc.handlers import Method
 
 SERVICE = "tandemq.v1.QueueAdminService"

@@ -15,7 +15,7 @@ from failover.marks import DataMark, Role
 from replica.answers import header_of, product_version
 from replica.backup import head_of, pieces
 from replica.core.state.outcomes import Failed
-from replica.members import LOCAL, MAIN
+from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from storage.backup import VERSION, Packer
@@ -26,7 +26,7 @@ from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
     from storage.backup import BackupHead
     from storage.store import Store
 

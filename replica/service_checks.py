@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from google.protobuf.duration_pb2 import Duration
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, DequeueRequest
 

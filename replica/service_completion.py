@@ -15,7 +15,7 @@ from replica.core.delivery.completing import Ask
 from replica.core.messages import bodies
 from replica.core.state.calls import ReplyCall
 from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
-from replica.members import HOP
+from replica.node.members import HOP
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from replica.service_checks import problem_of_answer, stale_epoch, wait_s
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.calls import Waiter
     from replica.core.state.outcomes import Answer
-    from replica.members import Members
+    from replica.node.members import Members
 
 HANDLES_MAX = 10_000
 """Of one call."""

@@ -19,12 +19,12 @@ from replica.core.state.calls import Consumer, SettleCall
 from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.machine import milliseconds
+from replica.node.standing import Entry
 from replica.peer_clients import client_of
 from replica.rpc.refusals import abort, failure, refusal
 from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
 from replica.service_completion import reply_call
 from replica.service_filters import check, matcher_of
-from replica.standing import Entry
 from replica.whereabouts import problem_of_origin
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from replica.core.selection.filters import Filter
     from replica.core.state.outcomes import Answer
     from replica.machine import SegmentSlice
-    from replica.members import Members
+    from replica.node.members import Members
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries
 
 CREDIT_MESSAGES_MAX = 1_000_000

@@ -13,7 +13,7 @@ import grpc
 
 from failover.marks import Role
 from replica.core.mastership import step_aside
-from replica.members import MAIN
+from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from replica.salvage_view import View
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
+    from replica.node.salvage import SalvageFiles, SalvageInfo
     from replica.rpc.handlers import Method
-    from replica.salvage import SalvageFiles, SalvageInfo
     from replica.verify import Verifier
 
 log = logging.getLogger("tandemq.operator")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from replica.core.selection.selecting import Reader
     from replica.core.state.calls import Consumer
     from replica.machine import Machine
-    from replica.members import Members
+    from replica.node.members import Members
     from tandemq.v1.message_pb2 import DeliveredMessage, MessageFilter
 
 PAGE_LOOKS_MAX = 100_000

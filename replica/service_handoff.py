@@ -12,8 +12,8 @@ import grpc
 from replica.core.handoff.attempt import Outcome
 from replica.core.handoff.handoff import HOLD_MS_MAX
 from replica.forward import ANSWER_S, time_left_s
-from replica.hand_over import hand_over, wait_until
-from replica.members import MAIN
+from replica.node.hand_over import hand_over, wait_until
+from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from tandemq.v1 import pair_service_pb2 as pb
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
 
 Context = Any
 WAIT_MS = 30_000

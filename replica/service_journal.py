@@ -15,8 +15,9 @@ import grpc
 from replica import forward
 from replica.answers import header_of
 from replica.core.state.outcomes import Failed
-from replica.counting import until_committed
-from replica.journal import (
+from replica.machine import Refused
+from replica.node.counting import until_committed
+from replica.node.journal import (
     PAGE_BYTES,
     Begins,
     Bounds,
@@ -31,9 +32,8 @@ from replica.journal import (
     problem_of_history,
     read_page,
 )
-from replica.journal_counts import RowCounts
-from replica.journal_rows import Rows, Wanted
-from replica.machine import Refused
+from replica.node.journal_counts import RowCounts
+from replica.node.journal_rows import Rows, Wanted
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from replica.whereabouts import check_origin, is_remote, problem_of_remote
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.shared import Shared
     from replica.machine import Reader
-    from replica.members import Members
+    from replica.node.members import Members
     from replica.rpc.handlers import Method
 
 SERVICE = "tandemq.v1.JournalService"

@@ -11,7 +11,7 @@ from replica.answers import FutureWaiter, header_of
 from replica.core.state.calls import NamesCall, QueueCall
 from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import AliasCall, DefaultsCall
-from replica.members import LOCAL, MAIN
+from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from tandemq.peer.v1.record_pb2 import QueueAction

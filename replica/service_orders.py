@@ -13,7 +13,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.classifier import Verdict
-from replica.members import MAIN
+from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from tandemq.ambient import monotonic_ms
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
     from replica.operator import Decider, Operator
     from replica.rpc.handlers import Method
 

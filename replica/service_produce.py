@@ -17,10 +17,10 @@ from replica import forward
 from replica.answers import ack_of, header_of
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved
-from replica.counting import until_committed
 from replica.machine import Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
-from replica.members import HOP, MAIN
+from replica.node.counting import until_committed
+from replica.node.members import HOP, MAIN
 from replica.peer_clients import client_of
 from replica.rpc.refusals import abort, failure, refusal
 from replica.service_checks import problem_of_wait, stale_epoch, wait_ms
@@ -39,7 +39,7 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer
-    from replica.members import Members
+    from replica.node.members import Members
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
 
 UNANSWERED_BATCHES_MAX = 256

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.selection.filters import Filter
     from replica.machine import Columns
-    from replica.members import Members
+    from replica.node.members import Members
 
 SERVICE = "tandemq.v1.QueueService"
 DEQUEUE_BYTES = 4 << 20

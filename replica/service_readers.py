@@ -11,8 +11,8 @@ import grpc
 from replica import forward
 from replica.answers import FutureWaiter, header_of
 from replica.core.state.calls import NamesCall
-from replica.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
+from replica.node.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from tandemq.v1 import journal_service_pb2 as pb

@@ -20,7 +20,7 @@ from replica.core.messages.bodies import read_stored
 from replica.core.state.calls import EnqueueCall, QueueCall
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import Refused, columns_of
-from replica.members import LOCAL, MAIN
+from replica.node.members import LOCAL, MAIN
 from replica.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
@@ -32,7 +32,7 @@ from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
     from replica.refill import Batch
     from replica.rpc.handlers import Method
 

@@ -14,11 +14,11 @@ from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, Stage
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
-from replica.members import LOCAL, MAIN
+from replica.node.members import LOCAL, MAIN
+from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import fingerprint, parse
-from replica.seen_places import place_now, problem_of_seen
 from replica.service_checks import stale_epoch
 from replica.weighing import has_huge_column
 from replica.whereabouts import check_origin
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer
-    from replica.members import Members
+    from replica.node.members import Members
     from tandemq.v1.journal_service_pb2 import JournalPosition
 
 SERVICE = "tandemq.v1.StageService"

@@ -13,7 +13,7 @@ from failover.classifier import SafetyClass
 from replica.answers import header_of, product_version
 from replica.forecast import advice, if_peer_dies
 from replica.manager_stats import state_of, stats_of
-from replica.members import MAIN
+from replica.node.members import MAIN
 from replica.rpc.handlers import generic_handler
 from replica.rpc.requests import parse
 from storage.records import FORMAT_VERSION
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
     from replica.operator import Operator
     from replica.rpc.handlers import Method
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from replica.core.domain import Domain
-    from replica.members import Members
+    from replica.node.members import Members
     from replica.rpc.handlers import Method
 
 AHEAD = 4

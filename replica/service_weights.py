@@ -12,7 +12,7 @@ from replica import forward
 from replica.answers import FutureWaiter
 from replica.core.state.calls import NamesCall
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
-from replica.members import LOCAL, MAIN
+from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse

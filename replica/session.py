@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.replication.sync_source import SyncSource
-    from replica.node import Node
+    from replica.node.loop import Node
 
 log = logging.getLogger("tandemq.session")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.effects import CheckTransfer, QueueTransfer, StartTransfer
     from replica.core.state.shared import Shared
-    from replica.node import Node
+    from replica.node.loop import Node
     from storage.records import Prefix
     from storage.store import Store
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from replica.core.domain import Domain
-    from replica.node import Node
+    from replica.node.loop import Node
     from storage.store import Store
 
 log = logging.getLogger("tandemq.verify")

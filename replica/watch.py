@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from replica.judge import Judge
     from replica.link import Link
-    from replica.node import Node
+    from replica.node.loop import Node
     from replica.session import Session
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame

@@ -18,7 +18,7 @@ from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from replica.core.state.outcomes import Failed
-    from replica.members import Members
+    from replica.node.members import Members
 
 ADDRESSES_MAX = 4096
 

@@ -145,7 +145,7 @@ FILE_LINES_MAX, TEST_LINES_MAX, FUNCTION_LINES_MAX = 500, 600, 70
 TOO_LONG: dict[str, int] = {}
 # Where a failure of any kind must become an answer to a caller, end the process in order, or be kept as a find.
 BROAD_EXCEPT_DOORS = (
-    "replica.node",
+    "replica.node.loop",
     *("replica.service*", "replica.rpc.handlers"),
     *("chaos.sim.kernel.loop", "chaos.sim.kernel.serving", "chaos.sim.pair.member", "chaos.sim.clients.base"),
     "tests.fuzz.engine",
@@ -466,9 +466,9 @@ def test_a_planted_impurity_is_found(path: str, count: int) -> None:
 @pytest.mark.parametrize(
     ("path", "text", "count"),
     [
-        ("tandemq/client.py", "def serve():\n    import replica.node\n", 1),
-        ("tandemq/cli/dev.py", "def serve():\n    import replica.node\n", 0),
-        ("tandemq/cli/dev.py", "import replica.node\n", 1),
+        ("tandemq/client.py", "def serve():\n    import replica.node.loop\n", 1),
+        ("tandemq/cli/dev.py", "def serve():\n    import replica.node.loop\n", 0),
+        ("tandemq/cli/dev.py", "import replica.node.loop\n", 1),
         ("storage/records.py", "from replica.core.domain import step\n", 1),
         ("storage/records.py", "import lmdb\n", 1),
         ("storage/disk.py", "import lmdb\n", 0),
@@ -480,7 +480,7 @@ def test_a_planted_impurity_is_found(path: str, count: int) -> None:
         ("chaos/cluster.py", "import replica\n", 1),
         ("chaos/sim/pair.py", "import replica\n", 0),
         ("chaos/sim/images/run.py", "from chaos.sim.kernel import disk\n", 1),
-        ("replica/node.py", "import storage.disk, failover.detector\nfrom tests.support import x\n", 1),
+        ("replica/node/loop.py", "import storage.disk, failover.detector\nfrom tests.support import x\n", 1),
     ],
 )
 def test_a_planted_arrow_is_found(path: str, text: str, count: int) -> None:
@@ -546,8 +546,8 @@ def test_a_planted_circle_is_found(imports: str, names: list[str]) -> None:
 
 def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
     long_function = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
-    assert sizes_over_limit(module_of("replica/node.py", long_function)) == {
-        "replica/node.py::f": FUNCTION_LINES_MAX + 1
+    assert sizes_over_limit(module_of("replica/node/loop.py", long_function)) == {
+        "replica/node/loop.py::f": FUNCTION_LINES_MAX + 1
     }
     lines = "x = 1\n" * (FILE_LINES_MAX + 1)
     assert sizes_over_limit(module_of("replica/core/domain.py", lines)) == {
@@ -559,7 +559,7 @@ def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
     for caught in ("", " Exception", " (ValueError, BaseException)"):
         text = f"try:\n    pass\nexcept{caught}:\n    pass\n"
         assert len(broad_excepts(module_of("tandemq/client.py", text))) == 1
-        assert broad_excepts(module_of("replica/node.py", text)) == []
+        assert broad_excepts(module_of("replica/node/loop.py", text)) == []
 
     assert (
         len(literal_sleeps(module_of("tests/x.py", "time.sleep(0.1)\nasyncio.sleep(1)\nsleep(2)\nasyncio.sleep(0)\n")))

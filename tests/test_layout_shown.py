@@ -68,7 +68,7 @@ def test_text_is_shown_by_the_ways_that_escape_it() -> None:
         ),
         ("tandemq/cli/terminal.py", "from rich.table import Table\n", 0),
         ("tandemq/cli/msg.py", "print(body)\nclick.echo(body)\nclick.secho(body)\nsys.stderr.write(body)\n", 4),
-        ("replica/node.py", "print(error)\n", 1),
+        ("replica/node/loop.py", "print(error)\n", 1),
         ("tandemq/cli/output.py", "click.echo(body)\n", 0),
         ("chaos/sim/tools/cli.py", "click.echo(story)\n", 0),
         ("bench/run.py", "print(figure)\n", 0),

@@ -21,10 +21,10 @@ import failover.promotion
 import replica.core.mastership.mastership
 import replica.core.ordering.publishing
 import replica.core.ordering.readers
-import replica.journal
 import replica.machine.features.batches
 import replica.machine.features.readers
 import replica.machine.staging
+import replica.node.journal
 from chaos.sim.bugs.commits import (
     ack_without_own_fsync,
     ack_without_the_peer,
@@ -62,9 +62,9 @@ from replica.core.mastership.mastership import Replication
 from replica.core.ordering.orders import Orders
 from replica.core.replication.sending import Phase
 from replica.core.state.shared import Shared
-from replica.journal import Bounds
 from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State
+from replica.node.journal import Bounds
 from tests.support import journalling
 from tests.support.asking import told
 
@@ -157,7 +157,7 @@ def the_journal_goes_to_the_end(patch: Patch) -> None:
     def bounds_of(shared: Any) -> Bounds:
         return Bounds(max(1, shared.state.kept_from), shared.durable_index + 1, shared.generation)
 
-    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(replica.node.journal, "bounds_of", bounds_of)
     patch.setattr(journalling, "bounds_of", bounds_of)
 
 
@@ -165,12 +165,12 @@ def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
     def bounds_of(shared: Shared) -> Bounds:
         return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
 
-    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(replica.node.journal, "bounds_of", bounds_of)
     patch.setattr(journalling, "bounds_of", bounds_of)
 
 
 def any_history_reads_on(patch: Patch) -> None:
-    patch.setattr(replica.journal, "problem_of_history", lambda *_: None)
+    patch.setattr(replica.node.journal, "problem_of_history", lambda *_: None)
 
 
 def writers_go_on_anywhere(patch: Patch) -> None:
@@ -183,7 +183,7 @@ def writers_go_on_anywhere(patch: Patch) -> None:
 
 
 def any_epoch_reads_on(patch: Patch) -> None:
-    patch.setattr(replica.journal, "_problem_of_epoch", lambda *_: None)
+    patch.setattr(replica.node.journal, "_problem_of_epoch", lambda *_: None)
 
 
 def any_copy_tells_its_journal(patch: Patch) -> None:
@@ -192,7 +192,7 @@ def any_copy_tells_its_journal(patch: Patch) -> None:
 
 def gaps_are_no_gaps(patch: Patch) -> None:
     """A page takes what is there."""
-    original = replica.journal.records
+    original = replica.node.journal.records
 
     def records(store: Any, domain: int, first: int, end: int) -> Iterator[Any]:
         at = first
@@ -200,14 +200,14 @@ def gaps_are_no_gaps(patch: Patch) -> None:
             at = rows[0][0] + 1
             yield from original(store, domain, rows[0][0], min(at, end)) if at <= end else ()
 
-    patch.setattr(replica.journal, "records", records)
+    patch.setattr(replica.node.journal, "records", records)
 
 
 def trimmed_places_are_good(patch: Patch) -> None:
-    original = replica.journal.bounds_of
+    original = replica.node.journal.bounds_of
     gaps_are_no_gaps(patch)  # it would find the gap
     bounds_of = lambda shared: original(shared)._replace(first=1)  # noqa: E731 - one line says it
-    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(replica.node.journal, "bounds_of", bounds_of)
     patch.setattr(journalling, "bounds_of", bounds_of)
 
 

@@ -15,7 +15,7 @@ from failover.authority import Authority, MemoryRegisters
 from failover.marks import DataMark
 from replica.core.state.durable import decode_state, state_key
 from replica.manager import Manager
-from replica.members import domain_number
+from replica.node.members import domain_number
 from replica.outside import Outside
 from storage.memory import MemoryStore
 from storage.records import verify_stored

@@ -11,7 +11,7 @@ import failover.witness_store
 import replica.core.selection.selector
 import replica.core.selection.selector_steps
 import replica.core.state.durable
-import replica.recovery
+import replica.node.recovery
 import replica.service_queue
 import replica.session
 import storage.backup
@@ -40,9 +40,9 @@ def any_lease_number_is_taken(patch: pytest.MonkeyPatch) -> None:
 
 def a_record_is_believed_without_its_checksums(patch: pytest.MonkeyPatch) -> None:
     def verify_stored(record: bytes, *, previous_digest: bytes | None = None) -> Any:
-        return replica.recovery.read_stored_prefix(record)
+        return replica.node.recovery.read_stored_prefix(record)
 
-    patch.setattr(replica.recovery, "verify_stored", verify_stored)
+    patch.setattr(replica.node.recovery, "verify_stored", verify_stored)
 
 
 def a_port_has_any_number_of_digits(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import replica.core.state.log
-from replica.members import MAIN
+from replica.node.members import MAIN
 from tandemq import aio
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, SETTLE_MODE_LEASE, BrowsePageRequest

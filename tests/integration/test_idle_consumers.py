@@ -15,7 +15,7 @@ import pytest
 from chaos.cluster import WITNESS, Cluster
 from chaos.crowd.idle import run_idle
 from replica.core.delivery.signs import FRAMES_A_SECOND
-from replica.standing import OPENING_MAX
+from replica.node.standing import OPENING_MAX
 from tandemq.cli.view import PairView
 from tandemq.config import Limits
 from tandemq.v1 import queue_admin_service_pb2 as admin

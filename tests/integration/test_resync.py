@@ -18,7 +18,7 @@ from failover.marks import DataMark, Role
 from replica.core.domain import Domain
 from replica.core.replication.sending import Phase
 from replica.manager import Manager
-from replica.members import MAIN
+from replica.node.members import MAIN
 from tandemq import aio
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.cluster import Cluster
 from replica.manager import Manager
-from replica.members import MAIN, domain_number
+from replica.node.members import MAIN, domain_number
 from storage.store import Append, WriteBatch
 from tandemq import aio
 from tandemq.embedded import open_manager

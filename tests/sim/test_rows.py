@@ -12,7 +12,7 @@ from itertools import islice
 
 import pytest
 
-import replica.node
+import replica.node.loop
 from chaos.sim.pair.plan import Outcome, Plan
 from tandemq.ambient import wall_ms
 from tests.sim import grids
@@ -43,7 +43,7 @@ def test_a_clock_that_steps_in_the_middle_of_a_claim_or_handoff_ends_no_lease(st
 
 
 def test_a_domain_that_went_by_the_wall_clock_would_end_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica.node.DomainClock, "now_ms", lambda _self: wall_ms())
+    monkeypatch.setattr(replica.node.loop.DomainClock, "now_ms", lambda _self: wall_ms())
     for forward in (True, False):
         plans = [each for each in grids.clock_steps() if (int(each.faults[-1].args["by_ms"]) > 0) is forward]
         assert any(outcome.violations or outcome.counters["leases ended"] != 1 for outcome in grids.run_all(plans)), (

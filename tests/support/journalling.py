@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from replica.core.state.durable import Boundary
 from replica.core.state.outcomes import Failed
-from replica.journal import Place, Trimmed, bounds_of, history_id_of, is_in_step, problem_of, read_page
-from replica.journal_rows import Rows, Wanted
+from replica.node.journal import Place, Trimmed, bounds_of, history_id_of, is_in_step, problem_of, read_page
+from replica.node.journal_rows import Rows, Wanted
 from storage.records import read_prefix
 from tandemq.client.journal import JournalPage, JournalRow
 from tandemq.v1.common_pb2 import Reason

@@ -1,5 +1,5 @@
-"""One member of a pair in one process, step by step; stands in for `replica.node` and `replica.session`, whose rules it
-repeats.
+"""One member of a pair in one process, step by step; stands in for `replica.node.loop` and `replica.session`, whose
+rules it repeats.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from replica.core.state.effects import (
 )
 from replica.core.state.log import Entry
 from replica.machine import Limits, columns_of
-from replica.node import Group
-from replica.recovery import open_shared, rebuild, recover
+from replica.node.loop import Group
+from replica.node.recovery import open_shared, rebuild, recover
 from replica.transfer import Receiver, check_all, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore

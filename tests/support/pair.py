@@ -1,7 +1,7 @@
 """A whole pair in one process, step by step: the product's core, recovery, transfer and memory store, explicit queues.
 
 Nothing happens by itself. A test delivers one frame, syncs one batch, answers one register call, or says `settle`.
-Time is a number. The shell's rules that are repeated here are those of `replica.node` and `replica.session`.
+Time is a number. The shell's rules that are repeated here are those of `replica.node.loop` and `replica.session`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from failover.marks import Role
 from failover.register import Register
 from replica.core.state.effects import SetRegister
 from replica.machine import Limits
-from replica.node import outcome_of
+from replica.node.loop import outcome_of
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame, TransferFrame
 from tests.support.checks import Checks
 from tests.support.member import NAME, NUMBER, Member, RegisterCall, drive

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from replica.core.handoff.attempt import Outcome
-from replica.maintenance import NO_JOURNAL, Maintenance
+from replica.node.maintenance import NO_JOURNAL, Maintenance
 from storage.store import WriteBatch
 from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_VOLATILE
 from tests.support.checks import require

@@ -12,8 +12,8 @@ import google_crc32c
 
 from replica.core.state.calls import Publish, StageRows, StagingCall
 from replica.core.state.outcomes import Failed, PublishDone
-from replica.journal import history_id_of
 from replica.machine import PublishCall, StageCall, columns_of
+from replica.node.journal import history_id_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import replica.core.ordering.publishing
 import replica.core.ordering.readers
-import replica.journal
 import replica.machine.features.batches
 import replica.machine.features.readers
 import replica.machine.rows.snapshot
 import replica.machine.staging
-import replica.seen_places
+import replica.node.journal
+import replica.node.seen_places
 import replica.service_journal
 import replica.service_readers
 from chaos.sim.bugs.planting import Patch, bug
-from replica.journal import Bounds
 from replica.machine.plan.stage import plan_publish
 from replica.machine.state.stages import Stages
 from replica.machine.state.state import State
+from replica.node.journal import Bounds
 
 if TYPE_CHECKING:
     from replica.core.ordering.publishing import Publishing
@@ -93,7 +93,7 @@ def writers_go_on_anywhere(patch: Patch) -> None:
 
 @bug("any-history-goes-on", "J8", "A place is taken for one of this pair, whichever it is of.", REBUILT)
 def any_history_goes_on(patch: Patch) -> None:
-    for module in (replica.journal, replica.service_journal, replica.service_readers, replica.seen_places):
+    for module in (replica.node.journal, replica.service_journal, replica.service_readers, replica.node.seen_places):
         patch.setattr(module, "problem_of_history", lambda *_: None)
 
 
@@ -146,17 +146,17 @@ def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
     def bounds_of(shared: Shared) -> Bounds:
         return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
 
-    patch.setattr(replica.journal, "bounds_of", bounds_of)
+    patch.setattr(replica.node.journal, "bounds_of", bounds_of)
     patch.setattr(replica.service_journal, "bounds_of", bounds_of)
 
 
 @bug("trimmed-places-are-good", "J4", "Reading goes on behind what was trimmed, without a word.", LATE)
 def trimmed_places_are_good(patch: Patch) -> None:
-    original, records = replica.journal.bounds_of, replica.journal.records
-    patch.setattr(replica.journal, "bounds_of", lambda shared: original(shared)._replace(first=1))
+    original, records = replica.node.journal.bounds_of, replica.node.journal.records
+    patch.setattr(replica.node.journal, "bounds_of", lambda shared: original(shared)._replace(first=1))
 
     def whatever_is_there(store: Any, domain: int, first: int, end: int) -> Any:
         found = store.scan(domain, first, limit_records=1, limit_bytes=1)
         return records(store, domain, found[0][0] if found else end, end)
 
-    patch.setattr(replica.journal, "records", whatever_is_there)
+    patch.setattr(replica.node.journal, "records", whatever_is_there)

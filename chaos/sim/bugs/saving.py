@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import replica.node
+import replica.node.loop
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.ordering.saving import Saving
 from replica.transfer import Receiver
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     "changes",
 )
 def saved_without_bodies(patch: Patch) -> None:
-    original = replica.node.Group.add
+    original = replica.node.loop.Group.add
 
-    def add(self: replica.node.Group, domain: Domain, effect: Persist) -> None:
+    def add(self: replica.node.loop.Group, domain: Domain, effect: Persist) -> None:
         original(self, domain, effect._replace(bodies=()))
 
-    patch.setattr(replica.node.Group, "add", add)
+    patch.setattr(replica.node.loop.Group, "add", add)
 
 
 @bug(

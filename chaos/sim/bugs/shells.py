@@ -9,7 +9,7 @@ import replica.incarnation
 import replica.link
 import replica.starts
 from chaos.sim.bugs.planting import Patch, bug
-from replica.node import Group, Node
+from replica.node.loop import Group, Node
 from replica.session import Session
 from storage.errors import StoreFailed, StoreFull
 from tandemq.ambient import monotonic_ms

@@ -37,7 +37,7 @@ from failover.register import Register, add_member, claim, commit
 from failover.wire import to_message
 from failover.witness_store import WitnessStore
 from replica.events import EventLog
-from replica.salvage import FOLDER, SalvageFiles
+from replica.node.salvage import FOLDER, SalvageFiles
 from storage.directory import make_directory
 from storage.disk import open_disk
 from storage.errors import StoreFailed

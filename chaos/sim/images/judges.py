@@ -29,8 +29,8 @@ from failover.wire import to_message
 from failover.witness_store import StoreDamagedError, WitnessStore
 from replica.core.state.durable import DomainState, decode_state, state_key
 from replica.events import EventLog
-from replica.recovery import open_shared, recover
-from replica.salvage import FOLDER, SalvageFiles, is_operation
+from replica.node.recovery import open_shared, recover
+from replica.node.salvage import FOLDER, SalvageFiles, is_operation
 from storage.disk import DiskStore, open_disk
 from storage.errors import CorruptRecord, StorageError
 from storage.files import DirectoryFiles

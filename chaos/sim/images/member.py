@@ -16,9 +16,9 @@ from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCal
 from replica.core.state.effects import AskVerdict
 from replica.core.state.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
 from replica.machine import Limits, columns_of
-from replica.maintenance import NO_JOURNAL, Maintenance
-from replica.node import Node
-from replica.recovery import open_shared, recover
+from replica.node.loop import Node
+from replica.node.maintenance import NO_JOURNAL, Maintenance
+from replica.node.recovery import open_shared, recover
 from replica.session import Session
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import Hello

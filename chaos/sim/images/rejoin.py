@@ -15,7 +15,7 @@ from failover.register import Register, RegisterState, add_member, claim, commit
 from replica.core.domain import Domain
 from replica.core.state.effects import AskVerdict, SetRegister
 from replica.machine import Machine
-from replica.recovery import open_shared
+from replica.node.recovery import open_shared
 from storage.memory import MemoryStore
 from storage.records import verify_stored
 

@@ -17,7 +17,7 @@ from replica.core.state.durable import decode_state, state_key
 from replica.core.state.effects import CheckTransfer, Deliver, Persist, Reply, Salvage, StartTransfer, StopTransfer
 from replica.core.state.outcomes import EnqueueDone, LeaseDone
 from replica.machine import SaveLimits
-from replica.members import MAIN, domain_number
+from replica.node.members import MAIN, domain_number
 from storage.errors import CorruptRecord
 from storage.records import read_stored_prefix, split, verify_stored
 from tandemq.peer.v1.record_pb2 import RecordHeader

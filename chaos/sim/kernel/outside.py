@@ -18,9 +18,9 @@ from chaos.sim.kernel.rpc import Channel
 from chaos.sim.kernel.serving import Server
 from failover.journal import Journal
 from replica.events import EventLog
+from replica.node.salvage import SalvageFiles
 from replica.outside import PROBE_TIMEOUT_S, Outside
 from replica.ports import Ports, Served
-from replica.salvage import SalvageFiles
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
 from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server

@@ -15,7 +15,7 @@ from replica.core.state.durable import checkpoint_key, state_key
 from replica.core.state.log import Entry
 from replica.core.state.shared import Pending, Shared
 from replica.machine import Applied, Limits
-from replica.recovery import open_shared
+from replica.node.recovery import open_shared
 from storage.memory import MemoryStore
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch

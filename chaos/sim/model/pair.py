@@ -46,7 +46,7 @@ from chaos.sim.model.state import (
 )
 from failover.authority import MemoryRegisters
 from failover.register import Register, RegisterState
-from replica.node import outcome_of
+from replica.node.loop import outcome_of
 
 
 class BeyondBoundError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark
-from replica.members import MAIN
+from replica.node.members import MAIN
 
 if TYPE_CHECKING:
     from chaos.sim.pair.member import SimMember

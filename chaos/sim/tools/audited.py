@@ -15,8 +15,8 @@ from chaos.sim.pair.books import Book
 from chaos.sim.pair.member import SimMember
 from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.world.world import World
-from replica.journal import Place, bounds_of, epoch_before, read_page
-from replica.journal_rows import Rows, Wanted
+from replica.node.journal import Place, bounds_of, epoch_before, read_page
+from replica.node.journal_rows import Rows, Wanted
 from storage.errors import CorruptRecord
 from tandemq.client.journal import JournalPage
 from tandemq.v1.journal_service_pb2 import ReadJournalPageResponse

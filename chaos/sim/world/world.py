@@ -40,8 +40,8 @@ from chaos.sim.pair.members import Pair
 from chaos.sim.pair.run import Run
 from chaos.sim.world import parts
 from failover.register import RegisterState
-from replica.members import MAIN
-from replica.seen_places import place_now
+from replica.node.members import MAIN
+from replica.node.seen_places import place_now
 from tandemq import ambient
 from tandemq.client.places import JournalPosition
 

@@ -1,5 +1,5 @@
-"""Everything that the core of a domain can ask its shell to do. Values only; the loop in `replica.node` carries them
-out in order.
+"""Everything that the core of a domain can ask its shell to do. Values only; the loop in `replica.node.loop` carries
+them out in order.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from replica.core.state.durable import (
 )
 from replica.core.state.log import DomainLog
 from replica.machine import Machine, Refused
-from replica.recovery import StoreReader, open_shared, recover
+from replica.node.recovery import StoreReader, open_shared, recover
 from storage.errors import CorruptRecord, StorageError
 from storage.memory import MemoryStore
 from storage.records import (

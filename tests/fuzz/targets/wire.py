@@ -14,8 +14,8 @@ from failover.marks import DataMark
 from failover.register import Register, RegisterState
 from replica.core.state.durable import DomainState, state_key
 from replica.core.state.log import DomainLog
-from replica.members import domain_number
-from replica.recovery import StoreReader, rebuild
+from replica.node.members import domain_number
+from replica.node.recovery import StoreReader, rebuild
 from storage.records import ZERO_DIGEST
 from storage.store import Append, WriteBatch
 from tandemq.errors import DETAILS_KEY, RULES

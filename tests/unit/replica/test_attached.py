@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from replica.attached import Attached, Client, Counts
+from replica.node.attached import Attached, Client, Counts
 
 
 def test_clients_are_counted_while_their_streams_are_open() -> None:

@@ -15,7 +15,7 @@ from replica.core.state.durable import DomainState, decode_state, state_key
 from replica.examine import examine
 from replica.incarnation import INCARNATION, KNOWN
 from replica.machine import Fresh, Limits, Machine, columns_of
-from replica.members import LOCAL, MAIN, domain_number
+from replica.node.members import LOCAL, MAIN, domain_number
 from replica.restoring import RESTORED, restore
 from storage.backup import BackupHead, Packer
 from storage.disk import open_disk, open_to_read

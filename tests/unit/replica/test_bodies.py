@@ -16,7 +16,7 @@ from replica.core.state.outcomes import ProgressDone
 from replica.core.state.shared import Shared
 from replica.machine import Limits, Machine
 from replica.machine.state.handles import Progress
-from replica.recovery import open_shared
+from replica.node.recovery import open_shared
 from replica.service_completion import statuses_of
 from replica.service_filters import matcher_of
 from storage.errors import CorruptRecord

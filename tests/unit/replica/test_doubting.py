@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from failover.marks import Link
-from replica.doubting import Doubting
+from replica.node.doubting import Doubting
 from storage.doubt import Doubt, DoubtKind
 from tests.support.pair import Pair
 

@@ -19,9 +19,9 @@ from replica import incarnation
 from replica.core.domain import Domain
 from replica.core.mastership.claims import NAME_MAX, nonce_of, short
 from replica.machine import Limits
-from replica.node import Node
+from replica.node.loop import Node
+from replica.node.recovery import open_shared
 from replica.proving import Proving
-from replica.recovery import open_shared
 from replica.starts import NUMBER_MAX, Starts
 from replica.starts import Start as Begun
 from storage.errors import CorruptRecord

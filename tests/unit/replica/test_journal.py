@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from replica import journal
-from replica.journal import Begins, Place, bounds_of, find
-from replica.journal_rows import Wanted
+from replica.node import journal
+from replica.node.journal import Begins, Place, bounds_of, find
+from replica.node.journal_rows import Wanted
 from storage.errors import CorruptRecord
 from storage.store import Append, WriteBatch
 from tandemq.v1.journal_service_pb2 import JOURNAL_KIND_ENQUEUED

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from replica import journal_counts
-from replica.journal import Bounds, Place, read_page
-from replica.journal_counts import BLOCK, LOOK_RECORDS, Counted, RowCounts
-from replica.journal_rows import Rows, Wanted
+from replica.node import journal_counts
+from replica.node.journal import Bounds, Place, read_page
+from replica.node.journal_counts import BLOCK, LOOK_RECORDS, Counted, RowCounts
+from replica.node.journal_rows import Rows, Wanted
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import PREFIX_SIZE, ZERO_DIGEST, assemble, build_head

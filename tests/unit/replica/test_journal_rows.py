@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replica.core.messages.bodies import message_id
-from replica.journal_rows import Rows, Wanted
+from replica.node.journal_rows import Rows, Wanted
 from storage.records import Prefix
 from tandemq.cli.queue_journal import KINDS
 from tandemq.client.journal import JournalKind, JournalPage, JournalRow

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from replica import maintenance
-from replica.maintenance import NO_JOURNAL, Maintenance
+from replica.node import maintenance
+from replica.node.maintenance import NO_JOURNAL, Maintenance
 from storage.store import Append, WriteBatch
 from tests.support.clients import Producer, Reader, check_contents, create, remaining
 from tests.support.member import NUMBER

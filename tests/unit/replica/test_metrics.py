@@ -13,9 +13,9 @@ from failover.gate import Effect
 from failover.marks import Role
 from replica.events import EventLog
 from replica.judge import Judge
-from replica.members import Members
 from replica.metrics import Metrics
 from replica.metrics_operator import OperatorMetrics
+from replica.node.members import Members
 from replica.operator import FIRST_ANSWER_MS, Operator
 from replica.outside import Outside
 from tandemq.ambient import monotonic_ms

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.sim.kernel.loop import Process, make_loop
 from replica.machine import Limits
-from replica.node import Node
+from replica.node.loop import Node
 from storage.errors import StoreFailed
 from storage.memory import MemoryStore
 

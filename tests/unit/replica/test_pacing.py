@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.pacing import REST_S_MAX, TURN_S, Pace
+from replica.node.pacing import REST_S_MAX, TURN_S, Pace
 
 
 class Clock:

@@ -8,10 +8,10 @@ import pytest
 
 from replica.core.ordering.readers import NOBODY, Hold
 from replica.core.state.calls import NamesCall
-from replica.journal import bounds_of
 from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
 from replica.machine.state.errors import Refused
-from replica.maintenance import NO_JOURNAL, Maintenance
+from replica.node.journal import bounds_of
+from replica.node.maintenance import NO_JOURNAL, Maintenance
 from replica.service_readers import _first_place, _place_of
 from tandemq.v1.journal_service_pb2 import AdvanceReaderRequest, JournalPosition, RegisterReaderRequest
 from tests.support.clients import Waiter, create

@@ -7,7 +7,7 @@ import pytest
 from failover.marks import DataMark
 from replica.core.state.durable import checkpoint_key, decode_checkpoint, encode_checkpoint, state_key
 from replica.machine import Limits
-from replica.recovery import open_shared, rebuild, recover
+from replica.node.recovery import open_shared, rebuild, recover
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import build_head

@@ -9,7 +9,7 @@ import pytest
 import replica.refill
 from replica.core.state.durable import DomainState, state_key
 from replica.machine import Fresh, Limits, Machine, columns_of
-from replica.members import MAIN, domain_number
+from replica.node.members import MAIN, domain_number
 from replica.refill import RESTORED_FROM, Batch, open_queue
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-import replica.salvage
+import replica.node.salvage
 from chaos.sim.kernel.files import SimFiles
 from replica.core.state.effects import Salvage
-from replica.salvage import Certainty, SalvageFiles
+from replica.node.salvage import Certainty, SalvageFiles
 from replica.salvage_view import View
 from replica.verify import digest_of
 from storage.errors import CorruptRecord, StoreFull
@@ -101,7 +101,7 @@ def test_a_file_of_an_older_version_calls_nothing_certainly_unacknowledged(
         fields = {name: getattr(value, name) for name in value.__struct_fields__}
         return real({name: each for name, each in fields.items() if not name.startswith("unacknowledged")})
 
-    monkeypatch.setattr(replica.salvage.msgspec.msgpack, "encode", older)
+    monkeypatch.setattr(replica.node.salvage.msgspec.msgpack, "encode", older)
     name = files.write(filled("enqueue", "enqueue"), DOMAIN, "main", Salvage(1, 2, 1, "", 2))
     assert name is not None
     (info,) = files.infos()
@@ -145,7 +145,7 @@ def test_a_full_disk_refuses_the_cut_and_leaves_nothing(tmp_path: Path, monkeypa
 def test_too_many_files_go_oldest_first_but_never_what_was_acknowledged(
     files: SalvageFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica.salvage, "FILES_MAX", 2)
+    monkeypatch.setattr(replica.node.salvage, "FILES_MAX", 2)
     store = filled(*["enqueue"] * 9)
     for first, acknowledged in ((1, 9), (2, 9), (3, 0), (4, 0), (5, 9)):
         files.write(store, DOMAIN, "main", Salvage(first, 9, acknowledged, ""))
@@ -155,7 +155,7 @@ def test_too_many_files_go_oldest_first_but_never_what_was_acknowledged(
 def test_what_may_have_been_acknowledged_goes_after_what_certainly_was_not(
     files: SalvageFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replica.salvage, "FILES_MAX", 2)
+    monkeypatch.setattr(replica.node.salvage, "FILES_MAX", 2)
     store = filled(*["enqueue"] * 9)
     for first, never in ((1, 0), (2, 2), (3, 0), (4, 4), (5, 0)):
         files.write(store, DOMAIN, "main", Salvage(first, 9, 0, "", never))
@@ -209,7 +209,7 @@ def test_a_damaged_trailer_leaves_the_file_and_the_others_alone(
     bad = files.write(store, DOMAIN, "main", Salvage(1, 2, 0, ""))
     assert bad is not None
     put(files, bad, bytes_of(files, bad)[:-8] + trailer)
-    monkeypatch.setattr(replica.salvage, "FILES_MAX", 0)
+    monkeypatch.setattr(replica.node.salvage, "FILES_MAX", 0)
     files.write(store, DOMAIN, "main", Salvage(2, 2, 2, ""))
     assert bad in files.files.names()
     assert [info.head.first for info in files.infos()] == [2]

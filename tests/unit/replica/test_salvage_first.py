@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import replica.node
+import replica.node.loop
 from replica.core.domain import Domain
 from replica.core.state.effects import Persist, Salvage
 from replica.machine import Limits
-from replica.node import Node
-from replica.recovery import open_shared
-from replica.salvage import SalvageFiles
+from replica.node.loop import Node
+from replica.node.recovery import open_shared
+from replica.node.salvage import SalvageFiles
 from storage.errors import StoreFull
 from storage.files import DirectoryFiles
 from tests.unit.replica.test_salvage import DOMAIN, filled
@@ -60,7 +60,7 @@ async def test_the_copy_is_there_before_the_cut(tmp_path: Path) -> None:
 
 
 async def test_without_room_the_cut_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica.node, "FULL_RETRY_S", 0.01)
+    monkeypatch.setattr(replica.node.loop, "FULL_RETRY_S", 0.01)
     writer = Writer(tmp_path, StoreFull("no room", "here"), StoreFull("no room", "here"))
     await writer.cut()
     assert writer.seen == ["copy"] * 3

@@ -10,7 +10,7 @@ from replica.core.ordering import saving
 from replica.core.state.calls import EnqueueCall, QueueCall
 from replica.core.state.outcomes import Moved, QueueDone
 from replica.machine import Limits, SaveLimits, columns_of
-from replica.recovery import StoreReader
+from replica.node.recovery import StoreReader
 from storage.records import split
 from tandemq.peer.v1.record_pb2 import (
     QUEUE_ACTION_UPDATE,

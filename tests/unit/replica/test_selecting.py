@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replica.core.selection.filters import Read, filter_of
 from replica.core.selection.selecting import LOOKS_MAX, NAMED_MAX, Exact, Matcher, find
 from replica.machine import Refused
-from replica.pacing import TURN_S, Pace
+from replica.node.pacing import TURN_S, Pace
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, message_pb2, queue_service_pb2
 from tests.support import profiles

@@ -11,7 +11,7 @@ import pytest
 from replica import service_filters
 from replica.core.selection.filters import filter_of
 from replica.core.state.outcomes import Moved
-from replica.pacing import TURN_S, Pace
+from replica.node.pacing import TURN_S, Pace
 from tandemq.v1 import queue_service_pb2 as service
 from tandemq.v1.message_pb2 import MessageFilter
 

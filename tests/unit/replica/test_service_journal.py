@@ -14,7 +14,7 @@ import pytest
 
 from replica.core.state.calls import NamesCall
 from replica.machine import ReaderPlace, RegisterCall
-from replica.members import Members
+from replica.node.members import Members
 from replica.outside import Outside
 from replica.service_journal import JournalHandlers
 from tandemq.client.journal import JournalPage, JournalRow

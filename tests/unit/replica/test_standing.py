@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from replica.manager import Manager
-from replica.standing import AT_ONCE, LET_IN_S, OPENING_MAX, Door, Entry, Streams
+from replica.node.standing import AT_ONCE, LET_IN_S, OPENING_MAX, Door, Entry, Streams
 from tandemq import embedded
 from tandemq.config import ManagerConfig
 from tandemq.errors import NotFound

@@ -12,8 +12,8 @@ from replica.core.domain import Domain
 from replica.core.replication.sending import NeedRead
 from replica.core.state.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
-from replica.node import Node
-from replica.recovery import open_shared
+from replica.node.loop import Node
+from replica.node.recovery import open_shared
 from replica.session import Session
 from replica.transfer import Receiver, frames_of
 from storage.errors import CorruptRecord

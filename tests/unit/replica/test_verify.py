@@ -10,8 +10,8 @@ import pytest
 import replica.verify
 from replica.core.domain import Domain
 from replica.machine import Limits
-from replica.node import Node
-from replica.recovery import open_shared
+from replica.node.loop import Node
+from replica.node.recovery import open_shared
 from replica.verify import QUERIES_MAX, Digest, Verifier
 from tandemq.peer.v1.peer_service_pb2 import VerifyQuery
 from tandemq.v1.pair_service_pb2 import VerifyResponse

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.journal import Place, Trimmed
-from replica.journal_rows import ENQUEUED, facts_of, ordinals_of
+from replica.node.journal import Place, Trimmed
+from replica.node.journal_rows import ENQUEUED, facts_of, ordinals_of
 from storage.errors import CorruptRecord
 from storage.records import ZERO_DIGEST, Prefix, split_stored_head
 from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -19,8 +19,8 @@ from tandemq.peer.v1.record_pb2 import RecordHeader
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from replica.journal import Bounds
-    from replica.journal_rows import Wanted
+    from replica.node.journal import Bounds
+    from replica.node.journal_rows import Wanted
     from storage.store import Store
 
 BLOCK = 64

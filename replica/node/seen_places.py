@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Moved
-from replica.counting import until_committed
-from replica.journal import Asking, Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
+from replica.node.counting import until_committed
+from replica.node.journal import Asking, Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from tandemq.v1.journal_service_pb2 import JournalPosition
 
 if TYPE_CHECKING:

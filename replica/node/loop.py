@@ -36,7 +36,7 @@ from replica.core.state.effects import (
     StartTransfer,
     StopTransfer,
 )
-from replica.recovery import rebuild
+from replica.node.recovery import rebuild
 from storage.errors import CorruptRecord, StorageError, StoreFull
 from storage.store import Append, WriteBatch
 from tandemq.ambient import monotonic_ms, wall_ms

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
-from replica.attached import Attached
-from replica.doubting import Doubting
-from replica.pacing import Pace
-from replica.standing import Streams
+from replica.node.attached import Attached
+from replica.node.doubting import Doubting
+from replica.node.pacing import Pace
+from replica.node.standing import Streams
 from tandemq.ambient import monotonic_s
 from tandemq.channels import Kept, Options, lasting
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import grpc
 
     from replica.core.domain import Domain
-    from replica.network import Network
-    from replica.node import Node
+    from replica.node.loop import Node
+    from replica.node.network import Network
 
 MAIN = "main"
 LOCAL = "local"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
 from replica.core.state.outcomes import Failed
-from replica.journal_rows import ordinals_of
+from replica.node.journal_rows import ordinals_of
 from replica.rpc.refusals import refusal
 from storage.errors import CorruptRecord
 from storage.records import split, verify_stored
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.state.shared import Shared
-    from replica.journal_rows import Rows
+    from replica.node.journal_rows import Rows
     from storage.records import Prefix
     from storage.store import Store
 

@@ -15,13 +15,13 @@ from failover.marks import DataMark
 from replica.core.ordering.readers import Hold, Limit, give_up, late_readers
 from replica.core.replication.sending import Phase
 from replica.core.state.durable import checkpoint_key, encode_checkpoint, state_key
-from replica.held_records import HeldRecords
+from replica.node.held_records import HeldRecords
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.machine import Machine, Reader
-    from replica.node import Node
+    from replica.node.loop import Node
     from storage.store import WriteBatch
 
 log = logging.getLogger("tandemq.maintenance")

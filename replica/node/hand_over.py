@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.handoff.attempt import Outcome
-    from replica.members import Members
+    from replica.node.members import Members
 
 LOOK_S = 0.02
 

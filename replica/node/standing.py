@@ -17,7 +17,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from replica.node import Node
+    from replica.node.loop import Node
 
 OPENING_MAX = 16
 """Streams of a domain that are being opened at one time. While it has no master these look for one every few

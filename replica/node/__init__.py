@@ -1,0 +1,1 @@
+"""The loop that persists, sends and answers, and what it reads of the store; never decides for a domain."""
