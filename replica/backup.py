@@ -14,8 +14,8 @@ from failover.marks import DataMark
 from failover.promotion import unrecorded_epoch
 from failover.register import EPOCH_LAST
 from replica.core.state.durable import decode_state, state_key
-from replica.incarnation import INCARNATION, KNOWN
 from replica.node.members import LOCAL, domain_number
+from replica.peer.identity.incarnation import INCARNATION, KNOWN
 from storage.backup import FRAME_BYTES, BackupHead, DomainHead, Packer
 from storage.errors import CorruptRecord
 from storage.records import FORMAT_VERSION, read_stored_prefix

@@ -16,10 +16,8 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.keepalive import keepalive
-from replica.rpc.refusals import abort, refusal
-from replica.session import Session, Stream, check_hello
-from replica.starts import NUMBER_MAX, Start
-from replica.twins import (
+from replica.peer.identity.starts import NUMBER_MAX, Start
+from replica.peer.identity.twins import (
     LOST_MS,
     SEEN_PROCESS,
     SEEN_START,
@@ -30,6 +28,8 @@ from replica.twins import (
     has_moved,
     other_start,
 )
+from replica.rpc.refusals import abort, refusal
+from replica.session import Session, Stream, check_hello
 from tandemq import refusing
 from tandemq.ambient import monotonic_ms
 from tandemq.channels import lasting

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from failover.detector import Detector
 from failover.local_authority import LocalAuthority
 from failover.marks import Role
-from replica import incarnation
 from replica.core.domain import Domain
 from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
@@ -33,8 +32,9 @@ from replica.node.members import LOCAL, MAIN, Members, domain_number
 from replica.node.recovery import open_shared, recover
 from replica.operator import Operator
 from replica.outside import Outside
+from replica.peer.identity import incarnation
+from replica.peer.identity.proving import Proving
 from replica.ports import Served
-from replica.proving import Proving
 from replica.reach import Reach
 from replica.rpc.handlers import pair_handler
 from replica.service_admin import AdminHandlers

@@ -17,7 +17,7 @@ import replica.core.mastership.claiming
 import replica.core.mastership.following
 import replica.core.mastership.mastership
 import replica.core.replication.sync_target
-import replica.incarnation
+import replica.peer.identity.incarnation
 from chaos.sim.bugs.commits import solo_before_the_register
 from chaos.sim.bugs.epochs import mark_is_no_condition, register_is_not_read_again, set_is_no_condition
 from chaos.sim.bugs.planting import Patch
@@ -64,7 +64,7 @@ def slowness_is_not_seen(patch: Patch) -> None:
 
 
 def starts_are_not_counted(patch: Patch) -> None:
-    patch.setattr(replica.incarnation, "_mark_stale", lambda _node: None)
+    patch.setattr(replica.peer.identity.incarnation, "_mark_stale", lambda _node: None)
 
 
 def two_histories_are_not_seen(patch: Patch) -> None:

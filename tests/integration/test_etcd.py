@@ -13,7 +13,7 @@ from chaos.cluster import Cluster
 from chaos.relay import Relay, Relays
 from failover.etcd import EtcdAuthority
 from failover.register import Register
-from replica.incarnation import register_name
+from replica.peer.identity.incarnation import register_name
 from tandemq.cli.view import PairView
 from tandemq.v1.pair_service_pb2 import ListEventsRequest
 from tests.integration.matrix import becomes, role, status

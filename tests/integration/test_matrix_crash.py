@@ -19,7 +19,7 @@ from chaos import nemesis
 from chaos.cluster import Cluster
 from failover.authority import WitnessAuthority
 from failover.register import Register, RegisterState
-from replica.incarnation import register_name
+from replica.peer.identity.incarnation import register_name
 from tandemq.cli.view import PairView
 from tandemq.config import Limits, Timers, member_ports, to_toml
 from tandemq.v1 import common_pb2

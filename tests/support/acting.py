@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from failover.authority import MemoryAuthority
-from replica import incarnation
 from replica.core.mastership.verdicts import Policy
+from replica.peer.identity import incarnation
 from storage.memory import MemoryStore
 from tandemq.ambient import random_bytes
 from tests.support.clients import Reader, create

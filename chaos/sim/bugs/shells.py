@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import replica.core.replication.sync_target
-import replica.incarnation
 import replica.link
-import replica.starts
+import replica.peer.identity.incarnation
+import replica.peer.identity.starts
 from chaos.sim.bugs.planting import Patch, bug
 from replica.node.loop import Group, Node
 from replica.session import Session
@@ -96,10 +96,10 @@ def session_reads_on(patch: Patch) -> None:
     first=100,
 )
 def old_image_is_not_seen(patch: Patch) -> None:
-    async def prove(_own: replica.incarnation.Own, _authority: Authority, _member: str) -> None:
+    async def prove(_own: replica.peer.identity.incarnation.Own, _authority: Authority, _member: str) -> None:
         pass
 
-    patch.setattr(replica.incarnation, "prove", prove)
+    patch.setattr(replica.peer.identity.incarnation, "prove", prove)
 
 
 @bug(
@@ -111,7 +111,7 @@ def old_image_is_not_seen(patch: Patch) -> None:
     first=190,
 )
 def starts_are_told_by_number(patch: Patch) -> None:
-    patch.setattr(replica.starts.Starts, "is_others", lambda self, seen: seen.number >= self.number)
+    patch.setattr(replica.peer.identity.starts.Starts, "is_others", lambda self, seen: seen.number >= self.number)
 
 
 @bug(

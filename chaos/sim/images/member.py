@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.classifier import Answer, EventKind, Verdict
-from replica import incarnation
 from replica.core.domain import Domain
 from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCall
 from replica.core.state.effects import AskVerdict
@@ -19,6 +18,7 @@ from replica.machine import Limits, columns_of
 from replica.node.loop import Node
 from replica.node.maintenance import NO_JOURNAL, Maintenance
 from replica.node.recovery import open_shared, recover
+from replica.peer.identity import incarnation
 from replica.session import Session
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import Hello

@@ -13,9 +13,9 @@ from failover.register import Register, RegisterState
 from replica.backup import head_of, pieces, restored_meta
 from replica.core.state.durable import DomainState, decode_state, state_key
 from replica.examine import examine
-from replica.incarnation import INCARNATION, KNOWN
 from replica.machine import Fresh, Limits, Machine, columns_of
 from replica.node.members import LOCAL, MAIN, domain_number
+from replica.peer.identity.incarnation import INCARNATION, KNOWN
 from replica.restoring import RESTORED, restore
 from storage.backup import BackupHead, Packer
 from storage.disk import open_disk, open_to_read

@@ -15,15 +15,15 @@ from chaos.sim.kernel.register import Route, SimAuthority, SimRegister
 from failover.authority import CasDone
 from failover.marks import DataMark, Role
 from failover.register import NONCE_BYTES_MAX, Register, RegisterState, claim, commit
-from replica import incarnation
 from replica.core.domain import Domain
 from replica.core.mastership.claims import NAME_MAX, nonce_of, short
 from replica.machine import Limits
 from replica.node.loop import Node
 from replica.node.recovery import open_shared
-from replica.proving import Proving
-from replica.starts import NUMBER_MAX, Starts
-from replica.starts import Start as Begun
+from replica.peer.identity import incarnation
+from replica.peer.identity.proving import Proving
+from replica.peer.identity.starts import NUMBER_MAX, Starts
+from replica.peer.identity.starts import Start as Begun
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.seal import unseal

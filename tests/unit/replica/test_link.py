@@ -12,8 +12,8 @@ import pytest
 
 from replica.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.outside import Outside
+from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.session import Session
-from replica.starts import NUMBER_MAX, Start
 from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame, SyncBegin, TransferFrame
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.starts import ANCHORS, ID_BYTES, RECENT, Start, Starts, begin
+from replica.peer.identity.starts import ANCHORS, ID_BYTES, RECENT, Start, Starts, begin
 from storage.errors import CorruptRecord
 
 NUMBERS = st.integers(1, 40)

@@ -1,12 +1,12 @@
-"""Which process of the peer's name is the peer: each row is a sentence of `replica.twins`."""
+"""Which process of the peer's name is the peer: each row is a sentence of `replica.peer.identity.twins`."""
 
 from __future__ import annotations
 
 import pytest
 
 from failover.marks import DataMark
-from replica.starts import Start
-from replica.twins import (
+from replica.peer.identity.starts import Start
+from replica.peer.identity.twins import (
     ALIVE_MS,
     LOST_MS,
     SEEN_PROCESS,

@@ -7,8 +7,8 @@ that is found to be old is STALE: it follows, and becomes current again by a tra
 put back within one start. Where the witness has lost its count the peer's memory stands in for it, as long as that
 process lives: it says which start was there already, as it refuses a caller, and in its HELLO.
 
-It is the process that counts and not its number alone (`replica.starts`): starts of an older copy that end before
-anybody has counted them run the number up.
+It is the process that counts and not its number alone (`replica.peer.identity.starts`): starts of an older copy that
+end before anybody has counted them run the number up.
 
 A copy that is started beside the original may take its place at the peer, once the original was frozen or cut off for
 so long that it counts as lost. The original hears of it when the peer refuses it: the witness has counted a later
@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 from failover.authority import CasDone
 from failover.marks import DataMark
 from failover.register import STARTS, Register, RegisterState, claim, commit
-from replica import starts
 from replica.core.mastership.claims import short
-from replica.starts import Start, Starts
+from replica.peer.identity import starts
+from replica.peer.identity.starts import Start, Starts
 from storage.seal import seal, unseal
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 started again does, a copy of its data directory that was started beside it does not. Asks nobody.
 
 Two starts of one name must not both count as current. The copy has no vote by the witness's count of starts
-(`replica.incarnation`), yet a peer that took it in the original's place would bring it up to date, within the epoch,
-and the original knew nothing of what was acknowledged with the copy.
+(`replica.peer.identity.incarnation`), yet a peer that took it in the original's place would bring it up to date, within
+the epoch, and the original knew nothing of what was acknowledged with the copy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica.core.state.convert_marks import data_of
-from replica.starts import Start
+from replica.peer.identity.starts import Start
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """Decides when a member's start is counted at the witness: as soon as it can be, and anew when a copy of its directory
-may have taken its place. How that is done is told in `replica.incarnation`.
+may have taken its place. How that is done is told in `replica.peer.identity.incarnation`.
 """
 
 from __future__ import annotations
@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.local_authority import LocalAuthority
-from replica import incarnation
+from replica.peer.identity import incarnation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from failover.authority import Authority
-    from replica.starts import Start
+    from replica.peer.identity.starts import Start
 
 
 class Proving:

@@ -1,0 +1,1 @@
+"""Decides whether this process, and the one that calls, may be a member; never carries a frame."""
