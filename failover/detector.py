@@ -6,7 +6,7 @@ other for the silence: time in which this process did not run is not counted aga
 pause, so that the caller stops all output before it looks at anything else.
 
 A frame proves the loop of its sender, which many clients may keep busy; the connection proves its process and the way
-to it, and ends by itself when it is not answered, whatever the loop does (`replica.keepalive`). So a peer that is
+to it, and ends by itself when it is not answered, whatever the loop does (`replica.peer.keepalive`). So a peer that is
 connected has until hung_ms, and one that is not until lost_ms.
 
 Times are milliseconds of the boot-time clock, given by the caller, never falling. Clocks never decide what is true: a

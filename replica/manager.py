@@ -18,9 +18,6 @@ from replica.core.domain import Domain
 from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.direct import PEER
-from replica.judge import Judge
-from replica.link import Link, PeerInfo, PeerServicer
-from replica.local_register import keep_register
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of
 from replica.metrics import Metrics
@@ -34,8 +31,14 @@ from replica.operator import Operator
 from replica.outside import Outside
 from replica.peer.identity import incarnation
 from replica.peer.identity.proving import Proving
+from replica.peer.judge import Judge
+from replica.peer.link import Link, PeerInfo, PeerServicer
+from replica.peer.local_register import keep_register
+from replica.peer.reach import Reach
+from replica.peer.session import PROTOCOL_MAX, PROTOCOL_MIN, held_call
+from replica.peer.verify import Verifier
+from replica.peer.watch import Watch
 from replica.ports import Served
-from replica.reach import Reach
 from replica.rpc.handlers import pair_handler
 from replica.service_admin import AdminHandlers
 from replica.service_backup import BackupHandlers
@@ -53,9 +56,6 @@ from replica.service_stage import StageHandlers
 from replica.service_status import StatusHandlers
 from replica.service_sweeps import SweepHandlers
 from replica.service_weights import WeightHandlers
-from replica.session import PROTOCOL_MAX, PROTOCOL_MIN, held_call
-from replica.verify import Verifier
-from replica.watch import Watch
 from storage.errors import StorageError
 from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.errors import error_of

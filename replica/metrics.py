@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from replica.judge import Judge
     from replica.node.members import Members
-    from replica.verify import Verifier
+    from replica.peer.judge import Judge
+    from replica.peer.verify import Verifier
 
 ROLES = tuple(Role)
 

@@ -44,7 +44,7 @@ MAINTENANCE = "operator/maintenance"
 
 
 class Decider(Protocol):
-    """Who is asked about a lost peer, as far as an operator is concerned; see replica.judge."""
+    """Who is asked about a lost peer, as far as an operator is concerned; see replica.peer.judge."""
 
     name: str
     safety: SafetyClass

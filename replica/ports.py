@@ -16,8 +16,8 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  
 
 from replica.direct import DirectServer
 from replica.http import HttpServer
-from replica.keepalive import keepalive
 from replica.node.members import MESSAGE_BYTES_MAX
+from replica.peer.keepalive import keepalive
 from replica.unix_socket import UnixSocket
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
@@ -29,7 +29,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
-    from replica.link import PeerServicer
+    from replica.peer.link import PeerServicer
     from tandemq.config import ManagerConfig
 
 SERVER_OPTIONS = [

@@ -14,10 +14,10 @@ import grpc
 from failover.marks import Role
 from replica.core.mastership import step_aside
 from replica.node.members import MAIN
+from replica.peer.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from replica.salvage_view import View
-from replica.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
     from replica.node.salvage import SalvageFiles, SalvageInfo
+    from replica.peer.verify import Verifier
     from replica.rpc.handlers import Method
-    from replica.verify import Verifier
 
 log = logging.getLogger("tandemq.operator")
 

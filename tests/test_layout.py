@@ -81,7 +81,7 @@ PURE = (
         "replica.core.ordering.replying",
         "replica.core.ordering.sweep_looks",
     ),
-    *("replica.core.delivery.signs", "replica.core.delivery.rounds", "replica.keepalive"),
+    *("replica.core.delivery.signs", "replica.core.delivery.rounds", "replica.peer.keepalive"),
     "replica.core.ordering.administration",
     *("replica.core.selection.filters", "replica.core.selection.selecting", "replica.core.selection.selector*"),
     *(

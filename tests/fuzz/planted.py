@@ -12,8 +12,8 @@ import replica.core.selection.selector
 import replica.core.selection.selector_steps
 import replica.core.state.durable
 import replica.node.recovery
+import replica.peer.session
 import replica.service_queue
-import replica.session
 import storage.backup
 import tandemq.client.target
 import tandemq.config
@@ -21,7 +21,7 @@ from failover.marks import DataMark
 from replica.core.replication.sync_target import SyncTarget
 from replica.machine.plan import settle
 from replica.machine.state.queue import QueueState
-from replica.transfer import Receiver
+from replica.peer.transfer import Receiver
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 from tests.fuzz.targets import backup as targets_backup
 
@@ -76,7 +76,7 @@ def bytes_that_are_no_request_are_not_caught(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_malformed_frame_is_nobodys_fault(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(replica.session, "_MALFORMED", ())
+    patch.setattr(replica.peer.session, "_MALFORMED", ())
 
 
 def what_is_received_is_acknowledged_at_once(patch: pytest.MonkeyPatch) -> None:

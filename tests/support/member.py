@@ -1,5 +1,5 @@
-"""One member of a pair in one process, step by step; stands in for `replica.node.loop` and `replica.session`, whose
-rules it repeats.
+"""One member of a pair in one process, step by step; stands in for `replica.node.loop` and `replica.peer.session`,
+whose rules it repeats.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from replica.core.state.log import Entry
 from replica.machine import Limits, columns_of
 from replica.node.loop import Group
 from replica.node.recovery import open_shared, rebuild, recover
-from replica.transfer import Receiver, check_all, frames_of
+from replica.peer.transfer import Receiver, check_all, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import read_prefix

@@ -1,7 +1,7 @@
 """A whole pair in one process, step by step: the product's core, recovery, transfer and memory store, explicit queues.
 
 Nothing happens by itself. A test delivers one frame, syncs one batch, answers one register call, or says `settle`.
-Time is a number. The shell's rules that are repeated here are those of `replica.node.loop` and `replica.session`.
+Time is a number. The shell's rules that are repeated here are those of `replica.node.loop` and `replica.peer.session`.
 """
 
 from __future__ import annotations

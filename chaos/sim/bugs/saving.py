@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import replica.node.loop
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.ordering.saving import Saving
-from replica.transfer import Receiver
+from replica.peer.transfer import Receiver
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain

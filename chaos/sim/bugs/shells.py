@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import replica.core.replication.sync_target
-import replica.link
 import replica.peer.identity.incarnation
 import replica.peer.identity.starts
+import replica.peer.link
 from chaos.sim.bugs.planting import Patch, bug
 from replica.node.loop import Group, Node
-from replica.session import Session
+from replica.peer.session import Session
 from storage.errors import StoreFailed, StoreFull
 from tandemq.ambient import monotonic_ms
 
@@ -123,7 +123,7 @@ def starts_are_told_by_number(patch: Patch) -> None:
     first=315,
 )
 def seen_start_is_not_told(patch: Patch) -> None:
-    patch.setattr(replica.link, "seen_start", lambda _told: None)
+    patch.setattr(replica.peer.link, "seen_start", lambda _told: None)
 
 
 @bug("salvage-skipped", "decision 0005", "What is cut from a log is not copied first.", "tail", first=1)

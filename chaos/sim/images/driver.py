@@ -23,7 +23,7 @@ from typing import Any
 import lmdb
 
 import replica.events
-import replica.transfer
+import replica.peer.transfer
 import storage.commit_log
 import storage.folding
 import storage.mark
@@ -163,8 +163,8 @@ class _Gate:
 
 async def replica_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
     """A replica: a full transfer, operations, a delta, a tail that is cut and salvaged, a second full transfer."""
-    replica.transfer.WRITE_BYTES = 6_000  # so that a small transfer is written in several transactions too
-    replica.transfer.SLICE_BYTES = 3_000
+    replica.peer.transfer.WRITE_BYTES = 6_000  # so that a small transfer is written in several transactions too
+    replica.peer.transfer.SLICE_BYTES = 3_000
     disk = open_disk(root / "data", pair=PAIR, member="b", map_bytes=MAP_BYTES, ballast_bytes=0)
     teller.story.facts["instance"] = disk.get_meta(META_INSTANCE)
     teller.say("ready")

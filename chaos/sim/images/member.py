@@ -19,7 +19,7 @@ from replica.node.loop import Node
 from replica.node.maintenance import NO_JOURNAL, Maintenance
 from replica.node.recovery import open_shared, recover
 from replica.peer.identity import incarnation
-from replica.session import Session
+from replica.peer.session import Session
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import Hello
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE

@@ -19,7 +19,7 @@ KEEPALIVE_S, KEEPALIVE_SPREAD_S = 1.5, 0.5
 """A client notices that the other side is silent after this and a random part of that (our channels' options)."""
 SERVER_KEEPALIVE_S = 25.0
 PEER_KEEPALIVE_S = KEEPALIVE_S + KEEPALIVE_SPREAD_S / 2
-"""A member's peer port looks at who called as closely as a caller at who was called (`replica.keepalive`)."""
+"""A member's peer port looks at who called as closely as a caller at who was called (`replica.peer.keepalive`)."""
 
 
 class Direction:

@@ -2,8 +2,8 @@
 the product's core, lets it act, and takes it apart again.
 
 Every answer is kept, so the core runs once for each pair of a value and an event; the search over whole pairs only
-looks up. What the shell does around the core (`replica.node.loop`, `replica.session`) is repeated here, as it is in the
-tests' step-by-step pair: effects are carried out in order, writes are durable one by one, oldest first.
+looks up. What the shell does around the core (`replica.node.loop`, `replica.peer.session`) is repeated here, as it is
+in the tests' step-by-step pair: effects are carried out in order, writes are durable one by one, oldest first.
 """
 
 from __future__ import annotations

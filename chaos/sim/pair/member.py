@@ -197,7 +197,7 @@ class SimMember:
             self.run.loop.resume(self.process)
 
     def believe_lost(self, *, refused: bool) -> bool:
-        """Its watch says that the peer is lost, as `replica.watch` does; False when there is nothing to tell."""
+        """Its watch says that the peer is lost, as `replica.peer.watch` does; False when there is nothing to tell."""
         manager, process = self.manager, self.process
         if manager is None or process is None or process.paused or self.domain is None:
             return False

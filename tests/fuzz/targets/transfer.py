@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-import replica.transfer
+import replica.peer.transfer
 from failover.marks import DataMark
 from replica.core.state.durable import decode_state, state_key
 from storage.records import split
@@ -27,13 +27,13 @@ LOST_S = 2.0
 
 
 def one(data: bytes) -> None:
-    kept = replica.transfer.SLICE_BYTES, replica.transfer.WRITE_BYTES
-    replica.transfer.SLICE_BYTES, replica.transfer.WRITE_BYTES = SLICE_BYTES, WRITE_BYTES
+    kept = replica.peer.transfer.SLICE_BYTES, replica.peer.transfer.WRITE_BYTES
+    replica.peer.transfer.SLICE_BYTES, replica.peer.transfer.WRITE_BYTES = SLICE_BYTES, WRITE_BYTES
     try:
         source = Source(data)
         Pair().run(lambda pair: _story(pair, source))
     finally:
-        replica.transfer.SLICE_BYTES, replica.transfer.WRITE_BYTES = kept
+        replica.peer.transfer.SLICE_BYTES, replica.peer.transfer.WRITE_BYTES = kept
 
 
 class Meddler:

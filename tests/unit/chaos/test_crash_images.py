@@ -38,7 +38,7 @@ from chaos.sim.images.trace import (
     read_trace,
 )
 from failover.marks import DataMark
-from replica.transfer import Receiver
+from replica.peer.transfer import Receiver
 from storage.errors import CorruptRecord
 from storage.store import Append
 

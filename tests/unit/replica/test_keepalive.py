@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.keepalive import keepalive
+from replica.peer.keepalive import keepalive
 from replica.ports import SERVER_OPTIONS, peer_options
 from tandemq.config import Timers
 

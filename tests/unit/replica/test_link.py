@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 import pytest
 
-from replica.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.outside import Outside
 from replica.peer.identity.starts import NUMBER_MAX, Start
-from replica.session import Session
+from replica.peer.link import Link, PeerInfo, PeerServicer, seen_start
+from replica.peer.session import Session
 from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame, SyncBegin, TransferFrame
 
@@ -243,7 +243,7 @@ async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
         async def close(self) -> None:
             pass
 
-    monkeypatch.setattr("replica.link.PeerServiceStub", Stub)
+    monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
     node: Any = SimpleNamespace(paired=list)
     outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
     link = Begun(node, "b", PeerInfo("a", "127.0.0.1:1"), hello, outside)
@@ -316,8 +316,8 @@ async def test_a_dial_that_leads_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -
         async def close(self) -> None:
             pass
 
-    monkeypatch.setattr("replica.link.PeerServiceStub", Stub)
-    monkeypatch.setattr("replica.link.HELLO_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
+    monkeypatch.setattr("replica.peer.link.HELLO_TIMEOUT_S", 0.01)
     node: Any = None
     outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
     link = Link(node, "b", PeerInfo("a", "127.0.0.1:1"), Hello, outside)

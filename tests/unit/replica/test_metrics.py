@@ -12,12 +12,12 @@ from failover.command import Command
 from failover.gate import Effect
 from failover.marks import Role
 from replica.events import EventLog
-from replica.judge import Judge
 from replica.metrics import Metrics
 from replica.metrics_operator import OperatorMetrics
 from replica.node.members import Members
 from replica.operator import FIRST_ANSWER_MS, Operator
 from replica.outside import Outside
+from replica.peer.judge import Judge
 from tandemq.ambient import monotonic_ms
 from tandemq.config import ManagerConfig
 from tests.deploy.samples import expressions_of_rules

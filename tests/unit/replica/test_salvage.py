@@ -14,8 +14,8 @@ import replica.node.salvage
 from chaos.sim.kernel.files import SimFiles
 from replica.core.state.effects import Salvage
 from replica.node.salvage import Certainty, SalvageFiles
+from replica.peer.verify import digest_of
 from replica.salvage_view import View
-from replica.verify import digest_of
 from storage.errors import CorruptRecord, StoreFull
 from storage.files import DirectoryFiles
 from storage.memory import MemoryStore

@@ -14,8 +14,8 @@ from replica.core.state.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
 from replica.node.loop import Node
 from replica.node.recovery import open_shared
-from replica.session import Session
-from replica.transfer import Receiver, frames_of
+from replica.peer.session import Session
+from replica.peer.transfer import Receiver, frames_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.store import Append, WriteBatch

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import replica.verify
+import replica.peer.verify
 from replica.core.domain import Domain
 from replica.machine import Limits
 from replica.node.loop import Node
 from replica.node.recovery import open_shared
-from replica.verify import QUERIES_MAX, Digest, Verifier
+from replica.peer.verify import QUERIES_MAX, Digest, Verifier
 from tandemq.peer.v1.peer_service_pb2 import VerifyQuery
 from tandemq.v1.pair_service_pb2 import VerifyResponse
 from tests.unit.replica.test_salvage import DOMAIN, filled
@@ -29,10 +29,10 @@ def verifier() -> tuple[Verifier, Domain, Domain]:
 
 
 async def test_the_result_bears_the_number_of_its_own_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica.verify, "ANSWER_S", 0.01)
+    monkeypatch.setattr(replica.peer.verify, "ANSWER_S", 0.01)
     subject, one, two = verifier()
     for domain in (one, two):
-        with pytest.raises(replica.verify.CannotVerify):
+        with pytest.raises(replica.peer.verify.CannotVerify):
             await subject.ask(domain, [], 1, 1)
     await subject._conclude(one, VerifyResponse(equal=False, difference="1 to 1: other records"))
     sent = subject.node.outbox

@@ -20,8 +20,8 @@ from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.machine import columns_of
 from replica.peer.identity.starts import NUMBER_MAX
 from replica.peer.identity.twins import PeerRefused
+from replica.peer.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from replica.rpc.requests import fingerprint
-from replica.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from storage.errors import CorruptRecord, NewerFormat
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, HeartbeatFrame, Hello, PeerFrame, TransferFrame

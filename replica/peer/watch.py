@@ -16,10 +16,10 @@ from tandemq.ambient import monotonic_ms
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.judge import Judge
-    from replica.link import Link
     from replica.node.loop import Node
-    from replica.session import Session
+    from replica.peer.judge import Judge
+    from replica.peer.link import Link
+    from replica.peer.session import Session
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 

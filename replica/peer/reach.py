@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
-    from replica.link import Link
     from replica.node.loop import Node
     from replica.node.network import Network
+    from replica.peer.link import Link
 
 log = logging.getLogger("tandemq.reach")
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from google.protobuf.message import DecodeError
 
-from replica.keepalive import keepalive
 from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.identity.twins import (
     LOST_MS,
@@ -28,8 +27,9 @@ from replica.peer.identity.twins import (
     has_moved,
     other_start,
 )
+from replica.peer.keepalive import keepalive
+from replica.peer.session import Session, Stream, check_hello
 from replica.rpc.refusals import abort, refusal
-from replica.session import Session, Stream, check_hello
 from tandemq import refusing
 from tandemq.ambient import monotonic_ms
 from tandemq.channels import lasting
