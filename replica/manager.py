@@ -20,14 +20,14 @@ from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.direct import PEER
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of
-from replica.metrics import Metrics
-from replica.metrics_operator import OperatorMetrics
 from replica.node.hand_over import hand_over_all
 from replica.node.loop import Node
 from replica.node.maintenance import HOUR_MS, Keep, Maintenance
 from replica.node.members import LOCAL, MAIN, Members, domain_number
 from replica.node.recovery import open_shared, recover
-from replica.operator import Operator
+from replica.operations.metrics import Metrics
+from replica.operations.metrics_operator import OperatorMetrics
+from replica.operations.operator import Operator
 from replica.outside import Outside
 from replica.peer.identity import incarnation
 from replica.peer.identity.proving import Proving

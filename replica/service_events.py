@@ -14,7 +14,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from replica.events import EventLog
+    from replica.operations.events import EventLog
     from replica.rpc.handlers import Method
 
 LIMIT, LIMIT_MAX = 100, 10_000

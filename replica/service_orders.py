@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.node.members import Members
-    from replica.operator import Decider, Operator
+    from replica.operations.operator import Decider, Operator
     from replica.rpc.handlers import Method
 
 REASON_CHARS_MAX = 500

@@ -11,9 +11,9 @@ import grpc
 
 from failover.classifier import SafetyClass
 from replica.answers import header_of, product_version
-from replica.forecast import advice, if_peer_dies
-from replica.manager_stats import state_of, stats_of
 from replica.node.members import MAIN
+from replica.operations.forecast import advice, if_peer_dies
+from replica.operations.manager_stats import state_of, stats_of
 from replica.rpc.handlers import generic_handler
 from replica.rpc.requests import parse
 from storage.records import FORMAT_VERSION
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.node.members import Members
-    from replica.operator import Operator
+    from replica.operations.operator import Operator
     from replica.rpc.handlers import Method
 
 MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"

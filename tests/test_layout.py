@@ -60,8 +60,8 @@ PURE = (
         "replica.core.mastership.step_aside",
     ),
     *(
-        "replica.forecast",
-        "replica.lag",
+        "replica.operations.forecast",
+        "replica.operations.lag",
         "replica.core.replication.recall",
         "replica.core.ordering.dying",
         "replica.core.messages.copies",
@@ -450,13 +450,18 @@ PLANTED = {
     "replica/clockwork.py": "from time import monotonic\n",
     "replica/machine.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import grpc\n",
     "replica/queue/index.py": "from .. import clockwork\nfrom tandemq.peer.v1 import log_pb2\n",
-    "replica/events.py": "from tandemq.peer.v1 import peer_pb2_grpc\n",
+    "replica/operations/events.py": "from tandemq.peer.v1 import peer_pb2_grpc\n",
 }
 
 
 @pytest.mark.parametrize(
     ("path", "count"),
-    [("replica/core/domain.py", 1), ("replica/machine.py", 0), ("replica/queue/index.py", 1), ("replica/events.py", 1)],
+    [
+        ("replica/core/domain.py", 1),
+        ("replica/machine.py", 0),
+        ("replica/queue/index.py", 1),
+        ("replica/operations/events.py", 1),
+    ],
 )
 def test_a_planted_impurity_is_found(path: str, count: int) -> None:
     modules = {module.name: module for module in (module_of(name, text) for name, text in PLANTED.items())}

@@ -24,7 +24,8 @@ _STORE: Rules = (
 _TIME: Rules = (
     ("time, heartbeats, upkeep", (
         "Node._tick", "Node._pass_time", "Session._write_beats", "Session._read_beats", "(failover/",
-        "(replica/operator.py)", "(replica/peer/watch.py)", "Maintenance.", "Manager._watch", "Domain.on_tick",
+        "(replica/operations/operator.py)", "(replica/peer/watch.py)", "Maintenance.", "Manager._watch",
+        "Domain.on_tick",
         "Replication.on_tick", "tandemq-http",
     )),
 )  # fmt: skip

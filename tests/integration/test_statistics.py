@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from chaos.cluster import Cluster, free_base_port
-from replica.metrics_queues import QUEUES_MAX
+from replica.operations.metrics_queues import QUEUES_MAX
 from tandemq import aio, embedded
 from tandemq.config import Limits, ManagerConfig, member_ports
 from tandemq.errors import ResourceExhausted

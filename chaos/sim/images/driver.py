@@ -22,7 +22,7 @@ from typing import Any
 
 import lmdb
 
-import replica.events
+import replica.operations.events
 import replica.peer.transfer
 import storage.commit_log
 import storage.folding
@@ -36,8 +36,8 @@ from failover.marks import DataMark, Role
 from failover.register import Register, add_member, claim, commit
 from failover.wire import to_message
 from failover.witness_store import WitnessStore
-from replica.events import EventLog
 from replica.node.salvage import FOLDER, SalvageFiles
+from replica.operations.events import EventLog
 from storage.directory import make_directory
 from storage.disk import open_disk
 from storage.errors import StoreFailed
@@ -306,12 +306,12 @@ async def events_scenario(root: Path, teller: Teller, draw: random.Random) -> No
 @contextmanager
 def short_events() -> Iterator[None]:
     """No second passes between an event and its sync, and a few events fill a file."""
-    before = replica.events.FSYNC_S, replica.events.KEEP
-    replica.events.FSYNC_S, replica.events.KEEP = 0.0, EVENTS_KEPT
+    before = replica.operations.events.FSYNC_S, replica.operations.events.KEEP
+    replica.operations.events.FSYNC_S, replica.operations.events.KEEP = 0.0, EVENTS_KEPT
     try:
         yield
     finally:
-        replica.events.FSYNC_S, replica.events.KEEP = before
+        replica.operations.events.FSYNC_S, replica.operations.events.KEEP = before
 
 
 SCENARIOS: dict[str, Callable[[Path, Teller, random.Random], Awaitable[None]]] = {

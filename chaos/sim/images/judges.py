@@ -28,9 +28,9 @@ from failover.register import Register, claim
 from failover.wire import to_message
 from failover.witness_store import StoreDamagedError, WitnessStore
 from replica.core.state.durable import DomainState, decode_state, state_key
-from replica.events import EventLog
 from replica.node.recovery import open_shared, recover
 from replica.node.salvage import FOLDER, SalvageFiles, is_operation
+from replica.operations.events import EventLog
 from storage.disk import DiskStore, open_disk
 from storage.errors import CorruptRecord, StorageError
 from storage.files import DirectoryFiles

@@ -17,8 +17,8 @@ from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.kernel.serving import Server
 from failover.journal import Journal
-from replica.events import EventLog
 from replica.node.salvage import SalvageFiles
+from replica.operations.events import EventLog
 from replica.outside import PROBE_TIMEOUT_S, Outside
 from replica.ports import Ports, Served
 from storage.errors import CorruptRecord

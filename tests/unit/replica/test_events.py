@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import replica.events
-from replica.events import FILE, KEEP, OLDER, EventLog
+import replica.operations.events
+from replica.operations.events import FILE, KEEP, OLDER, EventLog
 from replica.service_events import EventHandlers
 from tandemq.v1.common_pb2 import Role
 from tandemq.v1.pair_service_pb2 import ListEventsRequest, ListEventsResponse, PairEventKind, WatchEventsRequest
@@ -101,7 +101,7 @@ async def test_the_file_is_bounded_and_at_least_a_thousand_events_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert KEEP >= 1_000
-    monkeypatch.setattr(replica.events, "KEEP", 10)
+    monkeypatch.setattr(replica.operations.events, "KEEP", 10)
     for _ in range(7):
         await killed(tmp_path, 5)
     lines = [(tmp_path / name).read_bytes().count(b"\n") for name in (FILE, OLDER)]
@@ -154,7 +154,7 @@ class Context:
 
 
 async def test_a_slow_watcher_is_cut_and_costs_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica.events, "KEEP", 10)
+    monkeypatch.setattr(replica.operations.events, "KEEP", 10)
     async with opened(tmp_path) as events:
         events.add(ROLE, "first")
         await shown(events, 1)

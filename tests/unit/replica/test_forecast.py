@@ -8,7 +8,7 @@ import pytest
 
 from failover.classifier import SafetyClass
 from failover.marks import DataMark, Role
-from replica.forecast import View, advice, if_peer_dies
+from replica.operations.forecast import View, advice, if_peer_dies
 
 BOTH = frozenset({"a", "b"})
 ALONE = frozenset({"a"})

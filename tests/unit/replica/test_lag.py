@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replica.lag import SAMPLES_MAX, Behind, Lag
+from replica.operations.lag import SAMPLES_MAX, Behind, Lag
 
 
 def test_nothing_is_owed_at_first_and_after_everything_was_confirmed() -> None:

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from failover.marks import Role
 from failover.runner import SAID
-from replica.metrics_queues import queue_metrics
+from replica.operations.metrics_queues import queue_metrics
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from replica.machine import Sums
-from replica.manager_stats import TOTALS
+from replica.operations.manager_stats import TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,9 +16,9 @@ from failover.classifier import SafetyClass
 from failover.crash_loop import FAILURES_MAX
 from failover.marks import Role
 from failover.promotion import Why
-from replica import forecast
-from replica.lag import Behind, Lag
 from replica.node.hand_over import hand_over
+from replica.operations import forecast
+from replica.operations.lag import Behind, Lag
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.state.effects import Note, RoleChanged
-    from replica.events import EventLog
     from replica.node.members import Members
+    from replica.operations.events import EventLog
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 

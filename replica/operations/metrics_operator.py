@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from replica.operator import Operator
+    from replica.operations.operator import Operator
 
 RULED = {(verdict, effect.value): 0 for verdict in (*(each.name for each in Verdict), "none") for effect in Effect}
 """Every verdict and what may become of it: there from the start, so that an alert sees the first one."""

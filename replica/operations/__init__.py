@@ -1,0 +1,1 @@
+"""What an operator sees: status, events, forecasts, metrics; never decides for a domain."""
