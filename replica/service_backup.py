@@ -13,9 +13,9 @@ import grpc
 
 from failover.marks import DataMark, Role
 from replica.answers import header_of, product_version
-from replica.backup import head_of, pieces
 from replica.core.state.outcomes import Failed
 from replica.node.members import LOCAL, MAIN
+from replica.offline.backup import head_of, pieces
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from storage.backup import VERSION, Packer

@@ -21,7 +21,7 @@ from replica.core.state.calls import EnqueueCall, QueueCall
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import Refused, columns_of
 from replica.node.members import LOCAL, MAIN
-from replica.refill import QueueSource, open_queue
+from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from storage.errors import CorruptRecord, NewerFormat, StorageError
@@ -33,7 +33,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
-    from replica.refill import Batch
+    from replica.offline.refill import Batch
     from replica.rpc.handlers import Method
 
 AHEAD = 4

@@ -18,7 +18,7 @@ from tandemq.cli.params import DURATION, output_option, target_option
 from tandemq.cli.storing import STEPS, Progress, bar_for, server, storage_failures
 
 if TYPE_CHECKING:
-    from replica.examine import DomainFacts
+    from replica.offline.examine import DomainFacts
     from storage.backup import BackupHead
     from tandemq.cli.view import MemberView
 
@@ -94,7 +94,7 @@ def restore_into(
 ) -> dict[str, Any]:
     """Fill an empty data directory from a backup. Raises StorageError and OSError."""
     server()
-    from replica import restoring
+    from replica.offline import restoring
 
     done = restoring.restore(source, directory, pair=pair, member=member, on_progress=on_progress)
     head = done.head
@@ -148,7 +148,7 @@ def _facts_of_file(path: Path, bar: Progress) -> dict[str, Any]:
     server()
     from contextlib import closing
 
-    from replica.examine import examine
+    from replica.offline.examine import examine
     from storage.backup import open_backup
 
     with closing(open_backup(path, lambda done, size: bar("read", done, size))) as opened:
@@ -174,7 +174,7 @@ def _facts_of_directory(path: Path, bar: Progress) -> dict[str, Any]:
     server()
     from contextlib import closing
 
-    from replica.examine import examine
+    from replica.offline.examine import examine
     from storage.disk import open_to_read
     from storage.store import META_INSTANCE, META_MEMBER, META_PAIR
 

@@ -27,7 +27,7 @@ def compact(data_dir: Path, output: str) -> None:
     from tandemq.cli.storing import bar_for, server, storage_failures
 
     server()
-    from replica.examine import examine
+    from replica.offline.examine import examine
     from storage.compaction import compact as compact_directory
     from storage.disk import open_to_read
 

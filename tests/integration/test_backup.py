@@ -213,7 +213,7 @@ async def test_kill_9_in_the_middle_of_a_restore_leaves_a_directory_that_no_memb
     await done("backup", "create", file, "--target", cluster.target)
     said = await _killed(
         "from pathlib import Path\n"
-        "from replica.restoring import restore\n"
+        "from replica.offline.restoring import restore\n"
         "def progress(what, count, size):\n"
         "    if what == 'restored': os.kill(os.getpid(), signal.SIGKILL)\n"
         f"restore(Path({file!r}), Path({str(directory)!r}), on_progress=progress)\n"

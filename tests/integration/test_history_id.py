@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chaos.cluster import WITNESS, Cluster
-from replica.restoring import restore
+from replica.offline.restoring import restore
 from tandemq import aio
 from tandemq.client.aio import JournalPosition, JournalStart
 from tandemq.client.backup import take_backup

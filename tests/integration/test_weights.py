@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 import tandemq
 from chaos.cluster import Cluster
-from replica.restoring import restore
+from replica.offline.restoring import restore
 from tandemq import aio
 from tandemq.cli import root
 from tandemq.cli.view import PairView

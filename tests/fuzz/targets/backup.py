@@ -7,8 +7,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from replica.examine import examine
-from replica.restoring import check_copies
+from replica.offline.examine import examine
+from replica.offline.restoring import check_copies
 from storage.backup import BackupHead, DomainHead, Packer, open_backup
 from storage.errors import StorageError
 from tests.fuzz.source import Source

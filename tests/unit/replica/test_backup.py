@@ -10,13 +10,13 @@ import pytest
 from failover.marks import DataMark
 from failover.promotion import Facts, Wait, decide, next_epoch
 from failover.register import Register, RegisterState
-from replica.backup import head_of, pieces, restored_meta
 from replica.core.state.durable import DomainState, decode_state, state_key
-from replica.examine import examine
 from replica.machine import Fresh, Limits, Machine, columns_of
 from replica.node.members import LOCAL, MAIN, domain_number
+from replica.offline.backup import head_of, pieces, restored_meta
+from replica.offline.examine import examine
+from replica.offline.restoring import RESTORED, restore
 from replica.peer.identity.incarnation import INCARNATION, KNOWN
-from replica.restoring import RESTORED, restore
 from storage.backup import BackupHead, Packer
 from storage.disk import open_disk, open_to_read
 from storage.errors import CorruptRecord, DirectoryNotEmpty, RestoreUnfinished, StoreFull, WrongPair

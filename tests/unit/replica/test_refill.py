@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import replica.refill
+import replica.offline.refill
 from replica.core.state.durable import DomainState, state_key
 from replica.machine import Fresh, Limits, Machine, columns_of
 from replica.node.members import MAIN, domain_number
-from replica.refill import RESTORED_FROM, Batch, open_queue
+from replica.offline.refill import RESTORED_FROM, Batch, open_queue
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import FLAG_VOLATILE_BODY, ZERO_DIGEST, assemble, build_head
@@ -135,7 +135,7 @@ def test_volatile_bodies_are_in_no_backup_and_are_counted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("count", "size"), [(2, 1 << 20), (1_000, 100)])
 def test_a_batch_has_a_limit_of_messages_and_of_bytes(tmp_path: Path, count: int, size: int) -> None:
     """A property of each message comes on top: what was one frame may be too large for one."""
-    assert (replica.refill.BATCH_MESSAGES, replica.refill.BATCH_BYTES) == (1_000, 1 << 20)
+    assert (replica.offline.refill.BATCH_MESSAGES, replica.offline.refill.BATCH_BYTES) == (1_000, 1 << 20)
     writer = Writer()
     writer.send(MessageBatch(payloads=[b"x" * size] * count))
     writer.send(MessageBatch(payloads=[b"x" * size] * count))

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from replica.backup import states_in
 from replica.core.messages.bodies import batch_of, message_id, row_of
 from replica.machine import Limits
 from replica.node.recovery import open_shared, rebuild
+from replica.offline.backup import states_in
 from storage.backup import BackupFile, open_backup
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, split, verify_stored

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from google.protobuf.message import DecodeError
 
 from failover.marks import DataMark
-from replica.backup import states_in
 from replica.machine import Limits
 from replica.node.recovery import open_shared, rebuild
+from replica.offline.backup import states_in
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
 

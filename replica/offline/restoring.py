@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from failover.marks import DataMark
-from replica.backup import belongs, head_of, restored_meta, states_in
-from replica.examine import examine
 from replica.node.members import LOCAL
+from replica.offline.backup import belongs, head_of, restored_meta, states_in
+from replica.offline.examine import examine
 from storage.backup import open_backup
 from storage.directory import begin_restoring, end_restoring, lock_directory, make_directory
 from storage.disk import open_disk, open_to_read
