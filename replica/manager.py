@@ -17,7 +17,9 @@ from failover.marks import Role
 from replica.core.domain import Domain
 from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
-from replica.direct import PEER
+from replica.listen.direct import PEER
+from replica.listen.outside import Outside
+from replica.listen.ports import Served
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of
 from replica.node.hand_over import hand_over_all
@@ -28,7 +30,6 @@ from replica.node.recovery import open_shared, recover
 from replica.operations.metrics import Metrics
 from replica.operations.metrics_operator import OperatorMetrics
 from replica.operations.operator import Operator
-from replica.outside import Outside
 from replica.peer.identity import incarnation
 from replica.peer.identity.proving import Proving
 from replica.peer.judge import Judge
@@ -38,7 +39,6 @@ from replica.peer.reach import Reach
 from replica.peer.session import PROTOCOL_MAX, PROTOCOL_MIN, held_call
 from replica.peer.verify import Verifier
 from replica.peer.watch import Watch
-from replica.ports import Served
 from replica.rpc.handlers import pair_handler
 from replica.service_admin import AdminHandlers
 from replica.service_backup import BackupHandlers
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from failover.authority import Authority
     from failover.journal import Journal
     from replica.core.state.effects import RoleChanged
-    from replica.direct import DirectChannel
+    from replica.listen.direct import DirectChannel
     from replica.node.salvage import SalvageFiles
     from storage.store import Store
     from tandemq.config import ManagerConfig

@@ -1,4 +1,5 @@
-"""One real manager in this process: a loop of virtual time, a store in memory, and no port; see `replica.outside`.
+"""One real manager in this process: a loop of virtual time, a store in memory, and no port; see
+`replica.listen.outside`.
 
 Calls and streams go to the handlers that its servers would be given, as bytes, with a context that the test holds.
 """
@@ -21,9 +22,9 @@ import grpc
 
 from failover.authority import Authority, MemoryAuthority, MemoryRegisters
 from failover.journal import Journal
+from replica.listen.outside import Outside
+from replica.listen.ports import Ports, Served
 from replica.manager import Manager
-from replica.outside import Outside
-from replica.ports import Ports, Served
 from storage.memory import MemoryStore
 from tandemq import ambient
 from tandemq.config import ManagerConfig

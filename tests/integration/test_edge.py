@@ -17,7 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from chaos.crowd.floods import FLOODS, HELLO, flood, flood_on
 from chaos.crowd.wire import PREFACE, Kind, RawConnection, call, frame
 from failover import wire
-from replica import ports
+from replica.listen import ports
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import HANDSHAKE_MS, STREAMS_MAX, bounded
 

@@ -11,9 +11,9 @@ from chaos.sim.pair.member import SimMember
 from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
+from replica.listen.ports import Served
 from replica.peer.identity import incarnation
 from replica.peer.identity.starts import Start
-from replica.ports import Served
 
 
 @pytest.mark.parametrize("lost", ["a", "b"])

@@ -1,6 +1,6 @@
 """The simulated machine as a manager meets it: its disk, its ports, its connections. Decides nothing.
 
-Everything inside of the manager is the product's own code (`replica.outside` has the real machine).
+Everything inside of the manager is the product's own code (`replica.listen.outside` has the real machine).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.kernel.serving import Server
 from failover.journal import Journal
+from replica.listen.outside import PROBE_TIMEOUT_S, Outside
+from replica.listen.ports import Ports, Served
 from replica.node.salvage import SalvageFiles
 from replica.operations.events import EventLog
-from replica.outside import PROBE_TIMEOUT_S, Outside
-from replica.ports import Ports, Served
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
 from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server

@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from replica.direct import PEER, WINDOW_BYTES, DirectServer
+from replica.listen.direct import PEER, WINDOW_BYTES, DirectServer
 
 GRACE_S = 5.0
 UNARY, SERVER, BOTH = "/s/Unary", "/s/Server", "/s/Both"

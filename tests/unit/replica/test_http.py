@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from replica import http as module
-from replica.http import HttpServer
+from replica.listen import http as module
+from replica.listen.http import HttpServer
 from tandemq.edge.descriptors import HTTP_CONNECTIONS_MAX
 
 BOUND_S = 60
@@ -237,5 +237,5 @@ def test_what_clients_accept_fills_no_memory(server: HttpServer) -> None:
 
 
 def test_its_library_is_not_imported_before_somebody_connects() -> None:
-    text = "import sys, replica.http; sys.exit('h11' in sys.modules)"
+    text = "import sys, replica.listen.http; sys.exit('h11' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from replica.listen.ports import SERVER_OPTIONS, peer_options
 from replica.peer.keepalive import keepalive
-from replica.ports import SERVER_OPTIONS, peer_options
 from tandemq.config import Timers
 
 

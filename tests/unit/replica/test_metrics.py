@@ -11,12 +11,12 @@ from failover.classifier import Answer, Verdict
 from failover.command import Command
 from failover.gate import Effect
 from failover.marks import Role
+from replica.listen.outside import Outside
 from replica.node.members import Members
 from replica.operations.events import EventLog
 from replica.operations.metrics import Metrics
 from replica.operations.metrics_operator import OperatorMetrics
 from replica.operations.operator import FIRST_ANSWER_MS, Operator
-from replica.outside import Outside
 from replica.peer.judge import Judge
 from tandemq.ambient import monotonic_ms
 from tandemq.config import ManagerConfig

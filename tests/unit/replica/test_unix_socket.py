@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from replica.unix_socket import UnixSocket
+from replica.listen.unix_socket import UnixSocket
 from tandemq.errors import TandemqError
 
 

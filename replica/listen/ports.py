@@ -14,11 +14,11 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
 
-from replica.direct import DirectServer
-from replica.http import HttpServer
+from replica.listen.direct import DirectServer
+from replica.listen.http import HttpServer
+from replica.listen.unix_socket import UnixSocket
 from replica.node.members import MESSAGE_BYTES_MAX
 from replica.peer.keepalive import keepalive
-from replica.unix_socket import UnixSocket
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import EDGE_OPTIONS, bounded

@@ -14,9 +14,9 @@ import grpc
 
 from failover import authorities, shipped
 from failover.journal import Journal
+from replica.listen.ports import Ports
 from replica.node.salvage import FOLDER, SalvageFiles
 from replica.operations.events import EventLog
-from replica.ports import Ports
 from storage.disk import open_disk
 from storage.files import DirectoryFiles
 from tandemq.channels import open_channel
