@@ -11,9 +11,9 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from replica.answers import entry_error
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import EnqueueDone
+from replica.services.answers import entry_error
 from tandemq.v1.common_pb2 import COMPLETION_ACCEPTED, Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY

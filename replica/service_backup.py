@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from failover.marks import DataMark, Role
-from replica.answers import header_of, product_version
 from replica.core.state.outcomes import Failed
 from replica.node.members import LOCAL, MAIN
 from replica.offline.backup import head_of, pieces
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
+from replica.services.answers import header_of, product_version
 from storage.backup import VERSION, Packer
 from storage.errors import CorruptRecord, StorageError
 from tandemq.ambient import wall_ms

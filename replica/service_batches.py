@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import forward
-from replica.answers import FutureWaiter, header_of
 from replica.core.messages import bodies
 from replica.core.state.calls import NamesCall
 from replica.core.state.outcomes import Failed, Moved
@@ -20,7 +18,9 @@ from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
-from replica.whereabouts import check_origin
+from replica.services import forward
+from replica.services.answers import FutureWaiter, header_of
+from replica.services.whereabouts import check_origin
 from tandemq.v1 import batch_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
 

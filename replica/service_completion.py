@@ -9,8 +9,6 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica import forward
-from replica.answers import FutureWaiter, header_of
 from replica.core.delivery.completing import Ask
 from replica.core.messages import bodies
 from replica.core.state.calls import ReplyCall
@@ -18,9 +16,11 @@ from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.node.members import HOP
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
-from replica.service_checks import problem_of_answer, stale_epoch, wait_s
 from replica.service_enqueue import problem_of_maps
-from replica.weighing import ANSWER
+from replica.services import forward
+from replica.services.answers import FutureWaiter, header_of
+from replica.services.checks import problem_of_answer, stale_epoch, wait_s
+from replica.services.weighing import ANSWER
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (

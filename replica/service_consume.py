@@ -13,19 +13,25 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica.answers import header_of
 from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, SettleCall
 from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
-from replica.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.machine import milliseconds
 from replica.node.standing import Entry
-from replica.peer_clients import client_of
 from replica.rpc.refusals import abort, failure, refusal
-from replica.service_checks import is_immediate, problem_of_answer, problem_of_format, problem_of_receiving, stale_epoch
 from replica.service_completion import reply_call
-from replica.service_filters import check, matcher_of
-from replica.whereabouts import problem_of_origin
+from replica.services.answers import header_of
+from replica.services.checks import (
+    is_immediate,
+    problem_of_answer,
+    problem_of_format,
+    problem_of_receiving,
+    stale_epoch,
+)
+from replica.services.filters import check, matcher_of
+from replica.services.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
+from replica.services.peer_clients import client_of
+from replica.services.whereabouts import problem_of_origin
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (

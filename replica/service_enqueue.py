@@ -11,7 +11,7 @@ from replica.core.messages import bodies
 from replica.machine import Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content, check_counts
 from replica.rpc.refusals import refusal
-from replica.weighing import MESSAGES, has_huge_map
+from replica.services.weighing import MESSAGES, has_huge_map
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 

@@ -11,11 +11,11 @@ import grpc
 
 from replica.core.handoff.attempt import Outcome
 from replica.core.handoff.handoff import HOLD_MS_MAX
-from replica.forward import ANSWER_S, time_left_s
 from replica.node.hand_over import hand_over, wait_until
 from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
+from replica.services.forward import ANSWER_S, time_left_s
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
-from replica import forward
-from replica.answers import header_of
 from replica.core.state.outcomes import Failed
 from replica.machine import Refused
 from replica.node.counting import until_committed
@@ -36,7 +34,9 @@ from replica.node.journal_counts import RowCounts
 from replica.node.journal_rows import Rows, Wanted
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
-from replica.whereabouts import check_origin, is_remote, problem_of_remote
+from replica.services import forward
+from replica.services.answers import header_of
+from replica.services.whereabouts import check_origin, is_remote, problem_of_remote
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.journal_service_pb2 import (

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import forward
-from replica.answers import FutureWaiter, header_of
 from replica.core.state.calls import NamesCall, QueueCall
 from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import AliasCall, DefaultsCall
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.services import forward
+from replica.services.answers import FutureWaiter, header_of
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason

@@ -13,19 +13,19 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica import forward
-from replica.answers import ack_of, header_of
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved
 from replica.machine import Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.node.counting import until_committed
 from replica.node.members import HOP, MAIN
-from replica.peer_clients import client_of
 from replica.rpc.refusals import abort, failure, refusal
-from replica.service_checks import problem_of_wait, stale_epoch, wait_ms
-from replica.weighing import has_huge_column
-from replica.whereabouts import is_remote, problem_of_origin, problem_of_remote
+from replica.services import forward
+from replica.services.answers import ack_of, header_of
+from replica.services.checks import problem_of_wait, stale_epoch, wait_ms
+from replica.services.peer_clients import client_of
+from replica.services.weighing import has_huge_column
+from replica.services.whereabouts import is_remote, problem_of_origin, problem_of_remote
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     EnqueueAck,

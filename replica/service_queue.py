@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import forward, service_consume, service_filters
-from replica.answers import FutureWaiter, entry_error, header_of, level_of
+from replica import service_consume
 from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
@@ -19,7 +18,12 @@ from replica.one_way import OneWay
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
-from replica.service_checks import (
+from replica.service_completion import CompletionHandlers
+from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
+from replica.service_produce import ProduceStream
+from replica.services import filters, forward
+from replica.services.answers import FutureWaiter, entry_error, header_of, level_of
+from replica.services.checks import (
     is_immediate,
     problem_of_receiving,
     problem_of_ttl,
@@ -28,10 +32,7 @@ from replica.service_checks import (
     wait_ms,
     wait_s,
 )
-from replica.service_completion import CompletionHandlers
-from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
-from replica.service_produce import ProduceStream
-from replica.whereabouts import check_origin
+from replica.services.whereabouts import check_origin
 from tandemq.v1.common_pb2 import COMPLETION_STORED, Level, Reason
 from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import (
@@ -240,7 +241,7 @@ class QueueHandlers:
         if (problem := problem_of_receiving(parsed, self.members.node.limits.lease_ms_max)) is not None:
             await abort(context, problem)
         await check_origin(self.members, parsed.queue, context)
-        asked = await service_filters.check(parsed.filter, context)
+        asked = await filters.check(parsed.filter, context)
         if not parsed.client_id:
             parsed.client_id = parsed.request_id
         until_s = asyncio.get_running_loop().time() + wait_s(parsed.wait)
@@ -271,7 +272,7 @@ class QueueHandlers:
             one_shot=True,
             request_id=request.request_id,
             request_hash=fingerprint(request.queue.encode()),
-            wanted=service_filters.matcher_of(self.members, domain, request.queue, asked),
+            wanted=filters.matcher_of(self.members, domain, request.queue, asked),
             member=forward.member_of(self.members, context),
         )
         self._take_the_place(domain, consumer)
@@ -280,7 +281,7 @@ class QueueHandlers:
         left_s = until_s - asyncio.get_running_loop().time()
         left_s = min(left_s, max(0.0, forward.time_left_s(context, 3_600_000) - 0.05))
         try:
-            await service_filters.look_through(self.members, domain, consumer)
+            await filters.look_through(self.members, domain, consumer)
             if consumer.attached and not waiter.future.done() and left_s > 0:
                 await asyncio.wait((waiter.future,), timeout=left_s)
             if waiter.future.done():
@@ -378,7 +379,7 @@ class QueueHandlers:
         """See QueueService.BrowsePage."""
         parsed = await parse(BrowsePageRequest, request, context)
         await check_origin(self.members, parsed.queue, context)
-        asked = await service_filters.check(parsed.filter, context)
+        asked = await filters.check(parsed.filter, context)
         return await forward.unary(
             self.members,
             "QueueService/BrowsePage",
@@ -397,7 +398,7 @@ class QueueHandlers:
             return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {request.queue!r}; create it first")
         limit = min(request.max_messages or BROWSE_PAGE, BROWSE_PAGE_MAX)
         if asked is not None:
-            return await service_filters.browse_page(self.members, domain, machine, request, asked, limit)
+            return await filters.browse_page(self.members, domain, machine, request, asked, limit)
         ranges = machine.browse(queue_id, request.from_index or 1, limit)
         slices = machine.segments_of(queue_id, ranges, delivered=False)
         seen = sum(part.count for part in ranges)

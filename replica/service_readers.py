@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import forward
-from replica.answers import FutureWaiter, header_of
 from replica.core.state.calls import NamesCall
 from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
 from replica.node.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.services import forward
+from replica.services.answers import FutureWaiter, header_of
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

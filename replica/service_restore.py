@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import grpc
 
-from replica import forward
-from replica.answers import FutureWaiter, header_of
 from replica.core.messages.bodies import read_stored
 from replica.core.state.calls import EnqueueCall, QueueCall
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
@@ -24,6 +22,8 @@ from replica.node.members import LOCAL, MAIN
 from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.services import forward
+from replica.services.answers import FutureWaiter, header_of
 from storage.errors import CorruptRecord, NewerFormat, StorageError
 from storage.records import verify_stored
 from tandemq.peer.v1.record_pb2 import QueueAction

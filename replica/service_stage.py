@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import forward
-from replica.answers import FutureWaiter, header_of
 from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, StagingCall, Unstage
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
@@ -19,9 +17,11 @@ from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import fingerprint, parse
-from replica.service_checks import stale_epoch
-from replica.weighing import has_huge_column
-from replica.whereabouts import check_origin
+from replica.services import forward
+from replica.services.answers import FutureWaiter, header_of
+from replica.services.checks import stale_epoch
+from replica.services.weighing import has_huge_column
+from replica.services.whereabouts import check_origin
 from tandemq.v1 import stage_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from failover.classifier import SafetyClass
-from replica.answers import header_of, product_version
 from replica.node.members import MAIN
 from replica.operations.forecast import advice, if_peer_dies
 from replica.operations.manager_stats import state_of, stats_of
 from replica.rpc.handlers import generic_handler
 from replica.rpc.requests import parse
+from replica.services.answers import header_of, product_version
 from storage.records import FORMAT_VERSION
 from tandemq.ambient import monotonic_ms, wall_ms
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb

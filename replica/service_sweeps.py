@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import forward, service_filters
-from replica.answers import FutureWaiter, header_of
 from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweeps import Sweeps
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.services import filters, forward
+from replica.services.answers import FutureWaiter, header_of
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -92,7 +92,7 @@ class SweepHandlers:
         self, method: str, verb: Verb, asked: Any, request: bytes, context: Context, reply: Callable[[SweepDone], Any]
     ) -> bytes:
         await check_request_id(asked.request_id, context)
-        wanted = await service_filters.check(asked.filter, context)
+        wanted = await filters.check(asked.filter, context)
         if verb is Verb.REMOVE and wanted is None:
             text = "the filter is empty: say which messages, or remove all of them with PurgeQueue"
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))

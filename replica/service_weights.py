@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import forward
-from replica.answers import FutureWaiter
 from replica.core.state.calls import NamesCall
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.services import forward
+from replica.services.answers import FutureWaiter
 from tandemq.v1 import weights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

@@ -40,7 +40,7 @@ _MASTER: Rules = (
     ("acknowledge", (
         "ack_of", "enqueue_done", "BatchWaiter.answer", "ProduceStream._write", "_pack (replica/service_produce.py)",
         "Orders.on_committed", "(replica/core/mastership/commit.py)", "Orders._enqueue.<locals>",
-        "header_of (replica/answers.py)",
+        "header_of (replica/services/answers.py)",
     )),
     ("decode and check", (
         "ProduceStream._parse", "_body (replica/service_produce.py)", "columns_of", "check_content",

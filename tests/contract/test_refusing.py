@@ -14,8 +14,8 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from replica.core.state.outcomes import Failed, Moved
-from replica.forward import pipe
 from replica.rpc.refusals import abort
+from replica.services.forward import pipe
 from tandemq import refusing
 from tandemq.errors import DETAILS_KEY, OUTCOME, STORED, from_rpc_error, status_for
 from tandemq.v1.common_pb2 import Error, Reason
@@ -168,7 +168,7 @@ def test_only_one_place_ends_calls() -> None:
         ("tandemq/errors.py", "details"),
         ("tandemq/refusing.py", "ends calls"),
         ("tandemq/refusing.py", "details"),
-        ("replica/forward.py", "details"),  # asks whether there are any
+        ("replica/services/forward.py", "details"),  # asks whether there are any
     ]
 
 

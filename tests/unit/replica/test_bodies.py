@@ -18,7 +18,7 @@ from replica.machine import Limits, Machine
 from replica.machine.state.handles import Progress
 from replica.node.recovery import open_shared
 from replica.service_completion import statuses_of
-from replica.service_filters import matcher_of
+from replica.services.filters import matcher_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import assemble, build_head, split

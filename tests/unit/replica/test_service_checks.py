@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from replica.service_checks import problem_of_answer, problem_of_wait, wait_ms, wait_s
+from replica.services.checks import problem_of_answer, problem_of_wait, wait_ms, wait_s
 from tandemq.v1.common_pb2 import REASON_BAD_ATTRIBUTE
 from tandemq.v1.message_pb2 import Message
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from replica import service_filters
 from replica.core.selection.filters import filter_of
 from replica.core.state.outcomes import Moved
 from replica.node.pacing import TURN_S, Pace
+from replica.services import filters
 from tandemq.v1 import queue_service_pb2 as service
 from tandemq.v1.message_pb2 import MessageFilter
 
@@ -47,4 +47,4 @@ async def test_a_mastership_that_went_meanwhile_takes_the_page_with_it(serving: 
     asked = filter_of(MessageFilter(selector="colour = 'blue'"))
     assert asked is not None
     page = service.BrowsePageRequest(queue="q", max_messages=1)
-    assert isinstance(await service_filters.browse_page(members, domain, machine, page, asked, 1), Moved)
+    assert isinstance(await filters.browse_page(members, domain, machine, page, asked, 1), Moved)

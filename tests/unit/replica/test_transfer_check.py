@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from failover.marks import DataMark, Role
-from replica.answers import header_of
 from replica.core.replication.sending import Phase
 from replica.core.replication.sync_source import Aside
 from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.node.members import Members
+from replica.services.answers import header_of
 from storage.records import verify_stored
 from storage.store import WriteBatch
 from tandemq.peer.v1.peer_service_pb2 import OpAck, OpenAck

@@ -12,8 +12,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from replica.forward import came_over_a_hop
 from replica.rpc.refusals import abort, refusal
+from replica.services.forward import came_over_a_hop
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:

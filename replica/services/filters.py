@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from replica.answers import header_of
 from replica.core.messages import bodies, copies
 from replica.core.selection.filters import Filter, Read, filter_of
 from replica.core.selection.selecting import LOOKS_MAX, Matcher, find
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine import Refused
 from replica.rpc.refusals import abort
+from replica.services.answers import header_of
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse, EnqueueBatch
 

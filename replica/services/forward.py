@@ -17,7 +17,7 @@ from failover.marks import Role
 from replica.core.state.outcomes import Failed, Moved
 from replica.node.members import HOP
 from replica.rpc.refusals import abort, refusal
-from replica.service_checks import stale_epoch
+from replica.services.checks import stale_epoch
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen
 from tandemq.errors import DETAILS_KEY
