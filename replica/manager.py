@@ -49,13 +49,13 @@ from replica.service_handoff import HandoffHandlers
 from replica.service_journal import JournalHandlers
 from replica.service_names import NamesHandlers
 from replica.service_orders import OrderHandlers, journalled
-from replica.service_queue import QueueHandlers
 from replica.service_readers import ReaderHandlers
 from replica.service_restore import RestoreHandlers
-from replica.service_stage import StageHandlers
 from replica.service_status import StatusHandlers
 from replica.service_sweeps import SweepHandlers
 from replica.service_weights import WeightHandlers
+from replica.services.messages.queue import QueueHandlers
+from replica.services.messages.stage import StageHandlers
 from storage.errors import StorageError
 from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.errors import error_of

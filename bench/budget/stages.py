@@ -38,12 +38,13 @@ _MASTER: Rules = (
     )),
     ("settle", ("ConsumeStream._read", "SettleWaiter", "(replica/machine/plan/settle.py)", "Orders._settle")),
     ("acknowledge", (
-        "ack_of", "enqueue_done", "BatchWaiter.answer", "ProduceStream._write", "_pack (replica/service_produce.py)",
+        "ack_of", "enqueue_done", "BatchWaiter.answer", "ProduceStream._write",
+        "_pack (replica/services/messages/produce.py)",
         "Orders.on_committed", "(replica/core/mastership/commit.py)", "Orders._enqueue.<locals>",
         "header_of (replica/services/answers.py)",
     )),
     ("decode and check", (
-        "ProduceStream._parse", "_body (replica/service_produce.py)", "columns_of", "check_content",
+        "ProduceStream._parse", "_body (replica/services/messages/produce.py)", "columns_of", "check_content",
         "has_huge_column", "BatchWaiter.__init__", "(replica/machine/plan/columns.py)",
         "(replica/machine/plan/content.py)",
     )),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import replica.core.state.log
-import replica.service_produce
+import replica.services.messages.produce
 
 
 def _copy() -> None:
@@ -17,14 +17,14 @@ def _copy() -> None:
 
 def _call() -> None:
     """One more call for each message of a batch."""
-    columns_of: Callable[[Any], Any] = replica.service_produce.columns_of
+    columns_of: Callable[[Any], Any] = replica.services.messages.produce.columns_of
 
     def looks_at_each(batch: Any) -> Any:
         for ordinal in range(len(batch.messages.payloads)):
             _look(ordinal)
         return columns_of(batch)
 
-    replica.service_produce.columns_of = looks_at_each
+    replica.services.messages.produce.columns_of = looks_at_each
 
 
 def _look(ordinal: int) -> int:

@@ -13,7 +13,7 @@ import replica.core.selection.selector_steps
 import replica.core.state.durable
 import replica.node.recovery
 import replica.peer.session
-import replica.service_queue
+import replica.services.messages.queue
 import storage.backup
 import tandemq.client.target
 import tandemq.config
@@ -72,7 +72,7 @@ def bytes_that_are_no_request_are_not_caught(patch: pytest.MonkeyPatch) -> None:
     async def parse(kind: Any, request: bytes, _context: Any) -> Any:
         return kind.FromString(request)
 
-    patch.setattr(replica.service_queue, "parse", parse)
+    patch.setattr(replica.services.messages.queue, "parse", parse)
 
 
 def a_malformed_frame_is_nobodys_fault(patch: pytest.MonkeyPatch) -> None:

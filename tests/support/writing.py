@@ -1,6 +1,7 @@
 """The commands of a script by which somebody stages rows and publishes them, and what must hold of them.
 
-What the service does is repeated here (`replica.service_stage`). One writer, whose batches are numbered by the script.
+What the service does is repeated here (`replica.services.messages.stage`). One writer, whose batches are numbered by
+the script.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from bench.budget.tables import BEGIN, END, PageError, markdown, placed
 from bench.peers.place import machine_us, tree_us
 
 RAW = """\
-thread (7): MainThread;Runner.run (asyncio/runners.py);ProduceStream._read (replica/service_produce.py) 30
+thread (7): MainThread;Runner.run (asyncio/runners.py);ProduceStream._read (replica/services/messages/produce.py) 30
 thread (7): MainThread;Runner.run (asyncio/runners.py) 10
 thread (9): tandemq-writer_0;_worker (concurrent/futures/thread.py);DiskStore.commit (storage/disk.py) 400
 """
@@ -52,7 +52,7 @@ def test_samples_that_say_nothing_are_refused(stacks: Counter[Any], used: dict[i
             ("Orders._enqueue (replica/core/ordering/orders.py)", "DomainLog.build (replica/core/state/log.py)"),
             "record",
         ),
-        ("ours", "master", ("ProduceStream._submit (replica/service_produce.py)",), "decode and check"),
+        ("ours", "master", ("ProduceStream._submit (replica/services/messages/produce.py)",), "decode and check"),
         ("ours", "master", ("Orders.on_committed (replica/core/ordering/orders.py)",), "acknowledge"),
         ("ours", "replica", ("SyncTarget.on_op (replica/core/replication/sync_target.py)", "len (x.py)"), "apply"),
         ("ours", "client", ("Producer._write (tandemq/client/producer.py)",), "batch and send"),

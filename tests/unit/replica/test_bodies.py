@@ -17,8 +17,8 @@ from replica.core.state.shared import Shared
 from replica.machine import Limits, Machine
 from replica.machine.state.handles import Progress
 from replica.node.recovery import open_shared
-from replica.service_completion import statuses_of
 from replica.services.filters import matcher_of
+from replica.services.messages.completion import statuses_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import assemble, build_head, split

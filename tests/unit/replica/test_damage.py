@@ -12,7 +12,7 @@ from replica.core.messages.bodies import is_whole
 from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
 from replica.core.state.outcomes import LeaseDone
 from replica.machine import columns_of
-from replica.service_consume import ConsumeStream
+from replica.services.messages.consume import ConsumeStream
 from storage.store import Append, WriteBatch
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.message_pb2 import MessageBatch

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replica.core.messages.bodies import batch_of, row_of
 from replica.machine import Limits, Refused
 from replica.machine.plan.content import PROPERTIES_MAX
-from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_maps, problem_of_size
+from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_maps, problem_of_size
 from replica.services.weighing import ANSWER, has_huge_column, has_huge_map
 from tandemq.v1.common_pb2 import REASON_BAD_REQUEST, REASON_MESSAGE_TOO_LARGE
 from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue

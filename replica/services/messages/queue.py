@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica import service_consume
 from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
 from replica.machine import Refused, handle_of, handle_prefix, milliseconds
-from replica.one_way import OneWay
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
-from replica.service_completion import CompletionHandlers
-from replica.service_enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
-from replica.service_produce import ProduceStream
 from replica.services import filters, forward
 from replica.services.answers import FutureWaiter, entry_error, header_of, level_of
 from replica.services.checks import (
@@ -32,6 +27,11 @@ from replica.services.checks import (
     wait_ms,
     wait_s,
 )
+from replica.services.messages import consume
+from replica.services.messages.completion import CompletionHandlers
+from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
+from replica.services.messages.one_way import OneWay
+from replica.services.messages.produce import ProduceStream
 from replica.services.whereabouts import check_origin
 from tandemq.v1.common_pb2 import COMPLETION_STORED, Level, Reason
 from tandemq.v1.common_pb2 import Warning as WarningKind
@@ -232,7 +232,7 @@ class QueueHandlers:
 
     async def consume(self, _requests: object, context: Context) -> None:
         """See QueueService.Consume."""
-        await service_consume.serve(self.members, context)
+        await consume.serve(self.members, context)
 
     async def dequeue(self, request: bytes, context: Context) -> bytes:
         """See QueueService.Dequeue."""

@@ -16,10 +16,10 @@ from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.node.members import HOP
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
-from replica.service_enqueue import problem_of_maps
 from replica.services import forward
 from replica.services.answers import FutureWaiter, header_of
 from replica.services.checks import problem_of_answer, stale_epoch, wait_s
+from replica.services.messages.enqueue import problem_of_maps
 from replica.services.weighing import ANSWER
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason

@@ -19,7 +19,6 @@ from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, Set
 from replica.machine import milliseconds
 from replica.node.standing import Entry
 from replica.rpc.refusals import abort, failure, refusal
-from replica.service_completion import reply_call
 from replica.services.answers import header_of
 from replica.services.checks import (
     is_immediate,
@@ -30,6 +29,7 @@ from replica.services.checks import (
 )
 from replica.services.filters import check, matcher_of
 from replica.services.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
+from replica.services.messages.completion import reply_call
 from replica.services.peer_clients import client_of
 from replica.services.whereabouts import problem_of_origin
 from storage.errors import CorruptRecord
