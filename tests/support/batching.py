@@ -1,6 +1,7 @@
 """The commands of a script by which a consumer takes numbered batches, and what must hold of them.
 
-What the service does is repeated here (`replica.service_batches`): the master orders, and answers once it is committed.
+What the service does is repeated here (`replica.services.admin.batches`): the master orders, and answers once it is
+committed.
 """
 
 from __future__ import annotations

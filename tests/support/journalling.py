@@ -1,7 +1,7 @@
 """The commands of a script by which somebody reads the journal, and what must hold of what he has read.
 
 He keeps his position, as a checkpoint does, and goes on from it at either member. The service's steps are repeated here
-(`replica.service_journal`): in step or not, judge, read, and judge anew what was trimmed meanwhile.
+(`replica.services.admin.journal`): in step or not, judge, read, and judge anew what was trimmed meanwhile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The commands of a script by which the reader of the journal gets a name, and what the pair then keeps for him.
 
-What the service does is repeated here (`replica.service_readers`, `replica.service_journal`): the master orders, and a
-reader that has lost his place is given nothing in his name.
+What the service does is repeated here (`replica.services.admin.readers`, `replica.services.admin.journal`): the master
+orders, and a reader that has lost his place is given nothing in his name.
 """
 
 from __future__ import annotations

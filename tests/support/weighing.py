@@ -1,6 +1,7 @@
 """The commands of a script by which publishers put up tables of routing weights, and what must hold of them.
 
-What the service does is repeated here (`replica.service_weights`): the master orders, and answers once it is committed.
+What the service does is repeated here (`replica.services.admin.weights`): the master orders, and answers once it is
+committed.
 """
 
 from __future__ import annotations

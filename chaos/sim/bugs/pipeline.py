@@ -13,8 +13,8 @@ import replica.machine.rows.snapshot
 import replica.machine.staging
 import replica.node.journal
 import replica.node.seen_places
-import replica.service_journal
-import replica.service_readers
+import replica.services.admin.journal
+import replica.services.admin.readers
 from chaos.sim.bugs.planting import Patch, bug
 from replica.machine.plan.stage import plan_publish
 from replica.machine.state.stages import Stages
@@ -93,7 +93,12 @@ def writers_go_on_anywhere(patch: Patch) -> None:
 
 @bug("any-history-goes-on", "J8", "A place is taken for one of this pair, whichever it is of.", REBUILT)
 def any_history_goes_on(patch: Patch) -> None:
-    for module in (replica.node.journal, replica.service_journal, replica.service_readers, replica.node.seen_places):
+    for module in (
+        replica.node.journal,
+        replica.services.admin.journal,
+        replica.services.admin.readers,
+        replica.node.seen_places,
+    ):
         patch.setattr(module, "problem_of_history", lambda *_: None)
 
 
@@ -147,7 +152,7 @@ def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
         return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
 
     patch.setattr(replica.node.journal, "bounds_of", bounds_of)
-    patch.setattr(replica.service_journal, "bounds_of", bounds_of)
+    patch.setattr(replica.services.admin.journal, "bounds_of", bounds_of)
 
 
 @bug("trimmed-places-are-good", "J4", "Reading goes on behind what was trimmed, without a word.", LATE)

@@ -12,7 +12,7 @@ from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
 from replica.machine.state.errors import Refused
 from replica.node.journal import bounds_of
 from replica.node.maintenance import NO_JOURNAL, Maintenance
-from replica.service_readers import _first_place, _place_of
+from replica.services.admin.readers import _first_place, _place_of
 from tandemq.v1.journal_service_pb2 import AdvanceReaderRequest, JournalPosition, RegisterReaderRequest
 from tests.support.clients import Waiter, create
 from tests.support.pair import NUMBER, Member, Pair, drive

@@ -16,7 +16,7 @@ from replica.core.state.calls import NamesCall
 from replica.listen.outside import Outside
 from replica.machine import ReaderPlace, RegisterCall
 from replica.node.members import Members
-from replica.service_journal import JournalHandlers
+from replica.services.admin.journal import JournalHandlers
 from tandemq.client.journal import JournalPage, JournalRow
 from tandemq.v1.journal_service_pb2 import (
     GetJournalHeadRequest,

@@ -11,7 +11,7 @@ from replica.core.ordering import sweep_looks, sweeps
 from replica.core.ordering.sweep import Verb
 from replica.core.selection.filters import filter_of
 from replica.core.state.outcomes import SweepDone
-from replica.service_sweeps import AHEAD
+from replica.services.admin.sweeps import AHEAD
 from storage.errors import CorruptRecord
 from tandemq.v1.message_pb2 import MessageFilter
 from tests.support.clients import Producer, create

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from replica.core.state.shared import Shared
     from replica.machine import Machine, Reader
     from replica.rpc.handlers import Method
-    from replica.service_admin import AdminHandlers
+    from replica.services.admin.queues import AdminHandlers
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 Context = Any

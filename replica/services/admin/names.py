@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.rpc.handlers import Method
-    from replica.service_admin import AdminHandlers
+    from replica.services.admin.queues import AdminHandlers
 
 Context = Any
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
     from replica.rpc.handlers import Method
-    from replica.service_admin import AdminHandlers
+    from replica.services.admin.queues import AdminHandlers
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 SERVICE = "tandemq.v1.WeightsService"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.machine import Batch, Lease, Machine
     from replica.rpc.handlers import Method
-    from replica.service_admin import AdminHandlers
+    from replica.services.admin.queues import AdminHandlers
     from tandemq.v1.journal_service_pb2 import JournalPosition
 
     Local = Callable[[Domain], Awaitable[bytes | Failed | Moved]]

@@ -1,0 +1,1 @@
+"""Calls about queues and what stands beside them; never decides what they come to."""
