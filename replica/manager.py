@@ -40,11 +40,6 @@ from replica.peer.session import PROTOCOL_MAX, PROTOCOL_MIN, held_call
 from replica.peer.verify import Verifier
 from replica.peer.watch import Watch
 from replica.rpc.handlers import pair_handler
-from replica.service_divergence import DivergenceHandlers
-from replica.service_events import EventHandlers
-from replica.service_handoff import HandoffHandlers
-from replica.service_orders import OrderHandlers, journalled
-from replica.service_status import StatusHandlers
 from replica.services.admin.backup import BackupHandlers
 from replica.services.admin.batches import BatchHandlers
 from replica.services.admin.journal import JournalHandlers
@@ -56,6 +51,11 @@ from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.stage import StageHandlers
+from replica.services.pair.divergence import DivergenceHandlers
+from replica.services.pair.events import EventHandlers
+from replica.services.pair.handoff import HandoffHandlers
+from replica.services.pair.orders import OrderHandlers, journalled
+from replica.services.pair.status import StatusHandlers
 from storage.errors import StorageError
 from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.errors import error_of

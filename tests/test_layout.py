@@ -146,7 +146,7 @@ TOO_LONG: dict[str, int] = {}
 # Where a failure of any kind must become an answer to a caller, end the process in order, or be kept as a find.
 BROAD_EXCEPT_DOORS = (
     "replica.node.loop",
-    *("replica.service*", "replica.rpc.handlers"),
+    *("replica.services", "replica.rpc.handlers"),
     *("chaos.sim.kernel.loop", "chaos.sim.kernel.serving", "chaos.sim.pair.member", "chaos.sim.clients.base"),
     "tests.fuzz.engine",
 )

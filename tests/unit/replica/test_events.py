@@ -12,7 +12,7 @@ import pytest
 
 import replica.operations.events
 from replica.operations.events import FILE, KEEP, OLDER, EventLog
-from replica.service_events import EventHandlers
+from replica.services.pair.events import EventHandlers
 from tandemq.v1.common_pb2 import Role
 from tandemq.v1.pair_service_pb2 import ListEventsRequest, ListEventsResponse, PairEventKind, WatchEventsRequest
 

@@ -15,7 +15,7 @@ from chaos.sim.kernel.files import SimFiles
 from replica.core.state.effects import Salvage
 from replica.node.salvage import Certainty, SalvageFiles
 from replica.peer.verify import digest_of
-from replica.salvage_view import View
+from replica.services.pair.salvage_view import View
 from storage.errors import CorruptRecord, StoreFull
 from storage.files import DirectoryFiles
 from storage.memory import MemoryStore

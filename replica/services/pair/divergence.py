@@ -17,7 +17,7 @@ from replica.node.members import MAIN
 from replica.peer.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
-from replica.salvage_view import View
+from replica.services.pair.salvage_view import View
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason

@@ -1,0 +1,1 @@
+"""Calls about the pair: status, events, orders, handoffs; never decides who is master."""
