@@ -1,6 +1,6 @@
-"""The queue machine: what is in the queues of a domain and what every operation does to them. Pure.
+"""The queues of a domain and what every operation does to them; it never touches the world.
 
-Start at `machine.Machine`; `state` holds, `plan_*` decide, `apply*` change, `views` and `snapshot` read.
+Start at `machine.Machine`; `state` holds, `plan` decides, `apply` changes, `views` and `rows` read.
 """
 
 from replica.machine.features.batches import BatchCall
