@@ -111,7 +111,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     "MANAGER_NOT_FOUND": Row(
         IN_CLIENT, command("queue", "info", "//nobody/q"), ("nobody",), nothing, names_queue=False
     ),
-    "MESSAGE_NOT_FOUND": Elsewhere("of moves whose bodies are gone", "tests/unit/replica/test_sweeps.py"),
+    "MESSAGE_NOT_FOUND": Elsewhere("of moves whose bodies are gone", "tests/unit/replica/core/ordering/test_sweeps.py"),
     "INVALID_HANDLE": Row(
         asked, command("msg", "completion", "{q}", "0" * 32), ("completion_retention",), names_queue=False
     ),
@@ -205,7 +205,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     "SYNCING": Row(
         opened_alone, "no command opens one member's instance", ("not synchronised",), nothing, names_queue=False
     ),
-    "DRAINING": Elsewhere("said to a peer by a member in maintenance", "tests/unit/replica/test_link.py"),
+    "DRAINING": Elsewhere("said to a peer by a member in maintenance", "tests/unit/replica/peer/test_link.py"),
     "SUSPENDED": Row(
         partial(described_at, "suspended", "a"),
         lambda at: ["queue", "info", at.queue, "--timeout", "1s", "--target", at.suspended.endpoint("a")],
@@ -245,9 +245,9 @@ ROWS: dict[str, Row | Elsewhere] = {
         ("colour =",),
         names_queue=False,
     ),
-    "LOOP_LIMIT": Elsewhere("why dead letters are held back", "tests/unit/replica/test_dying.py"),
+    "LOOP_LIMIT": Elsewhere("why dead letters are held back", "tests/unit/replica/core/ordering/test_dying.py"),
     "MANAGER_UNREACHABLE": Row(IN_CLIENT, dead_name, ("127.0.0.1:1",), nothing, exit_code=3, names_queue=False),
-    "REMOTE_NOT_ALLOWED": Elsewhere("of calls from other hosts", "tests/unit/replica/test_whereabouts.py"),
+    "REMOTE_NOT_ALLOWED": Elsewhere("of calls from other hosts", "tests/unit/replica/services/test_whereabouts.py"),
     "OUT_OF_RANGE": row_of_place(1 << 40, 0, "is not committed"),
     "EPOCH_DIVERGED": row_of_place(2, 1_000, "epoch 1000", "given up"),
     "READER_NOT_FOUND": Elsewhere("of named readers alone", "tests/integration/test_named_readers.py"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from replica.machine import CopyCall, Machine, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_PURGE
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
-from tests.unit.machine.driver import ACK, MEMBERS, REJECT, RELEASE, Driver, batch_of
+from tests.unit.replica.machine.driver import ACK, MEMBERS, REJECT, RELEASE, Driver, batch_of
 
 RETENTION_MS, REPLY_MS, LEASE_MS, TTL_MS = 20_000, 8_000, 3_000, 5_000
 STEPS = st.lists(

@@ -17,7 +17,7 @@ from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.property.model import Lease, Message, Queue
 from tests.support import profiles
-from tests.unit.machine.driver import MEMBERS, Driver, batch_of, indexes_of
+from tests.unit.replica.machine.driver import MEMBERS, Driver, batch_of, indexes_of
 
 NAMES = ("q", "r")
 DELIVERIES = {"q": 3, "r": 0}  # r is where the dead letters of q go

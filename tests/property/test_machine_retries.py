@@ -21,7 +21,7 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.support import profiles
-from tests.unit.machine.driver import MEMBERS, Driver, batch_of, indexes_of, ranges_of
+from tests.unit.replica.machine.driver import MEMBERS, Driver, batch_of, indexes_of, ranges_of
 
 NAMES = ("q", "r")
 queues = st.sampled_from(("q", "q", "q", "r"))

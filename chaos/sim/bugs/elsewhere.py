@@ -28,13 +28,13 @@ ELSEWHERE = (
         "R116",
         "A receiver takes a transfer whose digests are not what arrived.",
         "what arrives in one connection arrives whole, in order and unchanged, as with TCP",
-        "tests/unit/replica/test_transfer_damage.py::test_a_queue_that_arrived_differently_is_not_taken",
+        "tests/unit/replica/peer/test_transfer_damage.py::test_a_queue_that_arrived_differently_is_not_taken",
     ),
     Elsewhere(
         "reliability 6.8",
         "A record that is damaged is sent in a transfer.",
         "a damaged copy is found as its process starts; later, with the other copy gone, no pair ends whole either way",
-        "tests/unit/replica/test_transfer_damage.py::test_a_damaged_record_is_not_sent",
+        "tests/unit/replica/peer/test_transfer_damage.py::test_a_damaged_record_is_not_sent",
     ),
     Elsewhere(
         "P1",
@@ -64,7 +64,7 @@ ELSEWHERE = (
         "J6",
         "A reader beyond its limits holds the log all the same.",
         "how much is kept is counted since the start of a process, and processes of a run live for a second or two",
-        "tests/unit/replica/test_readers.py::test_a_reader_beyond_the_bytes_loses_its_place_and_the_journal_goes",
+        "tests/unit/replica/core/ordering/test_readers.py::test_a_reader_beyond_the_bytes_loses_its_place_and_the_journal_goes",
     ),
     Elsewhere(
         "P19",
@@ -82,7 +82,7 @@ ELSEWHERE = (
         "semantics 3.12",
         "Making or deleting a queue is answered before it is committed.",
         "the copy that has the record goes first (P20): not seen in 220 seeds of tail and 280 of swarm any more",
-        "tests/unit/replica/test_refusals.py::test_it_is_told_when_what_it_says_is_on_both",
+        "tests/unit/replica/core/ordering/test_refusals.py::test_it_is_told_when_what_it_says_is_on_both",
     ),
     Elsewhere(
         "R121",

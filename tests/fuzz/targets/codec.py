@@ -35,7 +35,7 @@ from storage.records import (
 from storage.store import Append, WriteBatch
 from tandemq.peer.v1 import record_pb2
 from tests.fuzz.source import Source
-from tests.unit.machine.driver import MEMBERS, Driver, batch_of
+from tests.unit.replica.machine.driver import MEMBERS, Driver, batch_of
 
 DOMAIN = 7
 STEPS_MAX = 30

@@ -10,7 +10,7 @@ from tandemq.peer.v1.record_pb2 import EnqueueOp, LeaseOp, SettleEffect
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
 from tandemq.v1.queue_service_pb2 import OUTCOME_EXTEND
-from tests.unit.machine.driver import Driver, batch_of
+from tests.unit.replica.machine.driver import Driver, batch_of
 
 
 def story() -> Story:

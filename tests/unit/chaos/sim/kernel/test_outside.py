@@ -11,7 +11,7 @@ from chaos.sim.kernel.outside import Machine, SalvageNotes
 from replica.core.state.effects import Salvage
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch
-from tests.unit.replica.test_salvage import DOMAIN, filled
+from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 CUT = Salvage(2, 4, 3, "because")
 

@@ -1,0 +1,165 @@
+"""What ends by itself: messages, leases, volatile bodies. Time is the record's, never a clock's."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.machine import Limits, columns_of
+from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tests.unit.replica.machine.driver import ACK, RELEASE, Driver, batch_of, indexes_of
+
+HOUR = columns_of(batch_of([1], ttls_ms=[3_600_000]))
+
+
+@pytest.fixture
+def driver() -> Driver:
+    made = Driver()
+    made.create()
+    return made
+
+
+def test_a_message_ends_at_its_time_and_not_before(driver):
+    driver.enqueue(batch_of([1, 1, 1], ttls_ms=[100, 0, 50]))
+    begun = driver.now_ms
+    assert driver.master.next_due_ms() == begun + 50
+    driver.now_ms = begun + 49
+    assert driver.expire() == 0
+    driver.now_ms = begun + 50
+    assert driver.expire() == 1
+    assert driver.browse() == [1, 2]
+    driver.now_ms = begun + 1_000
+    driver.expire()
+    assert (driver.browse(), driver.info().expired_total, driver.master.next_due_ms()) == ([2], 2, None)
+
+
+def test_nobody_gets_a_message_whose_time_is_over(driver):
+    driver.enqueue(batch_of([1] * 4, ttls_ms=[100, 0, 100, 0]))
+    driver.now_ms += 100
+    assert driver.lease()[1] == [2, 4]
+
+
+def test_the_queues_time_to_live_is_for_messages_that_name_none():
+    driver = Driver()
+    driver.create(default_ttl={"seconds": 2})
+    driver.send(1)
+    driver.enqueue(batch_of([1, 1], ttls_ms=[0, 5_000]))
+    driver.now_ms += 2_000
+    driver.expire()
+    assert driver.browse() == [3]
+
+
+def test_a_leased_message_ends_only_when_it_is_back(driver):
+    driver.enqueue(batch_of([1] * 3, ttls_ms=[100]))
+    lease_id, _ = driver.lease(2)
+    driver.now_ms += 200
+    driver.expire()
+    assert driver.browse() == [1, 2]
+    driver.outcome(RELEASE, lease_id, (2, 2))
+    assert driver.master.next_due_ms() is not None
+    driver.expire()
+    assert driver.browse() == [1]
+    assert driver.outcome(ACK, lease_id, (1, 1)).settled == 1
+
+
+def test_a_lease_that_ends_gives_its_messages_back_and_counts_the_delivery(driver):
+    driver.send(3)
+    driver.lease(2, duration_ms=100)
+    driver.now_ms += 100
+    assert driver.expire() == 0, "it may have begun within a millisecond, and would end early"
+    driver.now_ms += 1
+    assert driver.expire() == 1
+    header = driver.plan_lease()
+    assert header is not None
+    assert indexes_of(header.lease.ranges) == [1, 2, 3]
+    assert driver.master.segments_of(1, header.lease.ranges)[0].delivery_counts == [2, 2, 1]
+    browsed = driver.master.segments_of(1, driver.master.browse(1, 0, 0), delivered=False)
+    assert browsed[0].delivery_counts == [1, 1, 0]
+    lease_id = driver.order(header).lease_id
+    driver.outcome(ACK, lease_id, (1, 3))
+    assert driver.master.queue(1).deliveries == {}
+
+
+def test_expiry_is_bounded_and_goes_on():
+    driver = Driver(Limits(expire_max=10))
+    driver.create()
+    driver.enqueue(batch_of([1] * 25, ttls_ms=[5]))
+    driver.now_ms += 5
+    assert driver.expire() == 3
+    assert driver.info().length == 0
+
+
+def test_time_never_falls(driver):
+    driver.send(1)
+    now_ms = driver.now_ms
+    driver.now_ms -= 50_000
+    driver.send(1)
+    assert driver.headers[-1][1].time_ms == driver.master.time_ms == now_ms
+
+
+def test_a_message_that_is_released_again_and_again_is_waited_for_once(driver):
+    driver.enqueue(batch_of([1], ttls_ms=[100_000]))
+    for _ in range(10):
+        lease_id, _ = driver.lease()
+        driver.outcome(RELEASE, lease_id, (1, 1))
+    assert len(driver.master._state.message_ends) <= 2
+    driver.now_ms += 100_000
+    driver.expire()
+    assert (driver.browse(), driver.master.next_due_ms()) == ([], None)
+
+
+def test_a_settled_message_leaves_nothing_to_wait_for(driver):
+    for _ in range(5_000):
+        driver.master.apply(
+            driver.log_index + 1,
+            1,
+            driver.master.plan_enqueue(
+                now_ms=driver.now_ms,
+                queue="q",
+                client_id=b"c",
+                first_sequence=driver.master.last_sequence("q", b"c") + 1,
+                request_id=b"",
+                request_hash=0,
+                columns=HOUR,
+                member="a",
+            ).header,
+        )
+        driver.log_index += 1
+        driver.master.commit(driver.log_index)
+        header = driver.master.plan_lease(
+            now_ms=driver.now_ms,
+            queue_id=1,
+            max_messages=1,
+            max_bytes=1,
+            client_id=b"c",
+            duration_ms=0,
+            immediate=True,
+        )
+        driver.log_index += 1
+        driver.master.apply(driver.log_index, 1, header)
+    assert len(driver.master._state.message_ends) < 5_000
+    assert driver.master.next_due_ms() is None
+
+
+def test_lost_volatile_bodies_are_said_in_a_record_ready_and_leased_alike():
+    driver = Driver()
+    queue_id = driver.create(persistence=admin_pb2.PERSISTENCE_CONDITIONAL)
+    driver.enqueue(batch_of([1] * 4, persistence=[2, 1, 2, 1]))
+    driver.enqueue(batch_of([1] * 2))
+    lease_id, _ = driver.lease(2)
+    asked = []
+
+    def has_body(log_index):
+        asked.append(log_index)
+        return log_index == 3
+
+    header = driver.plan(lambda: driver.master.plan_volatile_lost(driver.now_ms, has_body))
+    driver.order(header)
+    assert set(asked) == {2, 3}
+    assert driver.browse() == [1, 3, 5, 6]
+    assert driver.info().volatile_lost_total == 2
+    assert driver.outcome(ACK, lease_id, (1, 2)).error.reason == common_pb2.REASON_LEASE_LOST
+    assert driver.master.plan_volatile_lost(driver.now_ms, has_body) is None
+    assert driver.master.live(2, queue_id)
+    assert driver.master.live(3)
+    assert not driver.master.live(1)
