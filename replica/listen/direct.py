@@ -2,14 +2,18 @@
 
 No socket is opened and nothing is sent anywhere. Callers see what grpc.aio shows them: statuses, trailers, deadlines,
 cancellation, and a writer that waits while the other side does not read. Decides nothing about any call.
+
+What a caller sees (`CallerSide`, `MultiCallables`) and how a handler is found and run (`Handlers`) are apart from how
+a message comes to the other side: the simulator has a network between the two.
 """
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import grpc
 import grpc.aio
@@ -125,29 +129,43 @@ class Served:
         return self._peer
 
 
-class Call:
-    """A caller's side of one call, in the shape of grpc.aio.StreamStreamCall."""
+class CallerSide(ABC):
+    """A caller's side of one call, in the shape of grpc.aio.StreamStreamCall.
+
+    put: hands a message on; waits for room. take: the next message; None: there is none any more.
+    """
 
     def __init__(
         self,
-        server: DirectServer,
-        path: str,
         serialize: Callable[[Any], bytes] | None,
         parse: Callable[[bytes], Any] | None,
-        metadata: Metadata,
-        timeout_s: float | None,
-        peer: str,
+        put: Callable[[bytes], Awaitable[None]],
+        take: Callable[[], Awaitable[bytes | None]],
     ) -> None:
-        loop = asyncio.get_running_loop()
         self._serialize, self._parse = serialize, parse
-        self._over: asyncio.Future[Ending] = loop.create_future()
+        self._put, self._take = put, take
+        self._over: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
+        """Known to this side, which may be before the messages in front of it are read."""
+        self._half_closed = False
         self._timer: asyncio.TimerHandle | None = None
-        deadline_s = None if timeout_s is None else loop.time() + max(0.0, timeout_s)
-        self._served = Served(metadata, deadline_s, peer)
-        self._handling = server.begin(self._served, path, self._on_end)
-        if timeout_s is not None and not self.done():
+
+    @abstractmethod
+    def give_up(self, ending: Ending) -> bool:
+        """Over from this side: the handler is cancelled, and what was not read is gone. False: it was over before."""
+
+    @abstractmethod
+    def ask(self, request: Any) -> None:
+        """The one request of a call that has no more; it waits for no room."""
+
+    @abstractmethod
+    async def done_writing(self) -> None:
+        """No message follows."""
+
+    def _limit(self, timeout_s: float | None) -> None:
+        """It is given up when that time is over."""
+        if timeout_s is not None and not self._over.done():
             late = Ending(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
-            self._timer = loop.call_later(max(0.0, timeout_s), self.give_up, late)
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, timeout_s), self.give_up, late)
 
     def done(self) -> bool:
         return self._over.done()
@@ -159,50 +177,22 @@ class Call:
         """The handler is cancelled; this side is over at once."""
         return self.give_up(Ending(grpc.StatusCode.CANCELLED, LOCALLY))
 
-    def give_up(self, ending: Ending) -> bool:
-        """Over from this side: what was not read is gone."""
-        if self._over.done():
-            return False
-        self._on_end(ending, drop=True)
-        if self._handling is not None:
-            self._handling.cancel()
-        return True
-
-    def _on_end(self, ending: Ending, *, drop: bool = False) -> None:
-        if self._over.done():
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._over.set_result(ending)
-        self._served.requests.end(drop=True)
-        self._served.replies.end(drop=drop)
-
-    def when_over(self, tell: Callable[[Call], object]) -> None:
-        self._over.add_done_callback(lambda _: tell(self))
-
-    def ask(self, request: bytes) -> None:
-        """The one request of a call that has no more; it waits for no room."""
-        self._served.requests.push(request)
-        self._served.requests.end()
-
     async def write(self, message: Any) -> None:
-        if self._over.done() or self._served.requests.ended:
+        """Raises InvalidStateError when the call is over."""
+        if self._over.done() or self._half_closed:
             raise asyncio.InvalidStateError("RPC already finished.")
         try:
-            await self._served.requests.put(self._serialize(message) if self._serialize is not None else message)
+            await self._put(self._serialize(message) if self._serialize is not None else message)
         except asyncio.CancelledError:
             self.cancel()
             raise
         if self._over.done():
             self._raise_for_status()
 
-    async def done_writing(self) -> None:
-        self._served.requests.end()
-
     async def read(self) -> Any:
         """The next message, or EOF; raises AioRpcError when the call failed."""
         try:
-            data = await self._served.replies.get()
+            data = await self._take()
         except asyncio.CancelledError:
             self.cancel()
             raise
@@ -211,6 +201,13 @@ class Call:
             self._raise_for_status()
             return grpc.aio.EOF
         return self._parse(data) if self._parse is not None else data
+
+    async def reply(self) -> Any:
+        """Of a call that has one."""
+        message = await self.read()
+        if message is grpc.aio.EOF:
+            raise _error_of(Ending(grpc.StatusCode.INTERNAL, "no reply"))
+        return message
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         while (message := await self.read()) is not grpc.aio.EOF:
@@ -232,19 +229,159 @@ class Call:
         return await asyncio.shield(self._over)
 
     def _raise_for_status(self) -> None:
-        code, details, trailers = self._over.result()
-        if code is grpc.StatusCode.CANCELLED and details == LOCALLY:
+        ending = self._over.result()
+        if ending.code is grpc.StatusCode.CANCELLED and ending.details == LOCALLY:
             raise asyncio.CancelledError
-        if code is not grpc.StatusCode.OK:
-            raise grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(*trailers), details, details)
+        if ending.code is not grpc.StatusCode.OK:
+            raise _error_of(ending)
+
+
+def _error_of(ending: Ending) -> grpc.aio.AioRpcError:
+    trailers = grpc.aio.Metadata(*ending.trailers)
+    return grpc.aio.AioRpcError(ending.code, grpc.aio.Metadata(), trailers, ending.details, ending.details)
+
+
+Made = TypeVar("Made", bound=CallerSide)
+
+
+class MultiCallables(ABC, Generic[Made]):
+    """The calls of grpc.aio.Channel, each made by `_begin`."""
+
+    @abstractmethod
+    def _begin(
+        self,
+        path: str,
+        serialize: Callable[[Any], bytes] | None,
+        parse: Callable[[bytes], Any] | None,
+        metadata: Metadata,
+        timeout_s: float | None,
+    ) -> Made:
+        """A new call."""
+
+    def stream_stream(
+        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
+    ) -> Callable[..., Made]:
+        def call(_requests: object = None, *, metadata: Any = None, timeout: float | None = None) -> Made:
+            return self._begin(path, request_serializer, response_deserializer, tuple(metadata or ()), timeout)
+
+        return call
+
+    def unary_stream(
+        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
+    ) -> Callable[..., Made]:
+        def call(request: Any, *, metadata: Any = None, timeout: float | None = None) -> Made:
+            made = self._begin(path, request_serializer, response_deserializer, tuple(metadata or ()), timeout)
+            made.ask(request)
+            return made
+
+        return call
+
+    def unary_unary(
+        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
+    ) -> Callable[..., Any]:
+        streamed = self.unary_stream(path, request_serializer, response_deserializer)
+
+        async def call(request: Any, *, metadata: Any = None, timeout: float | None = None) -> Any:
+            made = streamed(request, metadata=metadata, timeout=timeout)
+            try:
+                return await made.reply()
+            finally:
+                made.cancel()
+
+        return call
+
+
+class Handlers:
+    """Found by the path of a call."""
+
+    def __init__(self, handlers: Sequence[grpc.GenericRpcHandler] = ()) -> None:
+        self._handlers = list(handlers)
+        self._known: dict[str, Any] = {}
+
+    def extend(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        """Before the first call."""
+        self._handlers.extend(handlers)
+
+    def find(self, path: str) -> Any:
+        """A grpc.RpcMethodHandler; None: there is none."""
+        if path not in self._known:
+            found = (handler.service(_CallDetails(path)) for handler in self._handlers)
+            self._known[path] = next((handler for handler in found if handler is not None), None)
+        return self._known[path]
+
+
+async def handle(handler: Any, context: Any) -> None:
+    """Runs it for one call; `context` reads, writes and aborts as a grpc.aio.ServicerContext does."""
+    if handler.request_streaming:
+        await handler.stream_stream(None, context)
+    elif handler.response_streaming:
+        await handler.unary_stream(await context.read(), context)
+    else:
+        await context.write(await handler.unary_unary(await context.read(), context))
+
+
+class _CallDetails:
+    """What a handler is found by."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self.invocation_metadata: Any = ()
+
+
+class Call(CallerSide):
+    """One that goes straight to its handler."""
+
+    def __init__(
+        self,
+        server: DirectServer,
+        path: str,
+        serialize: Callable[[Any], bytes] | None,
+        parse: Callable[[bytes], Any] | None,
+        metadata: Metadata,
+        timeout_s: float | None,
+        peer: str,
+    ) -> None:
+        deadline_s = None if timeout_s is None else asyncio.get_running_loop().time() + max(0.0, timeout_s)
+        self._served = served = Served(metadata, deadline_s, peer)
+        super().__init__(serialize, parse, served.requests.put, served.replies.get)
+        self._handling = server.begin(served, path, self._on_end)
+        self._limit(timeout_s)
+
+    def give_up(self, ending: Ending) -> bool:
+        if self._over.done():
+            return False
+        self._on_end(ending, drop=True)
+        if self._handling is not None:
+            self._handling.cancel()
+        return True
+
+    def _on_end(self, ending: Ending, *, drop: bool = False) -> None:
+        if self._over.done():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._over.set_result(ending)
+        self._served.requests.end(drop=True)
+        self._served.replies.end(drop=drop)
+
+    def when_over(self, tell: Callable[[Call], object]) -> None:
+        self._over.add_done_callback(lambda _: tell(self))
+
+    def ask(self, request: Any) -> None:
+        self._served.requests.push(self._serialize(request) if self._serialize is not None else request)
+        self._half_closed = True
+        self._served.requests.end()
+
+    async def done_writing(self) -> None:
+        self._half_closed = True
+        self._served.requests.end()
 
 
 class DirectServer:
     """The handlers of one manager, as long as it serves."""
 
     def __init__(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
-        self._handlers = handlers
-        self._known: dict[str, Any] = {}
+        self._handlers = Handlers(handlers)
         self._loop = asyncio.get_running_loop()
         self._under_way: dict[asyncio.Task[None], Callable[..., None]] = {}
         self._open = True
@@ -260,20 +397,14 @@ class DirectServer:
         """Runs the handler; `on_end` is told how it ended. None: there is nothing to run, and it was told."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("a client of an embedded manager belongs to the event loop that runs the manager")
-        handler = self._find(path)
+        handler = self._handlers.find(path)
         if not self._open or handler is None:
             on_end(STOPPED if not self._open else Ending(grpc.StatusCode.UNIMPLEMENTED, f"no method {path}"))
             return None
-        task = self._loop.create_task(_handle(handler, served))
+        task = self._loop.create_task(handle(handler, served))
         self._under_way[task] = on_end
         task.add_done_callback(lambda done: self._ended(done, served))
         return task
-
-    def _find(self, path: str) -> Any:
-        if path not in self._known:
-            found = (handler.service(_CallDetails(path)) for handler in self._handlers)
-            self._known[path] = next((handler for handler in found if handler is not None), None)
-        return self._known[path]
 
     def _ended(self, task: asyncio.Task[None], served: Served) -> None:
         on_end = self._under_way.pop(task)
@@ -299,66 +430,24 @@ class DirectServer:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
-async def _handle(handler: Any, served: Served) -> None:
-    if handler.request_streaming:
-        await handler.stream_stream(None, served)
-    elif handler.response_streaming:
-        await handler.unary_stream(await served.read(), served)
-    else:
-        await served.write(await handler.unary_unary(await served.read(), served))
-
-
-class _CallDetails:
-    """What a handler is found by."""
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-        self.invocation_metadata: Any = ()
-
-
-class DirectChannel:
+class DirectChannel(MultiCallables[Call]):
     """A client's way in, in the shape of grpc.aio.Channel. The client belongs to the manager's event loop."""
 
     def __init__(self, server: DirectServer, peer: str) -> None:
         self._server, self._peer = server, peer
         self._calls: set[Call] = set()
 
-    def _begin(self, path: str, serialize: Any, parse: Any, metadata: Any, timeout_s: float | None) -> Call:
-        call = Call(self._server, path, serialize, parse, tuple(metadata or ()), timeout_s, self._peer)
+    def _begin(
+        self,
+        path: str,
+        serialize: Callable[[Any], bytes] | None,
+        parse: Callable[[bytes], Any] | None,
+        metadata: Metadata,
+        timeout_s: float | None,
+    ) -> Call:
+        call = Call(self._server, path, serialize, parse, metadata, timeout_s, self._peer)
         self._calls.add(call)
         call.when_over(self._calls.discard)
-        return call
-
-    def stream_stream(
-        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
-    ) -> Callable[..., Call]:
-        def call(_requests: None = None, *, metadata: Any = None, timeout: float | None = None) -> Call:
-            return self._begin(path, request_serializer, response_deserializer, metadata, timeout)
-
-        return call
-
-    def unary_stream(
-        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
-    ) -> Callable[..., Call]:
-        def call(request: Any, *, metadata: Any = None, timeout: float | None = None) -> Call:
-            made = self._begin(path, None, response_deserializer, metadata, timeout)
-            made.ask(request if request_serializer is None else request_serializer(request))
-            return made
-
-        return call
-
-    def unary_unary(
-        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
-    ) -> Callable[..., Any]:
-        streamed = self.unary_stream(path, request_serializer, response_deserializer)
-
-        async def call(request: Any, *, metadata: Any = None, timeout: float | None = None) -> Any:
-            made = streamed(request, metadata=metadata, timeout=timeout)
-            try:
-                return await made.read()
-            finally:
-                made.cancel()
-
         return call
 
     async def close(self, grace: float | None = None) -> None:  # noqa: ARG002  # grpc.aio's signature

@@ -7,10 +7,11 @@ import pytest
 
 from chaos.sim.draw.profiles import draw
 from chaos.sim.judges.telling import told, told_register
-from chaos.sim.kernel.wire import Ending, Packet
+from chaos.sim.kernel.wire import Packet
 from chaos.sim.tools.picture import picture
 from chaos.sim.tools.product import run, tell
 from failover.register import Register, RegisterState
+from replica.listen.direct import Ending
 from storage.records import ZERO_DIGEST, build_head
 from tandemq.peer.v1 import peer_service_pb2 as peer
 from tandemq.v1 import queue_service_pb2 as queue

@@ -13,7 +13,8 @@ from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from chaos.sim.kernel.wire import Ending, Packet
+from chaos.sim.kernel.wire import Packet
+from replica.listen.direct import Ending
 from storage.errors import StorageError
 from storage.records import read_prefix
 from tandemq.peer.v1 import peer_service_pb2

@@ -1,22 +1,22 @@
-"""Calls over simulated connections, in the shape of grpc.aio: what callers see. `chaos.sim.kernel.serving` is the other
-end.
+"""Calls over simulated connections: how a caller's messages travel. `chaos.sim.kernel.serving` is the other end.
 
-It repeats what the product relies on: bytes are serialised and parsed as on the wire; a call that is waited for and
-cancelled cancels the RPC; the end of a call comes behind its messages, but a broken connection takes with it what was
-not read; who writes faster than the other side reads has to wait.
+What callers see is the product's own shape of grpc.aio (`replica.listen.direct`); here is what a network makes of it.
+Bytes are serialised and parsed as on the wire; the end of a call comes behind its messages, but a broken connection
+takes with it what was not read; who writes faster than the other side reads has to wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 
 from chaos.sim.kernel.loop import CURRENT
-from chaos.sim.kernel.wire import Ending, Inbox, Metadata, Packet, Window
+from chaos.sim.kernel.wire import Inbox, Packet, Window
+from replica.listen.direct import CallerSide, Ending, Metadata, MultiCallables
 
 if TYPE_CHECKING:
     from chaos.sim.kernel.net import Connection, Network
@@ -28,35 +28,26 @@ CONNECT_TIMEOUT_S = 0.5
 DIED = "the other side went away"
 
 
-class Call:
-    """A caller's side of one RPC."""
+class Call(CallerSide):
+    """One over a connection."""
 
     def __init__(
         self,
         channel: Channel,
         path: str,
-        serializer: Callable[[Any], bytes] | None,
-        deserializer: Callable[[bytes], Any] | None,
+        serialize: Callable[[Any], bytes] | None,
+        parse: Callable[[bytes], Any] | None,
         metadata: Metadata,
-        timeout: float | None,
+        timeout_s: float | None,
     ) -> None:
         self._channel, self._path = channel, path
-        self._serialize, self._parse = serializer, deserializer
-        self._inbox = Inbox()
-        self._window = Window()
-        self.ending: Ending | None = None
-        """Known to this side, which may be before the messages in front of it are read."""
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._half_closed = False
-        self._timer: asyncio.TimerHandle | None = None
-        self.number = channel.begin(self, path, metadata, timeout)
-        if timeout is not None and self.ending is None:
-            late = Ending(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
-            self._timer = asyncio.get_running_loop().call_later(max(0.0, timeout), self._give_up, late)
-
-    # -- what the channel says -----------------------------------------------------------------------------------------
+        self._inbox, self._window = Inbox(), Window()
+        super().__init__(serialize, parse, self._send_when_fit, self._inbox.get)
+        self.number = channel.begin(self, path, metadata, timeout_s)
+        self._limit(timeout_s)
 
     def on_packet(self, packet: Packet) -> None:
+        """What the channel says."""
         if packet.kind == "message":
             self._inbox.put(packet.data)
         elif packet.kind == "end":
@@ -64,9 +55,8 @@ class Call:
 
     def end(self, ending: Ending, *, at_once: bool) -> None:
         """`at_once`: what was not read is lost."""
-        if self.ending is not None:
+        if self._over.done():
             return
-        self.ending = ending
         if self._timer is not None:
             self._timer.cancel()
         self._channel.forget(self)
@@ -75,108 +65,34 @@ class Call:
             self._inbox.drop()
         else:
             self._inbox.finish()
-        if not self._over.done():
-            self._over.set_result(None)
+        self._over.set_result(ending)
 
-    def _give_up(self, ending: Ending) -> None:
-        if self.ending is None:
-            self._channel.send(self, Packet("cancel", self.number))
-            self.end(ending, at_once=True)
-
-    # -- what a caller says --------------------------------------------------------------------------------------------
-
-    def done(self) -> bool:
-        return self.ending is not None
-
-    def cancelled(self) -> bool:
-        return self.ending is not None and self.ending.code is grpc.StatusCode.CANCELLED
-
-    def cancel(self) -> bool:
-        """See grpc.aio: the server is told, this side is over at once."""
-        if self.ending is not None:
+    def give_up(self, ending: Ending) -> bool:
+        if self._over.done():
             return False
-        self._give_up(Ending(grpc.StatusCode.CANCELLED, "Locally cancelled by application!"))
+        self._channel.send(self, Packet("cancel", self.number))
+        self.end(ending, at_once=True)
         return True
 
-    async def write(self, message: Any) -> None:
-        """See grpc.aio: raises InvalidStateError when the call is over."""
-        if self.ending is not None or self._half_closed:
-            raise asyncio.InvalidStateError("RPC already finished.")
-        data = self._serialize(message) if self._serialize is not None else message
-        try:
-            await self._window.take(len(data))
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        if self.done():
-            self._raise_for_status()
+    async def _send_when_fit(self, data: bytes) -> None:
+        await self._window.take(len(data))
         self._channel.send(self, Packet("message", self.number, data, self._path))
 
-    def send_only(self, request: Any) -> None:
-        """The one request of a unary call; it waits for no room."""
+    def ask(self, request: Any) -> None:
         data = self._serialize(request) if self._serialize is not None else request
         self._channel.send(self, Packet("message", self.number, data, self._path))
+        self._half_close()
+
+    async def done_writing(self) -> None:
+        if not self._over.done() and not self._half_closed:
+            self._half_close()
+
+    def _half_close(self) -> None:
         self._half_closed = True
         self._channel.send(self, Packet("half_close", self.number))
 
-    async def done_writing(self) -> None:
-        if self.ending is None and not self._half_closed:
-            self._half_closed = True
-            self._channel.send(self, Packet("half_close", self.number))
 
-    async def read(self) -> Any:
-        """The next message, or EOF; raises AioRpcError when the call failed."""
-        try:
-            data = await self._inbox.get()
-        except asyncio.CancelledError:
-            self.cancel()
-            raise
-        if data is None:
-            await self._ended()
-            self._raise_for_status()
-            return grpc.aio.EOF
-        return self._parse(data) if self._parse is not None else data
-
-    async def __aiter__(self) -> AsyncIterator[Any]:
-        while (message := await self.read()) is not grpc.aio.EOF:
-            yield message
-
-    async def reply(self) -> Any:
-        """Of a unary call."""
-        data = await self.read()
-        if data is grpc.aio.EOF:
-            raise _error(Ending(grpc.StatusCode.INTERNAL, "no reply"))
-        return data
-
-    async def code(self) -> grpc.StatusCode:
-        return (await self._ended()).code
-
-    async def details(self) -> str:
-        return (await self._ended()).details
-
-    async def trailing_metadata(self) -> Metadata:
-        return (await self._ended()).trailers
-
-    async def _ended(self) -> Ending:
-        if self.ending is None:
-            await asyncio.shield(self._over)
-        assert self.ending is not None
-        return self.ending
-
-    def _raise_for_status(self) -> None:
-        assert self.ending is not None
-        if self.ending.code is grpc.StatusCode.CANCELLED and self.ending.details.startswith("Locally"):
-            raise asyncio.CancelledError
-        if self.ending.code is not grpc.StatusCode.OK:
-            raise _error(self.ending)
-
-
-def _error(ending: Ending) -> grpc.aio.AioRpcError:
-    trailers = grpc.aio.Metadata(*ending.trailers)
-    return grpc.aio.AioRpcError(ending.code, grpc.aio.Metadata(), trailers, ending.details, ending.details)
-
-
-class Channel:
+class Channel(MultiCallables[Call]):
     """To one address. A broken connection is made again by the next call."""
 
     def __init__(self, network: Network, machine: str, address: str) -> None:
@@ -190,42 +106,15 @@ class Channel:
         ready: grpc.ChannelConnectivity = grpc.ChannelConnectivity.READY
         return ready
 
-    def _multi(self, path: str, serializer: Any, deserializer: Any) -> Callable[..., Call]:
-        def call(_requests: object = None, *, metadata: Metadata | None = None, timeout: float | None = None) -> Call:
-            return Call(self, path, serializer, deserializer, tuple(metadata or ()), timeout)
-
-        return call
-
-    def stream_stream(
-        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
-    ) -> Callable[..., Call]:
-        return self._multi(path, request_serializer, response_deserializer)
-
-    def unary_stream(
-        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
-    ) -> Callable[..., Call]:
-        opened = self._multi(path, request_serializer, response_deserializer)
-
-        def call(request: Any, *, metadata: Metadata | None = None, timeout: float | None = None) -> Call:
-            made = opened(metadata=metadata, timeout=timeout)
-            made.send_only(request)
-            return made
-
-        return call
-
-    def unary_unary(
-        self, path: str, request_serializer: Any = None, response_deserializer: Any = None, **_: object
-    ) -> Callable[..., Any]:
-        streamed = self.unary_stream(path, request_serializer, response_deserializer)
-
-        async def call(request: Any, *, metadata: Metadata | None = None, timeout: float | None = None) -> Any:
-            made = streamed(request, metadata=metadata, timeout=timeout)
-            try:
-                return await made.reply()
-            finally:
-                made.cancel()
-
-        return call
+    def _begin(
+        self,
+        path: str,
+        serialize: Callable[[Any], bytes] | None,
+        parse: Callable[[bytes], Any] | None,
+        metadata: Metadata,
+        timeout_s: float | None,
+    ) -> Call:
+        return Call(self, path, serialize, parse, metadata, timeout_s)
 
     def begin(self, call: Call, path: str, metadata: Metadata, timeout: float | None) -> int:
         """A new call goes out, over a new connection where there is none."""

@@ -14,7 +14,8 @@ import grpc
 import grpc.aio
 
 from chaos.sim.kernel.loop import CURRENT
-from chaos.sim.kernel.wire import Ending, Inbox, Metadata, Packet, Window
+from chaos.sim.kernel.wire import Inbox, Packet, Window
+from replica.listen.direct import Ending, Handlers, Metadata, handle
 
 if TYPE_CHECKING:
     from chaos.sim.kernel.net import Connection, Network, Pipe
@@ -155,8 +156,7 @@ class Server:
         assert process is not None, "only a process can serve"
         self.network, self.machine, self.process = network, machine, process
         self.problems: list[str] = network.loop.problems
-        self._handlers: list[grpc.GenericRpcHandler] = []
-        self._known: dict[str, grpc.RpcMethodHandler[Any, Any] | None] = {}
+        self._handlers = Handlers()
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         self._handlers.extend(handlers)
@@ -172,33 +172,11 @@ class Server:
 
         self.network.listeners[address] = (self.machine, self.process, accept)
 
-    def _find(self, path: str) -> grpc.RpcMethodHandler[Any, Any] | None:
-        if path not in self._known:
-            details = _CallDetails(path)
-            found = (handler.service(details) for handler in self._handlers)
-            self._known[path] = next((handler for handler in found if handler is not None), None)
-        return self._known[path]
-
     async def handle(self, context: Context, path: str) -> None:
         """Run the handler of one call."""
-        handler: Any = self._find(path)
+        handler = self._handlers.find(path)
         if handler is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"no method {path}")
             return
         context.parse, context.serialize = handler.request_deserializer, handler.response_serializer
-        if handler.request_streaming:
-            await handler.stream_stream(None, context)
-            return
-        request = await context.read()
-        if handler.response_streaming:
-            await handler.unary_stream(request, context)
-        else:
-            await context.write(await handler.unary_unary(request, context))
-
-
-class _CallDetails:
-    """What a handler is found by."""
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-        self.invocation_metadata: Any = ()
+        await handle(handler, context)

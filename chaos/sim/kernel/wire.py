@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import grpc
+if TYPE_CHECKING:
+    from replica.listen.direct import Metadata
 
 WINDOW_BYTES = 64 << 10
 """Written and not read: beyond it a writer waits (HTTP/2 flow control)."""
-Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 class Packet(NamedTuple):
@@ -25,14 +25,6 @@ class Packet(NamedTuple):
     """Of what opens a call, and of its messages."""
     metadata: Metadata = ()
     deadline_s: float | None = None
-
-
-class Ending(NamedTuple):
-    """How a call ended."""
-
-    code: grpc.StatusCode
-    details: str
-    trailers: Metadata = ()
 
 
 class Inbox:
