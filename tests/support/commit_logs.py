@@ -93,10 +93,13 @@ def database_alone(directory: Path) -> list[int]:
             return [int.from_bytes(key) for key, _ in txn.cursor(db)]
 
 
-def damage(directory: Path, at: int, data: bytes = b"\xff") -> None:
+def damage(directory: Path, at: int) -> None:
+    """Another byte than was there, whichever that was: some are random."""
     with (directory / LOG_NAME).open("r+b") as file:
         file.seek(at)
-        file.write(data)
+        (was,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([was ^ 0xFF]))
 
 
 def log_of(store: DiskStore) -> bytes:
