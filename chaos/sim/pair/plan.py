@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TypeAlias
 
@@ -113,3 +114,7 @@ class TraceEvent:
     """One of: sent, arrived, lost, fault, healed, role, commit, call, answer, note, violation."""
     text: str
     to: str = ""
+
+
+Runner: TypeAlias = Callable[[Plan], Outcome]
+"""Carries a plan out."""

@@ -29,7 +29,7 @@ from itertools import islice
 from types import TracebackType
 from typing import TypeAlias
 
-from chaos.sim.pair.plan import Outcome, Plan
+from chaos.sim.pair.plan import Plan, Runner
 from chaos.sim.tools.replay import drawn_command
 from chaos.sim.tools.tally import Tally
 
@@ -37,7 +37,6 @@ CHUNK_SEEDS = 20
 CHUNKS_PER_PROCESS = 50
 
 Draw: TypeAlias = Callable[[str, int], Plan]
-Run: TypeAlias = Callable[[Plan], Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class Works:
     """What plans come from and what runs them: functions that a new process can import by name."""
 
     draw: Draw
-    run: Run
+    run: Runner
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from chaos.sim.draw.checking import check
 from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.faults.table import KINDS
 from chaos.sim.judges.coverage import MEANINGS
-from chaos.sim.pair.plan import Outcome, Plan
-from chaos.sim.tools.campaign import Draw, Run, Works
+from chaos.sim.pair.plan import Outcome, Plan, Runner
+from chaos.sim.tools.campaign import Draw, Works
 from chaos.sim.tools.hunt import Quarry
 from chaos.sim.world.world import World
 
@@ -31,8 +31,8 @@ class Kernel:
     """Whatever draws plans and runs them. Every function can be imported by name in a new process."""
 
     draw: Draw
-    run: Run
-    tell: Run
+    run: Runner
+    tell: Runner
     """Runs a plan and keeps its trace."""
     profiles: tuple[str, ...]
     kinds: tuple[str, ...]

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
-from chaos.sim.pair.plan import Outcome, Plan
+from chaos.sim.pair.plan import Outcome, Plan, Runner
 from chaos.sim.tools.shrink import shows
-
-Run: TypeAlias = Callable[[Plan], Outcome]
 
 KEPT_FOLDER = Path("tests/sim/regress")
 COMMAND = "python -m chaos.sim"
@@ -73,7 +69,7 @@ def kept_command(path: Path) -> str:
     return f"{COMMAND} run --plan {shlex.quote(str(path))}"
 
 
-def problems(kept: Kept, run: Run) -> list[str]:
+def problems(kept: Kept, run: Runner) -> list[str]:
     """What is wrong with a kept schedule today; empty when it does what it was kept for."""
     found = [f"the product shows: {violation}" for violation in run(replace(kept.plan, bug="")).violations]
     if kept.plan.bug:

@@ -14,11 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
-from chaos.sim.pair.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
+from chaos.sim.pair.plan import Call, ClientPlan, Fault, Outcome, Plan, Runner, Value
 
-Run: TypeAlias = Callable[[Plan], Outcome]
 Part = TypeVar("Part")
 Timed = TypeVar("Timed", Fault, Call)
 
@@ -58,7 +57,7 @@ def no_report(progress: Progress) -> None:
     del progress
 
 
-def shrink(plan: Plan, run: Run, budget: int, report: Callable[[Progress], None] = no_report) -> Plan:
+def shrink(plan: Plan, run: Runner, budget: int, report: Callable[[Progress], None] = no_report) -> Plan:
     """The smallest plan found within `budget` runs. Raises ValueError when the plan given does not fail at all."""
     shrinker = Shrinker(plan, run, budget, report)
     return shrinker.smallest()
@@ -67,7 +66,7 @@ def shrink(plan: Plan, run: Run, budget: int, report: Callable[[Progress], None]
 class Shrinker:
     """One search: the smallest failing plan so far, and what has been tried."""
 
-    def __init__(self, plan: Plan, run: Run, budget: int, report: Callable[[Progress], None] = no_report) -> None:
+    def __init__(self, plan: Plan, run: Runner, budget: int, report: Callable[[Progress], None] = no_report) -> None:
         outcome = run(plan)
         if not outcome.violations:
             raise ValueError("this plan shows no violation: there is nothing to shrink")
