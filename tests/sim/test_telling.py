@@ -36,6 +36,16 @@ def test_payloads_are_told_when_they_can_be_read() -> None:
     assert text == "Produce batch queue q first_sequence 4 messages(payloads(0:1, 0:2, 0:3, and 1 more))"
 
 
+def test_properties_are_told_in_order() -> None:
+    """Their own order differs from process to process, and a story must not."""
+    batch = queue.EnqueueBatch(queue="q")
+    properties = batch.messages.properties.add().entries
+    for name in "fdbace":
+        properties[name].text = "x"
+    text = told(message(queue.ProduceRequest(batch=batch)), PRODUCE, is_request=True)
+    assert "entries(a, b, c, and 3 more)" in text
+
+
 @pytest.mark.parametrize(
     ("packet", "path", "text"),
     [

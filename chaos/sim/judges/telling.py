@@ -131,7 +131,9 @@ def _field(field: FieldDescriptor, value: object) -> str:
         return f"{field.name} {value}"
     if isinstance(value, str):
         return f"{field.name} {value}"
-    return _repeated(field, list(value))  # type: ignore[call-overload]  # what else there is, is repeated
+    values: list[object] = list(value)  # type: ignore[call-overload]  # what else there is, is repeated
+    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+    return _repeated(field, sorted(values, key=str) if is_map else values)
 
 
 def _repeated(field: FieldDescriptor, values: list[object]) -> str:
