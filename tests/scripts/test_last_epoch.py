@@ -7,7 +7,7 @@ import pytest
 from failover.marks import Role
 from failover.promotion import EPOCHS_FEW, UNRECORDED_STEP, told_few, told_spent, unrecorded_epoch
 from failover.register import EPOCH_LAST, Register, RegisterState, check_force
-from replica.core.handoff.bars import barred_here
+from replica.core.handoff.handoff import barred_here
 from replica.core.mastership.step_aside import leave_out
 from replica.core.state.effects import Fail, Note
 from replica.machine.state.requests import lease_id_of

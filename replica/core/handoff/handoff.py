@@ -12,15 +12,15 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from failover.handoff import DEADLINES, Action, Event, Ignored, State, lookup
-from failover.marks import Link, Role
+from failover.marks import DataMark, Link, Role
+from failover.promotion import told_spent
 from replica.core.handoff.attempt import HOLD_MS, Attempt, Outcome
-from replica.core.handoff.bars import LAG_RECORDS_MAX, barred_here, copy_is_whole
 from replica.core.state.effects import Note
 from tandemq.peer.v1.peer_service_pb2 import HandoffNack, HandoffReady
 from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from replica.core.mastership.mastership import Replication
     from replica.core.ordering.orders import Orders
@@ -32,6 +32,8 @@ HOLD_MS_MAX = 60_000
 ANSWER_MS = DEADLINES[State.PROPOSED].milliseconds
 COOLDOWN_MS = 1000
 """A replica's request this soon after the last handoff is refused; an operator at the master is not."""
+LAG_RECORDS_MAX = 20_000
+"""Further behind, a drain within the hold time is not to be expected."""
 
 
 class Handoff:
@@ -303,3 +305,35 @@ class Handoff:
         epoch, tell = self.shared.state.epoch, attempt.tell
         attempt.tell = None
         tell(Outcome(done, reasons, attempt.id.hex(), attempt.final_index, epoch, pause_ms))
+
+
+def barred_here(
+    shared: Shared, replication: Replication, target: SyncTarget, orders: Orders, known: Iterable[str]
+) -> tuple[str, ...]:
+    """What stands in the way at this member, whichever side it is on: all of it, not the first thing found. `known` is
+    what the shell has set.
+    """
+    reasons = sorted(known)
+    if shared.role is Role.MAINTENANCE:
+        reasons.append("MAINTENANCE")
+    if not replication.connected:
+        reasons.append("NOT_CONNECTED")
+    if replication.serving:
+        if shared.link is not Link.PAIRED or shared.peer not in replication.required or replication.publishing:
+            reasons.append("NOT_IN_SYNC")
+        elif shared.log.last_index - replication.source.peer_durable > LAG_RECORDS_MAX:
+            reasons.append("LAG")
+        if told_spent(replication.epoch_above_all()):
+            reasons.append("NO_EPOCH")
+        return tuple(reasons)
+    if shared.role is not Role.REPLICA or not copy_is_whole(shared, target):
+        reasons.append("NOT_IN_SYNC")
+    if orders.room_bytes <= orders.again_bytes:
+        # As full as the other one, perhaps: the role would come back at once, and each time let a few messages in.
+        reasons.append("DISK")
+    return tuple(reasons)
+
+
+def copy_is_whole(shared: Shared, target: SyncTarget) -> bool:
+    """Whether this replica holds all that was acknowledged, and its queues' state is at hand."""
+    return target.opened and shared.state.data is DataMark.IN_SYNC and shared.machine is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from failover.handoff import State
 from failover.marks import DataMark
-from replica.core.handoff.bars import LAG_RECORDS_MAX
+from replica.core.handoff.handoff import LAG_RECORDS_MAX
 from tests.support.handing import Run
 from tests.support.pair import Pair
 
