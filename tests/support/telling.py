@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from failover.marks import Role
-from replica.core.state.convert_marks import data_of
+from replica.core.state.durable import data_of
 from replica.core.state.effects import AskVerdict, Fail, Persist, RoleChanged, Salvage, SetRegister, StartTransfer
 from replica.core.state.outcomes import EnqueueDone, Failed
 from storage.records import _PREFIX, PREFIX_SIZE, Prefix

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chaos.sim.kernel.outside import epoch_of
 from failover.marks import DataMark
 from replica.core.replication.divergence import NOBODY_WAS_TOLD
-from replica.core.state.convert_marks import data_of
-from replica.core.state.durable import decode_state, state_key
+from replica.core.state.durable import data_of, decode_state, state_key
 from replica.core.state.effects import CheckTransfer, Deliver, Persist, Reply, Salvage, StartTransfer, StopTransfer
 from replica.core.state.outcomes import EnqueueDone, LeaseDone
 from replica.machine import SaveLimits

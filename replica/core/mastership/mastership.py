@@ -28,7 +28,7 @@ from failover.steps import Step
 from replica.core.mastership.claims import ClaimUnderWay
 from replica.core.mastership.leaving import Leaving
 from replica.core.replication.sending import Phase
-from replica.core.state.convert_marks import data_of
+from replica.core.state.durable import data_of
 from replica.core.state.effects import Fail
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
 from replica.core.replication.sending import Phase, Sending
-from replica.core.state.convert_marks import data_of
+from replica.core.state.durable import data_of
 from replica.core.state.effects import CheckTransfer, QueueTransfer, StartTransfer, StopTransfer
 from tandemq.peer.v1.peer_service_pb2 import DigestQuery, EpochBoundary, SyncBegin
 

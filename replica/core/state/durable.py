@@ -2,8 +2,8 @@
 nothing.
 
 Written in the same transaction as the log records that it belongs to (reliability.md 6, rule 11). To change the format:
-add a field
-with a default (older files decode), or raise `storage.records.FORMAT_VERSION` when the meaning of a field changes.
+add a field with a default (older files decode), or raise `storage.records.FORMAT_VERSION` when the meaning of a field
+changes.
 """
 
 from __future__ import annotations
@@ -119,3 +119,11 @@ def decode_checkpoint(stored: bytes) -> tuple[int, bytes]:
 def _crc_of(place: bytes, snapshot: bytes) -> int:
     crc: int = google_crc32c.extend(google_crc32c.value(place), snapshot)
     return crc
+
+
+def data_of(number: int) -> DataMark:
+    """The mark behind a wire number; one that this version does not know counts as damaged: it has no vote."""
+    try:
+        return DataMark(number)
+    except ValueError:
+        return DataMark.DAMAGED

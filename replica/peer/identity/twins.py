@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from replica.core.state.convert_marks import data_of
+from replica.core.state.durable import data_of
 from replica.peer.identity.starts import Start
 from tandemq.v1.common_pb2 import Reason
 
