@@ -60,7 +60,7 @@ from chaos.sim.bugs.weights import (
 )
 from replica.core.mastership.mastership import Replication
 from replica.core.ordering.orders import Orders
-from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import Phase
 from replica.core.state.shared import Shared
 from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State

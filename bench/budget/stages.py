@@ -50,8 +50,7 @@ _MASTER: Rules = (
     )),
     ("order", ("(replica/core/ordering/orders.py)", "(replica/machine/", "(replica/core/ordering/room.py)",
         "Domain.submit")),
-    ("replicate", ("Session._write_data", "(replica/core/replication/sending.py)",
-        "(replica/core/replication/sync_source.py)", "is_busy")),
+    ("replicate", ("Session._write_data", "(replica/core/replication/sync_source.py)", "is_busy")),
     ("the peer's acknowledgements", ("Session._read_data",)),
     ("decode and check", ("ProduceStream._submit", "ProduceStream._read", "EnqueueCall")),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import DataMark
 from replica.core.ordering.readers import Hold, Limit, give_up, late_readers
-from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import Phase
 from replica.core.state.durable import checkpoint_key, encode_checkpoint, state_key
 from replica.node.held_records import HeldRecords
 from tandemq.ambient import monotonic_ms

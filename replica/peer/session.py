@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica.core.replication.sending import FRAME_BYTES_MAX, NeedRead, Phase
+from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.machine import columns_of

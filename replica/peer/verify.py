@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
 from replica.core.mastership import step_aside
-from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import Phase
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, VerifyDone, VerifyQuery, VerifyReply

@@ -16,7 +16,7 @@ import pytest
 from chaos.cluster import Cluster
 from failover.marks import DataMark, Role
 from replica.core.domain import Domain
-from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import Phase
 from replica.manager import Manager
 from replica.node.members import MAIN
 from tandemq import aio

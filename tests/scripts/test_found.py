@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import DataMark, Link, Role
-from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import Phase
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, SyncBegin
 from tests.support.clients import Producer, check_contents, create
 from tests.support.pair import NUMBER, Member, Pair

@@ -17,7 +17,7 @@ from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
 from replica.core.domain import Domain
 from replica.core.messages.bodies import read_stored
-from replica.core.replication.sending import FRAME_BYTES_MAX, NeedRead
+from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead
 from replica.core.state.calls import EnqueueCall
 from replica.core.state.effects import (
     AskVerdict,

@@ -21,8 +21,7 @@ from replica.core.domain import Domain
 from replica.core.mastership.claiming import Claiming
 from replica.core.mastership.following import Following
 from replica.core.mastership.mastership import Replication
-from replica.core.replication.sending import Phase
-from replica.core.replication.sync_source import SyncSource
+from replica.core.replication.sync_source import Phase, SyncSource
 from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.shared import Shared
 from tandemq.peer.v1.peer_service_pb2 import OpAck

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark, Link
 from failover.register import RegisterState, add_member
 from replica.core.mastership.claims import nonce_of
-from replica.core.replication.sending import Phase
-from replica.core.replication.sync_source import SyncSource
+from replica.core.replication.sync_source import Phase, SyncSource
 from replica.core.state.effects import GetRegister, SetRegister
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from failover.classifier import EventKind
 from failover.gate import Effect, Ruling
 from failover.marks import Role
 from replica.core.mastership.following import Following
-from replica.core.replication.sending import Phase
-from replica.core.replication.sync_source import Aside
+from replica.core.replication.sync_source import Aside, Phase
 
 if TYPE_CHECKING:
     from replica.core.mastership.claims import Mastership

@@ -27,7 +27,7 @@ from failover.register import RegisterState
 from failover.steps import Step
 from replica.core.mastership.claims import ClaimUnderWay
 from replica.core.mastership.leaving import Leaving
-from replica.core.replication.sending import Phase
+from replica.core.replication.sync_source import Phase
 from replica.core.state.durable import data_of
 from replica.core.state.effects import Fail
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from failover.marks import DataMark, Role
-from replica.core.replication.sending import Phase
-from replica.core.replication.sync_source import Aside
+from replica.core.replication.sync_source import Aside, Phase
 from replica.core.state.effects import CheckTransfer, StartTransfer
 from replica.node.members import Members
 from replica.services.answers import header_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replica.core.domain import Domain
-from replica.core.replication.sending import NeedRead
+from replica.core.replication.sync_source import NeedRead
 from replica.core.state.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
 from replica.node.loop import Node

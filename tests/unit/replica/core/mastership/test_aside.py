@@ -6,7 +6,7 @@ import pytest
 
 from failover.marks import DataMark, Role
 from replica.core.mastership import step_aside
-from replica.core.replication.sending import NeedRead, Phase
+from replica.core.replication.sync_source import NeedRead, Phase
 from storage.memory import MemoryStore
 from storage.records import verify_stored
 from tandemq.peer.v1.peer_service_pb2 import DomainHello
