@@ -12,7 +12,6 @@ from heapq import merge
 
 from replica.machine import views
 from replica.machine.apply.apply import apply
-from replica.machine.ends import Ends
 from replica.machine.features.batches import Batches
 from replica.machine.features.readers import Readers
 from replica.machine.features.weights import Weights
@@ -29,6 +28,7 @@ from replica.machine.room import Fit, fit_of
 from replica.machine.rows import snapshot as snapshots
 from replica.machine.staging import Staging
 from replica.machine.state.changes import Applied, Changes, next_record
+from replica.machine.state.handles import Progress, handle_prefix, is_tracked, progress_of
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import QueueState
 from replica.machine.state.requests import RequestAnswer
@@ -40,7 +40,7 @@ from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-class Machine(Ends, Moves, Staging, Statistics, Names, Readers, Batches, Weights):
+class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
     def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
         self.member_names = tuple(member_names)
         self._state = State(domain, limits or Limits())
@@ -348,3 +348,30 @@ class Machine(Ends, Moves, Staging, Statistics, Names, Readers, Batches, Weights
     def digest(self) -> bytes:
         """16 bytes, equal on two members with equal state. Walks over all of it: not for the path of a message."""
         return snapshots.digest(self._state)
+
+    # What became of messages.
+
+    def handle_prefix(self, queue_id: int) -> bytes:
+        """First half of the handles of a queue whose type completes later than STORED; empty for the others."""
+        queue = self._state.queues.get(queue_id)
+        return handle_prefix(self._state.domain, queue_id) if queue is not None and is_tracked(queue) else b""
+
+    def progress(self, queue_id: int, handles: Iterable[bytes]) -> list[Progress]:
+        """How far messages have come, as applied here: to be told once it is committed."""
+        queue = self._state.numbered(queue_id)
+        return [progress_of(self._state, queue, handle) for handle in handles]
+
+    def listen(self, queue_id: int, *, wanted: bool) -> None:
+        """Whether somebody here waits for ends in that queue: they are kept until `heard` takes them."""
+        queue = self._state.queues.get(queue_id)
+        if queue is not None and queue.completions is not None:
+            queue.completions.listening = wanted
+            queue.completions.heard.clear()
+
+    def heard(self, queue_id: int) -> list[tuple[int, int]] | None:
+        """Runs of what ended since the last time; None: the queue is gone."""
+        queue = self._state.queues.get(queue_id)
+        if queue is None or queue.completions is None:
+            return None
+        heard, queue.completions.heard = queue.completions.heard, []
+        return heard
