@@ -14,9 +14,10 @@ from tests.sim.stories import REAL
 
 
 class Met:
-    """Stands where a world would."""
+    """Stands where a pair would, and its run."""
 
     def __init__(self) -> None:
+        self.run = self
         self.points: list[str] = []
 
     def sometimes(self, point: str) -> None:
