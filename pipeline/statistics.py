@@ -40,10 +40,8 @@ def statistics(context: Context, asked: Publication | None = None) -> Outcome:
     there = weighing.look(config.source, asked, lake.history_id()) if asked is not None else None
     place = Path(config.report.path) / "stats"
     journal = one_history(journal_of(spark, lake))
-    windows(journal, config.stats.window_s).write.mode("overwrite").parquet(str(place / "windows"))
-    counted = spark.read.parquet(str(place / "windows"))
-    shares = weights(counted)
-    shares.write.mode("overwrite").parquet(str(place / "weights"))
+    counted = _written(windows(journal, config.stats.window_s), place / "windows")
+    shares = _written(weights(counted), place / "weights")
     newest = counted.orderBy(F.col("window_start").desc(), "queue").limit(WINDOWS_SHOWN_MAX)
     rows = [row.asDict() for row in newest.collect()][::-1]
     told = {row["queue"]: row.asDict() for row in shares.collect()}
@@ -54,6 +52,12 @@ def statistics(context: Context, asked: Publication | None = None) -> Outcome:
         return Outcome("stats", DONE, lead, tables, plots)
     weighed = weighing.weigh(config.source, asked, there, counted, weighing.newest_of(journal))
     return Outcome("stats", DONE, f"{lead} {weighed.lead}", [weighed.table, *tables], plots, weighed.facts)
+
+
+def _written(frame: DataFrame, place: Path) -> DataFrame:
+    """What is made of it reads it there, and does not compute it again."""
+    frame.write.mode("overwrite").parquet(str(place))
+    return frame.sparkSession.read.schema(frame.schema).parquet(str(place))
 
 
 def _queues(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
