@@ -6,22 +6,14 @@ import pytest
 
 from chaos.sim.judges.coverage import MEANINGS, POINTS, Coverage, Got
 from chaos.sim.judges.rows import NAMED, known
+from chaos.sim.pair.members import Pair
+from chaos.sim.pair.plan import Plan
+from chaos.sim.pair.run import Run
 from chaos.sim.tools.product import run
 from failover import promotion
 from replica.core.handoff import handoff as driving
 from replica.core.mastership import claiming
 from tests.sim.stories import REAL
-
-
-class Met:
-    """Stands where a pair would, and its run."""
-
-    def __init__(self) -> None:
-        self.run = self
-        self.points: list[str] = []
-
-    def sometimes(self, point: str) -> None:
-        self.points.append(point)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +31,9 @@ class Met:
     ],
 )
 def test_an_event_meets_the_points_of_its_kind(kind: str, text: str, points: list[str]) -> None:
-    met = Met()
-    Coverage(met).on_event(kind, text)
-    assert met.points == points
+    pair = Pair(Run(Plan(1, "none"), ()), {})
+    Coverage(pair).on_event(kind, text)
+    assert list(pair.run.outcome.coverage) == points
 
 
 @pytest.mark.slow
