@@ -48,7 +48,8 @@ ENDED = CONSUMED | {"EXPIRED", "LOST", "MOVED", "DEAD_LETTERED", "DROPPED", "REM
 REJECTED = "REJECTED"
 LEASES = frozenset({"LEASED", "TAKEN"})
 RELEASED = "RELEASED"
-SETTLES = frozenset({"ACKED", REJECTED, RELEASED, "EXTENDED", "REPLIED"})
+EXTENDED = "EXTENDED"
+SETTLES = frozenset({"ACKED", REJECTED, RELEASED, EXTENDED, "REPLIED"})
 """Rows that name the lease they speak for."""
 TOUCHES = LEASES | SETTLES | ENDED
 """Rows about messages that are in a queue."""
