@@ -94,7 +94,10 @@ CHECKED = {
         "(`source.queues`): what names no queue is left out",
     ),
     TIME_BACKWARDS: Kind("a record has an earlier time than the one before it", JOURNALS),
-    ID_OF_OTHER: Kind("the id of a message names another record than the one that stores it", JOURNALS),
+    ID_OF_OTHER: Kind(
+        "the id of a message names another record than the one that stores it, or a lease another than its own",
+        JOURNALS,
+    ),
     NEVER_ENTERED: Kind("messages were leased or left the queue, and no record stored them", JOURNALS, _TRIMMED),
     BEFORE_ENTERED: Kind("a message was leased, or left the queue, before the record that stored it", JOURNALS),
     LEASED_TWICE: Kind(

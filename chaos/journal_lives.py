@@ -286,8 +286,15 @@ def runs_of(indexes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def ids_name_their_records(found: Audited) -> Iterator[Violation]:
-    """Per member: an id has the epoch and the log index of the record that stored the message."""
+    """Per member: an id has the epoch and the log index of the record that stored the message, a lease of its own."""
     for row in found.rows:
+        if row.kind in LEASES and lease_place(row.lease_id) != (row.epoch, row.log_index):
+            epoch, log_index = lease_place(row.lease_id)
+            says = f"{row.member}: lease {row.lease_id}, of record {log_index}/{epoch}, at {row.log_index}/{row.epoch}"
+            name = found.name_of.get(row.queue_id)
+            yield Violation(
+                ID_OF_OTHER, row.member, row.queue_id, row.index, row.count, row.log_index, name, journals=says
+            )
         if row.kind != "ENQUEUED" or row.id is None:
             continue
         if log_index_of(row.id) != row.log_index or epoch_of(row.id) != row.epoch & 0xFFFFFFFF:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from chaos.journal_records import missing
-from chaos.journals import ID_OF_OTHER, TIME_BACKWARDS, Span, Violation
+from chaos.journals import ID_OF_OTHER, LEASE_BITS, LEASES, TIME_BACKWARDS, Span, Violation
 from pipeline.audit_rows import BUCKET_BITS, bucket, entered, id_of_record, violations_of
 
 
@@ -45,7 +45,7 @@ def no_record_is_missing(journal: DataFrame, digests: DataFrame, every: Mapping[
 
 
 def ids_name_their_records(journal: DataFrame) -> DataFrame:
-    """Violations: messages whose id names another record than the one that stores them."""
+    """Violations: messages whose id, and leases whose number, name another record than the one that has them."""
     wrong = entered(journal).where(F.substring("id", 5, 10) != id_of_record("epoch", "log_index"))
     name = F.lower(F.hex("id"))
     says = F.format_string("%s: id %s at %d/%d", "member", name, "log_index", "epoch")
@@ -58,7 +58,12 @@ def ids_name_their_records(journal: DataFrame) -> DataFrame:
         name.alias("id"),
         says.alias("journals"),
     )
-    return violations_of(rows, ID_OF_OTHER)
+    lease = F.coalesce("lease_id", F.lit(0).cast("bigint"))
+    epoch, log = F.shiftright(lease, LEASE_BITS), lease.bitwiseAND((1 << LEASE_BITS) - 1)
+    leases = journal.where(F.col("kind").isin(*LEASES) & ((epoch != F.col("epoch")) | (log != F.col("log_index"))))
+    text = F.format_string("%s: lease %d, of record %d/%d, at %d/%d", "member", lease, log, epoch, "log_index", "epoch")
+    of_leases = leases.select("member", "queue_id", "index", "log_index", "count", text.alias("journals"))
+    return violations_of(rows, ID_OF_OTHER).unionByName(violations_of(of_leases, ID_OF_OTHER))
 
 
 def time_never_falls(journal: DataFrame) -> DataFrame:

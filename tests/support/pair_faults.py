@@ -230,6 +230,12 @@ def id_of_other(run: Run) -> None:
     change(run, "ENQUEUED", 30, id=message_id(1, APART * run.place + 3, 9))
 
 
+def lease_of_other_record(run: Run) -> None:
+    """Whoever settles says the same."""
+    lease_id = run.rows[first_of(run, "LEASED", 1)].lease_id
+    run.rows = [replace(row, lease_id=lease_id - 1) if row.lease_id == lease_id else row for row in run.rows]
+
+
 def without_b(run: Run) -> None:
     run.rows = [row for row in run.rows if row.member == "a"]
 
@@ -349,6 +355,7 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     clock_back: {"TIME_BACKWARDS"},
     clock_back_at_b: {"TIME_BACKWARDS", "COPIES_DIFFER"},
     id_of_other: {"ID_OF_OTHER"},
+    lease_of_other_record: {"ID_OF_OTHER"},
     without_b: {"MEMBER_ABSENT"},
     read_short_at_both: {"TAIL_CUT"},
     doubled_range_at_b: {"COPIES_DIFFER"},
@@ -374,7 +381,14 @@ OF_BOTH = {
     *(lost, duplicate, ghost, unsent, settled_twice, settle_lost, epoch_back, inversion, received_unknown),
     *(received_beyond, acked_unknown, acked_beyond, received_again, out_of_order, other_epoch_told, leased_twice),
     *(leased_after_end, other_lease, lease_of_later, lease_gone, one_of_two_leases, leased_early, never_entered),
-    *(clock_back, id_of_other, rejected_and_acked, other_body_at_both, other_body_that_nobody_was_told_of),
+    *(
+        clock_back,
+        id_of_other,
+        lease_of_other_record,
+        rejected_and_acked,
+        other_body_at_both,
+        other_body_that_nobody_was_told_of,
+    ),
     *(other_body_received, other_body_received_of_one_that_nobody_was_told_of),
     *(other_producer_at_both, other_sequence_at_both, acked_under_lease_that_was_over, acked_under_no_lease),
     *(acked_under_lease_that_was_released, released_after_end, extended_before_lease),
