@@ -19,8 +19,8 @@ from chaos.journal_checks import Judged, judged
 from chaos.journals import Head, Row, Told
 from pipeline.lake import Lake
 from pipeline.problems import BAD_LAKE, HISTORY_SCHEMA, PipelineError
-from pipeline.reading import history_problem, nothing_in
-from pipeline.schema import ATTRIBUTES, BARE_JOURNAL, HISTORY, HISTORY_LATER, names
+from pipeline.reading import WRONG, history_problem, nothing_in, values_problem
+from pipeline.schema import ATTRIBUTES, BARE_JOURNAL, HISTORY, HISTORY_LATER, OPS, OUTCOMES, names
 
 BATCH = 4_096
 DIGEST_BYTES = 16
@@ -129,11 +129,24 @@ def _told(path: str) -> Iterator[Told]:
     if (problem := history_problem(path, there)) is not None:
         raise problem
     wanted = [name for name in names(HISTORY) if name in there or name not in HISTORY_LATER]
+    wrong = dict.fromkeys(WRONG, 0)
     try:
         for batch in found.to_batches(columns=wanted, batch_size=BATCH):
+            for name in WRONG:
+                wrong[name] += _wrong_values(batch, name)
             yield from (Told(**row) for row in batch.to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise PipelineError(HISTORY_SCHEMA, f"{path} cannot be read: {error}") from error
+    if (problem := values_problem(path, wrong)) is not None:
+        raise problem
+
+
+def _wrong_values(batch: pa.RecordBatch, name: str) -> int:
+    """How many rows have one that no client history has."""
+    column, right = batch.column(name), {"op": OPS, "outcome": OUTCOMES}.get(name)
+    good = pc.is_valid(column) if right is None else pc.is_in(column, pa.array(right, pa.string()))
+    count: int = pc.sum(good).as_py() or 0
+    return int(batch.num_rows) - count
 
 
 def _heads(lake: Lake) -> Iterator[Head]:

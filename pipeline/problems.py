@@ -24,7 +24,7 @@ NEXT_STEPS = {
     LAKE_UNPROVEN: "run ingest, or `tandemq pipeline verify --adopt`: both give it manifests of what is there now",
     LAKE_IN_USE: "wait until that job ends, or stop it; a lake has one ingest at a time",
     LAKE_SCHEMA: "give another directory in lake.path; this one stays as it is",
-    HISTORY_SCHEMA: "give Parquet with the columns that docs/SPARK.md lists in audit.history",
+    HISTORY_SCHEMA: "give Parquet with the columns and values that docs/SPARK.md lists in audit.history",
     DISK_FULL: "make room and run it again: what is in the lake is whole, and it goes on from there",
     WORKER_LOST: "run it again: it goes on from what is in the lake",
     SPARK_LOST: "run it again: it goes on from what is in the lake",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.lake import Lake
 from pipeline.problems import BAD_LAKE, HISTORY_SCHEMA, PipelineError
-from pipeline.schema import ATTRIBUTES, HEADS, HISTORY, HISTORY_LATER, LAKE, ddl, names
+from pipeline.schema import ATTRIBUTES, HEADS, HISTORY, HISTORY_LATER, LAKE, OPS, OUTCOMES, ddl, names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +61,8 @@ def history_of(spark: SparkSession, path: str) -> DataFrame:
     there = {field.name: field.dataType.simpleString() for field in found.schema.fields}
     if (problem := history_problem(path, there)) is not None:
         raise problem
+    if (problem := values_problem(path, _wrong_values(found))) is not None:
+        raise problem
     nulls = {column.name: f"CAST(NULL AS {column.kind}) AS {column.name}" for column in HISTORY}
     return found.selectExpr(*(f"`{name}`" if name in there else nulls[name] for name in names(HISTORY)))
 
@@ -74,3 +76,27 @@ def history_problem(path: str, there: Mapping[str, str]) -> PipelineError | None
         and not (column.name in HISTORY_LATER and column.name not in there)
     ]
     return PipelineError(HISTORY_SCHEMA, f"{path}: {'; '.join(wrong)}") if wrong else None
+
+
+WRONG = {
+    "op": f"none of {', '.join(OPS)}",
+    "outcome": f"none of {', '.join(OUTCOMES)}",
+    "invoke_ns": "null",
+    "queue": "null",
+}
+"""What no row of a client history has: nobody could say what it tells, and it would be left out in silence."""
+
+
+def values_problem(path: str, wrong: Mapping[str, int]) -> PipelineError | None:
+    """Why the rows of a client history cannot be judged, of which so many are WRONG, by column; None: they can."""
+    told = [f"{name} is {WRONG[name]} in {count:,} rows" for name, count in wrong.items() if count]
+    return PipelineError(HISTORY_SCHEMA, f"{path}: {'; '.join(told)}") if told else None
+
+
+def _wrong_values(found: DataFrame) -> dict[str, int]:
+    from pyspark.sql import functions as fn
+
+    right = {name: fn.col(name).isNotNull() for name in WRONG}
+    right |= {"op": fn.col("op").isin(*OPS), "outcome": fn.col("outcome").isin(*OUTCOMES)}
+    counts = [fn.count_if(~fn.coalesce(good, fn.lit(False))).alias(name) for name, good in right.items()]
+    return {name: int(count) for name, count in found.agg(*counts).collect()[0].asDict().items()}

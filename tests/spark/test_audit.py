@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from chaos.journal_checks import judged
 from chaos.journals import Violation
+from pipeline.problems import PipelineError
+from pipeline.schema import HISTORY, ddl
 from tests.support.pair_faults import ALONE, OF_BOTH, PLANTED, planted, without_b
 from tests.support.pair_histories import Run, any_run, frames, joined, spoil, usual
 
@@ -67,6 +70,20 @@ def test_spark_names_what_was_planted(spark: Any, plants: set[Callable[[Run], No
     assert {each[0] for each in found} >= set().union(*(PLANTED[plant] for plant in chosen))
     assert ("COPIES_DIFFER" in {each[0] for each in found}) == (plants is not OF_BOTH)
     assert on_spark(spark, run) == found
+
+
+def test_rows_of_a_history_that_tell_nothing_are_refused(spark: Any, tmp_path: Path) -> None:
+    from pipeline.reading import history_of
+
+    rows = [asdict(told) for told in usual().told]
+    rows[3] |= {"op": "enqueue", "queue": None}
+    rows[4] |= {"op": None, "outcome": "OK", "invoke_ns": None}
+    spark.createDataFrame([tuple(row[c.name] for c in HISTORY) for row in rows], ddl(HISTORY)).write.parquet(
+        str(tmp_path / "told")
+    )
+    wrong = "op is none of send, recv, ack in 2 rows; outcome is none of ok, fail, unknown in 1 rows; "
+    with pytest.raises(PipelineError, match=f"HISTORY_SCHEMA: .*: {wrong}invoke_ns is null in 1 rows; queue is null"):
+        history_of(spark, str(tmp_path / "told"))
 
 
 def test_a_member_without_a_row_is_one_violation(spark: Any) -> None:

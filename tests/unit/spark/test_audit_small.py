@@ -154,6 +154,27 @@ def test_a_history_that_lacks_a_column_is_refused(tmp_path: Path, name: str) -> 
         audit_small(lake, history_of(run, tmp_path / "told.parquet", without=name))
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("op", "enqueue", "none of send, recv, ack"),
+        ("op", None, "none of send, recv, ack"),
+        ("outcome", "OK", "none of ok, fail, unknown"),
+        ("invoke_ns", None, "null"),
+        ("queue", None, "null"),
+    ],
+)
+def test_rows_of_a_history_that_tell_nothing_are_refused(
+    tmp_path: Path, name: str, value: str | None, what: str
+) -> None:
+    """They would be left out in silence."""
+    run = usual()
+    lake = in_lake(run, tmp_path / "lake")
+    run.told[3:5] = [replace(told, **{name: value}) for told in run.told[3:5]]  # type: ignore[arg-type]
+    with pytest.raises(PipelineError, match=f"HISTORY_SCHEMA: .*: {name} is {what} in 2 rows"):
+        audit_small(lake, history_of(run, tmp_path / "told.parquet"))
+
+
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     lake = in_lake(usual(), tmp_path / "lake")
     with pytest.raises(PipelineError, match="HISTORY_SCHEMA: there is no client history at"):
