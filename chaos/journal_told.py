@@ -95,13 +95,11 @@ def messages_are_those_of_their_senders(found: Audited) -> Iterator[Violation]:
         place = found.place(told)
         for row in found.entered.get(place, []):
             same_id = told.id is None or row.id is None or told.id == row.id
-            if row.producer is None or found.side(row) is None or not same_id:
+            if found.side(row) is None or not same_id:
                 continue
             if (row.producer, row.sequence) != (told.producer, told.sequence):
-                says = (
-                    f"sent as {told.sequence} of {told.producer.hex()}, "
-                    f"and stored as {row.sequence} of {row.producer.hex()}"
-                )
+                stored_by = "nobody" if row.producer is None else row.producer.hex()
+                says = f"sent as {told.sequence} of {told.producer.hex()}, and stored as {row.sequence} of {stored_by}"
                 yield replace(of_place(found, SENT_BY_OTHER, place, found.entered[place]), clients=says)
                 break
 

@@ -139,7 +139,7 @@ def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> 
     settled = F.when(kind.isin(*SETTLES), F.coalesce(lease, F.lit(0)))
     ends = F.when(kind.isin(*ENDED, REJECTED), log)
     number = F.coalesce("sequence", F.lit(0).cast("bigint"))
-    more = {"sender": F.when(F.col("producer").isNotNull(), F.xxhash64("producer", number))}
+    more = {"sender": F.xxhash64("producer", number)}
     if bodies:
         more["body"] = F.crc32("payload")
     came = _row({"events": F.lit(1 << ENTERED), "entered_log": log}, sides, stored=F.xxhash64("id"), **more)

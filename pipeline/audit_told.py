@@ -45,7 +45,7 @@ def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, tol
     told: what was answered ok with an index, placed.
     """
     places = F.broadcast(found.where("other_sender").select(*PLACE))
-    stored = entered(judged).where(F.col("producer").isNotNull()).join(places, PLACE, "left_semi")
+    stored = entered(judged).join(places, PLACE, "left_semi")
     stored = stored.select(
         *PLACE,
         F.col("id").alias("stored_id"),
@@ -54,14 +54,14 @@ def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, tol
     )
     sent = told.where((F.col("op") == SEND) & F.col("producer").isNotNull() & F.col("sequence").isNotNull())
     pairs = sent.join(places, PLACE, "left_semi").join(stored, PLACE)
-    other = (F.col("producer") != F.col("stored_producer")) | (F.col("sequence") != F.col("stored_sequence"))
+    other = ~F.col("producer").eqNullSafe(F.col("stored_producer")) | (F.col("sequence") != F.col("stored_sequence"))
     unlike = pairs.where(other & F.coalesce(F.col("id") == F.col("stored_id"), F.lit(True)))
     says = F.format_string(
         "sent as %d of %s, and stored as %d of %s",
         "sequence",
         F.lower(F.hex("producer")),
         "stored_sequence",
-        F.lower(F.hex("stored_producer")),
+        F.coalesce(F.lower(F.hex("stored_producer")), F.lit("nobody")),
     )
     rows = unlike.groupBy(*PLACE).agg(F.max(says).alias("clients"), F.lit(1).alias("count"))
     return violations_of(rows, SENT_BY_OTHER)

@@ -296,6 +296,10 @@ def other_producer_at_both(run: Run) -> None:
     change(run, "ENQUEUED", 7, producer=b"stranger")
 
 
+def no_producer_at_both(run: Run) -> None:
+    change(run, "ENQUEUED", 6, producer=None)
+
+
 def other_sequence_at_both(run: Run) -> None:
     change(run, "ENQUEUED", 8, sequence=77)
 
@@ -371,6 +375,7 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     other_body_received: {"BODY_CHANGED"},
     other_body_received_of_one_that_nobody_was_told_of: {"BODY_CHANGED"},
     other_producer_at_both: {"SENT_BY_OTHER"},
+    no_producer_at_both: {"SENT_BY_OTHER"},
     other_sequence_at_both: {"SENT_BY_OTHER"},
     record_gone_at_both: {"RECORD_MISSING"},
     records_gone_at_b: {"RECORD_MISSING", "COPIES_DIFFER", "SETTLED_UNLEASED"},
@@ -390,7 +395,8 @@ OF_BOTH = {
         other_body_that_nobody_was_told_of,
     ),
     *(other_body_received, other_body_received_of_one_that_nobody_was_told_of),
-    *(other_producer_at_both, other_sequence_at_both, acked_under_lease_that_was_over, acked_under_no_lease),
+    *(other_producer_at_both, other_sequence_at_both, no_producer_at_both),
+    *(acked_under_lease_that_was_over, acked_under_no_lease),
     *(acked_under_lease_that_was_released, released_after_end, extended_before_lease),
     extended_under_lease_that_was_never_stored,
 }
