@@ -24,6 +24,8 @@ from pipeline.schema import ATTRIBUTES, BARE_JOURNAL, HISTORY, HISTORY_LATER, OP
 
 BATCH = 4_096
 DIGEST_BYTES = 16
+ALWAYS = ("log_index", "epoch", "time", "kind")
+"""What each row of a journal has."""
 _NAMES = {pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 
 
@@ -72,6 +74,8 @@ def _rows(lake: Lake, member: str) -> Iterator[Row]:
             dataset = _dataset(str(stretch.path), BAD_LAKE)
             there = [name for name in names(ATTRIBUTES) if name in dataset.schema.names]
             for batch in dataset.to_batches(columns=[*names(BARE_JOURNAL), *there], batch_size=BATCH):
+                if gone := [name for name in ALWAYS if batch.column(name).null_count]:
+                    raise PipelineError(BAD_LAKE, f"{stretch.path} has rows without {', '.join(gone)}")
                 times = pc.cast(batch.column("time"), pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
                 rows = batch.select(names(BARE_JOURNAL)).to_pylist()
                 for found, time_us, beside in zip(rows, times, _beside(batch, there), strict=True):

@@ -175,6 +175,16 @@ def test_rows_of_a_history_that_tell_nothing_are_refused(
         audit_small(lake, history_of(run, tmp_path / "told.parquet"))
 
 
+@pytest.mark.parametrize("name", ["log_index", "epoch", "time", "kind"])
+def test_a_row_without_what_each_row_has_is_refused(tmp_path: Path, name: str) -> None:
+    lake = in_lake(usual(), tmp_path / "lake")
+    path = lake.stretches("a")[1].path / "part.parquet"
+    rows = pq.ParquetFile(path).read().to_pylist()
+    pq.write_table(pa.Table.from_pylist([{**rows[0], name: None}, *rows[1:]], WITH_ATTRIBUTES), path)
+    with pytest.raises(PipelineError, match=f"BAD_LAKE: .*log-.* has rows without {name}$"):
+        audit_small(lake, "")
+
+
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
     lake = in_lake(usual(), tmp_path / "lake")
     with pytest.raises(PipelineError, match="HISTORY_SCHEMA: there is no client history at"):
