@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -75,6 +76,8 @@ def _in_memory(config: Pipeline, history: str) -> Found | None:
     in_order = sorted(found.violations, key=lambda each: (each.kind, each.queue or "", each.index or 0))
     if in_order:
         _write(_place(config), in_order)
+    else:
+        _forget(_place(config))
     counts = {kind: sum(each.kind == kind for each in in_order) for kind in MEANING}
     shown = [asdict(each) for each in in_order[:SHOWN_MAX]]
     how = f"in memory, because there are {there:,} rows (audit.memory_rows: {config.audit.memory_rows:,})"
@@ -94,7 +97,9 @@ def _on_spark(context: Context, history: str) -> Found:
     try:
         first = found.violations.orderBy("kind", "queue", "index").limit(SHOWN_MAX)
         shown = [row.asDict() for row in first.collect()]
-        if not found.clean:
+        if found.clean:
+            _forget(_place(config))
+        else:
             found.violations.write.mode("overwrite").parquet(str(_place(config)))
     finally:
         found.close()
@@ -118,6 +123,16 @@ def _write(place: Path, found: Sequence[Violation]) -> None:
         for old in place.iterdir():
             old.unlink()
         pq.write_table(pa.Table.from_pylist([asdict(each) for each in found], schema), place / "part-00000.parquet")
+    except OSError as error:
+        raise unwritable(place, error) from error
+
+
+def _forget(place: Path) -> None:
+    """Violations of an earlier run are none of this one."""
+    try:
+        shutil.rmtree(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # where no report can be, who writes it says so
     except OSError as error:
         raise unwritable(place, error) from error
 

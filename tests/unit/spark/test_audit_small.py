@@ -227,3 +227,20 @@ def test_violations_are_written_beside_the_report(tmp_path: Path) -> None:
     assert outcome.verdict == "violations"
     written = pq.read_table(tmp_path / "reports" / "audit" / "violations").to_pylist()
     assert {row["kind"] for row in written} == {"LOST", "GAP", "NEVER_ENTERED", "RECEIVED_LOST", "ACK_LOST"}
+
+
+def test_a_clean_run_leaves_no_violations_of_an_earlier_one(tmp_path: Path) -> None:
+    run = usual()
+    lake, right = in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "right.parquet")
+    run.told = run.told[1:]
+    wrong = history_of(run, tmp_path / "wrong.parquet")
+    place = tmp_path / "reports" / "audit" / "violations"
+    for history, there in ((wrong, True), (right, False)):
+        assert auditing_small()(configured(lake, history)) is not None
+        assert place.exists() == there
+
+
+def test_a_clean_run_leaves_a_place_where_no_report_can_be_to_who_writes_it(tmp_path: Path) -> None:
+    lake = in_lake(usual(), tmp_path / "lake")
+    (tmp_path / "reports").write_text("no directory")
+    assert auditing_small()(configured(lake, "")) is not None
