@@ -8,7 +8,7 @@ and what each side says of it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -311,11 +311,17 @@ def _seen(
     unexplained = unexplained_counts(found, lives)
     records = Counter(member for member, _, _ in {(row.member, row.epoch, row.log_index) for row in found.rows})
     received = [told for told in found.told if told.op == "recv" and told.outcome == "ok"]
+    once = set(found.told)
+    answered = [told for told in once if told.outcome == "ok" and told.index is not None]
+    early = list(_early(answered))
     return Seen(
         spans=found.spans,
         records=records,
         told=dict(Counter(told.op for told in found.told)),
-        answered=dict(Counter(told.op for told in found.told if told.outcome == "ok" and told.index is not None)),
+        answered=dict(Counter(told.op for told in answered)),
+        doubled=len(found.told) - len(once),
+        early=len(early),
+        apart_ns=max(early, default=0),
         strange=strange,
         unordered=sum(told.priority is None for told in received),
         unstored=unexplained.get(UNSTORED, 0),
@@ -326,6 +332,18 @@ def _seen(
         ends=ends is not None,
         every_record_from=every_record_from,
     )
+
+
+def _early(answered: Iterable[Told]) -> Iterator[int]:
+    """Nanoseconds by which messages came, or were acknowledged, before they were sent."""
+    sent, came = dict[tuple[str, int | None], int](), dict[tuple[str, int | None], int]()
+    for told in answered:
+        place = (told.queue, told.index)
+        if told.op == "send":
+            sent[place] = min(sent.get(place, told.invoke_ns), told.invoke_ns)
+        elif told.complete_ns is not None:
+            came[place] = min(came.get(place, told.complete_ns), told.complete_ns)
+    return (sent[place] - at_ns for place, at_ns in came.items() if at_ns < sent.get(place, at_ns))
 
 
 def _key(each: Violation) -> tuple[object, ...]:

@@ -17,7 +17,13 @@ class Seen(NamedTuple):
     told: Mapping[str, int]
     """Rows of the client history, by operation."""
     answered: Mapping[str, int]
-    """Those of them that are ok and have an index."""
+    """Those of them that are ok and have an index; of equal ones the first."""
+    doubled: int
+    """Rows of the client history that are there already."""
+    early: int
+    """Messages that came, or were acknowledged, before they were sent, by the clocks of who told so."""
+    apart_ns: int
+    """By how much at most."""
     strange: int
     """Messages that were sent, and are in no journal as their client sent them."""
     unordered: int
@@ -98,6 +104,11 @@ def _of_clients(seen: Seen) -> list[str]:
     if 0 < seen.answered.get("recv", 0) < seen.answered.get("ack", 0):
         text = f"{seen.answered['recv']:,} deliveries and {seen.answered['ack']:,} acknowledgements"
         found.append(f"The client history has {text}: rows of what was received are missing, and were not judged.")
+    if seen.doubled:
+        found.append(f"{seen.doubled:,} rows of the client history are there twice: they were taken once.")
+    if seen.early:
+        text = "clocks of clients differ, and what is judged by time may accuse what is right"
+        found.append(f"{seen.early:,} messages came up to {seen.apart_ns / 1e9:,.3f} s before they were sent: {text}.")
     if seen.unordered:
         text = "the history tells no priority of them, or their order depends on more than it"
         found.append(f"The order of {seen.unordered:,} deliveries was not judged: {text}.")

@@ -150,11 +150,16 @@ def _audit(
     violations, counts = found.proven(journal, told, queues)
     answered = F.count_if((F.col("outcome") == OK) & F.col("index").isNotNull())
     by_op = {row[0]: (row[1], row[2]) for row in told.groupBy("op").agg(F.count(F.lit(1)), answered).collect()}
+    doubled = audit_told.doubled(told)
+    early, apart_ns = audit_told.early(told) if SEND in by_op and len(by_op) > 1 else (0, 0)
     seen = Seen(
         spans=spans,
         records={member: sum(each.records for (name, _), each in reach.items() if name == member) for member in spans},
         told={op: rows for op, (rows, _) in by_op.items()},
-        answered={op: rows for op, (_, rows) in by_op.items()},
+        answered={op: rows - doubled.get((op, True), 0) for op, (_, rows) in by_op.items()},
+        doubled=sum(doubled.values()),
+        early=early,
+        apart_ns=apart_ns,
         strange=counts.get("LOST", 0) + counts.get("SENT_BY_OTHER", 0),
         unordered=told.where(_is_ok(RECV) & F.col("priority").isNull()).count(),
         unstored=unexplained.get(UNSTORED, 0),

@@ -39,6 +39,29 @@ def epochs_are_those_of_ids(history: DataFrame) -> DataFrame:
     return violations_of(rows, EPOCH_TOLD)
 
 
+def doubled(history: DataFrame) -> dict[tuple[str, bool], int]:
+    """By operation, and whether it was answered ok with an index: rows that are there already."""
+    is_answered = (F.col("outcome") == OK) & F.col("index").isNotNull()
+    columns = [F.col(f"`{name}`") for name in history.columns]
+    row = F.xxhash64(*columns, *(each.isNull() for each in columns))  # which leaves out what is null
+    more = history.groupBy("op", is_answered.alias("is_answered"), row).count().where(F.col("count") > 1)
+    found = more.groupBy("op", "is_answered").agg(F.sum(F.col("count") - 1).alias("rows")).collect()
+    return {(each["op"], each["is_answered"]): each["rows"] for each in found}
+
+
+def early(history: DataFrame) -> tuple[int, int]:
+    """How many messages came, or were acknowledged, before they were sent, and by how many nanoseconds at most."""
+    answered = history.where((F.col("outcome") == OK) & F.col("index").isNotNull())
+    is_send = F.col("op") == SEND
+    messages = answered.groupBy("queue", "index").agg(
+        F.min(F.when(is_send, F.col("invoke_ns"))).alias("sent"),
+        F.min(F.when(~is_send, F.col("complete_ns"))).alias("came"),
+    )
+    apart = messages.where(F.col("came") < F.col("sent")).agg(F.count(F.lit(1)), F.max(F.col("sent") - F.col("came")))
+    count, most = apart.collect()[0]
+    return count, most or 0
+
+
 def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, told: DataFrame) -> DataFrame:
     """Violations: messages that are stored as those of another producer, or under another sequence, than was sent.
 

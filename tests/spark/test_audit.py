@@ -55,6 +55,16 @@ def test_a_right_run_is_clean(spark: Any) -> None:
     assert on_spark(spark, run) == set()
 
 
+def test_rows_twice_and_clocks_apart_are_said_alike(spark: Any) -> None:
+    run = usual()
+    run.told += [told for told in run.told if told.op == "ack"]
+    run.told = [replace(told, complete_ns=1) if told.op == "recv" else told for told in run.told]
+    assert in_memory(run) == on_spark(spark, run)
+    said = " ".join(judged(run.rows, run.told, run.heads, run.ends, run.every_record_from).unjudged)
+    assert "are there twice" in said
+    assert "before they were sent" in said
+
+
 @pytest.mark.parametrize(
     "plants",
     [

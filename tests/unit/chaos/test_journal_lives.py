@@ -251,8 +251,24 @@ def test_one_strange_message_is_no_history_of_another_run() -> None:
 def test_rows_of_a_history_that_are_there_twice_raise_nothing() -> None:
     for op in ("send", "recv", "ack"):
         run = usual()
-        run.told += [told for told in run.told if told.op == op]
-        assert kinds(run) == set(), op
+        told = [told for told in run.told if told.op == op]
+        run.told += told
+        found = audited(run)
+        assert found.violations == [], op
+        assert f"{len(told):,} rows of the client history are there twice: they were taken once." in found.unjudged
+        assert not any("rows of what was received are missing" in line for line in found.unjudged)
+
+
+def test_clocks_that_let_messages_come_before_they_were_sent_are_named() -> None:
+    run = usual()
+    assert not any("before they were sent" in line for line in audited(run).unjudged)
+    hour = 3_600_000_000_000
+    sent = [told for told in run.told if told.op == "send" and told.outcome == "ok"]
+    late = [replace(told, invoke_ns=told.invoke_ns + hour, complete_ns=(told.complete_ns or 0) + hour) for told in sent]
+    run.told = [*late, *(told for told in run.told if told not in sent)]
+    (line,) = [line for line in audited(run).unjudged if "before they were sent" in line]
+    came = {told.index for told in run.told if told.op in ("recv", "ack") and told.outcome == "ok"}
+    assert line.startswith(f"{len(came & {told.index for told in sent})} messages came up to 3,600.000 s before"), line
 
 
 def test_deliveries_that_are_missing_in_a_history_are_named_and_raise_nothing() -> None:
