@@ -188,10 +188,16 @@ class Run:
             if queue.dying() and queue.dead_name in probe.queues:
                 request = BrowsePageRequest(queue=queue.dead_name, max_messages=1_000)
                 call = QUEUE_SERVICE + "BrowsePage", request, BrowsePageResponse
+                # What was compared counts what is not committed yet, and so is shown to nobody.
+                awaited = len(probe.queues[queue.dead_name].messages)
+                self.driver.wait_for(lambda: self._shown(call) == awaited, LATE_MS)  # noqa: B023 - not kept
                 asked = self.ask("a", *call, f"see who is in {queue.dead_name}")
                 self.answered(asked)
                 order += [each.message.payload for each in asked.reply.messages]
         return order
+
+    def _shown(self, browse: tuple[str, BrowsePageRequest, type[BrowsePageResponse]]) -> int:
+        return len(self.driver.ask("a", *browse).messages)
 
     def settle_down(self, late_ms: int = 0) -> None:
         """Dead letters go their way, and what was touched is compared."""
