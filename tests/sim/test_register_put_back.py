@@ -73,6 +73,6 @@ def test_a_member_that_would_not_stop_is_seen(monkeypatch: pytest.MonkeyPatch) -
         for copied_s in COPIED_S
         for put_back_ms in PUT_BACK_MS
         if (met := run(copied_s, put_back_ms, takeover=True, handoff=False))[1].violations
-        and not any(each.domain and each.domain.shared.state.diverged for each in met[0].members.values())
+        and not any(each.domain and each.domain.shared.state.diverged for each in met[0].pair.members.values())
     ]
     assert found
