@@ -201,9 +201,9 @@ def _outcome(
         {"step": "the pair wiped and begun anew", "came_to": f"ingest is refused: {refused or 'NO, it went on'}"},
     ]
     lead = (
-        "The audit is clean, names each planted fault, and another pair is refused."
+        "PASS: the audit is clean, names each planted fault, and another pair is refused."
         if good
-        else "Not all came out as it must."
+        else "FAIL: not all came out as it must."
     )
     tables = [Table("steps", steps), *audited.tables[:1], *counted.tables[:1]]
     return Outcome(
