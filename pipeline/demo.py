@@ -76,6 +76,7 @@ def play(out: Path, tell: Callable[[str], None], *, rows: int) -> Ended:
         planted = [_planted(context, here, fault) for fault in FAULTS]
         refused = _begun_anew(context, cluster)
     outcome = _outcome(played, ingested, audited, counted, planted, refused)
+    context.tell(outcome.lead)
     return Ended(outcome, report.write(Path(config.report.path) / "demo", outcome), time.monotonic() - began)
 
 
