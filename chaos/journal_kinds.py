@@ -107,7 +107,7 @@ CHECKED = {
     ),
     LEASED_AFTER_END: Kind("a message was leased after it had left the queue", JOURNALS),
     SETTLED_UNLEASED: Kind(
-        "messages were settled under a lease that did not hold them: it never had, another one did, or they had left",
+        "messages were settled under a lease that never held them",
         JOURNALS,
         "a lease that left before it was durable: a master that is lost takes its record with it. It is counted",
     ),

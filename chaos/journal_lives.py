@@ -7,7 +7,6 @@ lease is right, and the settlement is counted, not accused (docs/decisions/0041-
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,7 @@ from typing import NamedTuple
 
 from chaos.journals import (
     BEFORE_ENTERED,
-    CONSUMED,
     ENDED,
-    EXTENDED,
     ID_OF_OTHER,
     LEASED_AFTER_END,
     LEASED_TWICE,
@@ -54,8 +51,8 @@ def verdict_of(lease_id: int, settled_at: tuple[int, int], first: int, reach: Ma
     first: where the history begins. reach: the first and the last record of each of its epochs.
     """
     epoch, log_index = lease_place(lease_id)
-    if lease_id <= 0 or (epoch, log_index) >= settled_at:
-        return UNLEASED  # none, or one of later
+    if (epoch, log_index) >= settled_at:
+        return UNLEASED  # a lease of later
     if log_index < first:
         return TRIMMED
     if epoch not in reach or log_index > reach[epoch][1]:
@@ -156,7 +153,7 @@ def _lives(found: Audited, side: int) -> dict[Place, Life]:
                 life.ended.append(row.log_index)
             if row.kind == RELEASED:
                 life.released.append(row.log_index)
-            if row.kind in SETTLES:
+            if row.kind in SETTLES and row.lease_id:
                 life.settles.append(row)
     return lives
 
@@ -181,12 +178,12 @@ class Settlement(NamedTuple):
 
 
 def settled_under_their_leases(found: Audited, lives: Lives) -> Iterator[Violation]:
-    """A row of settlements that its lease does not explain is one violation, with the number of its messages."""
+    """A row of settlements that no lease explains is one violation, with the number of its messages."""
     for (row, verdict), indexes in _unexplained(found, lives).items():
         if verdict == UNLEASED:
             name = found.name_of.get(row.queue_id)
             epoch, log_index = lease_place(row.lease_id)
-            says = f"{row.kind} under lease {row.lease_id}, of record {log_index}/{epoch}, which did not hold them"
+            says = f"{row.kind} under lease {row.lease_id}, of record {log_index}/{epoch}, which leased none of them"
             count = len(indexes)
             yield Violation(
                 SETTLED_UNLEASED, None, row.queue_id, min(indexes), count, row.log_index, name, journals=says
@@ -202,62 +199,18 @@ def unexplained_counts(found: Audited, lives: Lives) -> dict[str, int]:
 
 
 def _unexplained(found: Audited, lives: Lives) -> dict[tuple[Settlement, str], set[int]]:
-    """Rows of settlements that their lease does not explain, by what is known of it, and of which messages."""
+    """Rows of settlements whose lease no row of their history gives, and of which messages."""
     reaches, gone = reaches_of(found.rows), defaultdict[tuple[Settlement, str], set[int]](set)
     for side, messages in enumerate(lives):
         reach = reach_of_side(side, found.spans, reaches, differ=found.differ)
         first = first_of_side(side, found.spans, differ=found.differ)
-        ends = _lease_ends(found, side)
         for place, life in messages.items():
-            history = _History(life, ends, whole_domain=found.whole_domain)
             for row in life.settles:
-                verdict = _verdict(history, row, first, reach)
-                if verdict is not None:
+                if row.lease_id not in life.leases:
+                    verdict = verdict_of(row.lease_id, (row.epoch, row.log_index), first, reach)
                     key = Settlement(row.queue_id, row.log_index, row.kind, row.lease_id, row.index)
                     gone[key, verdict].add(place.index)
     return gone
-
-
-class _History:
-    """Of one message: who held it when."""
-
-    def __init__(self, life: Life, ends: Mapping[int, int], *, whole_domain: bool) -> None:
-        self._life, self._ends, self._whole_domain = life, ends, whole_domain
-        self._leases = sorted((lease_place(lease)[1], lease) for lease in life.leases)
-        self._freed = sorted([*life.released, *life.ended])
-        self._ended = min(life.ended, default=None)
-        self._released_at = {(row.log_index, row.lease_id) for row in life.settles if row.kind == RELEASED}
-
-    def knows(self, lease_id: int) -> bool:
-        """A row gave it."""
-        return lease_id in self._life.leases
-
-    def had_left(self, row: Row) -> bool:
-        """What leaves twice is told elsewhere."""
-        return row.kind not in CONSUMED and self._ended is not None and self._ended < row.log_index
-
-    def is_with_another(self, row: Row) -> bool:
-        """The last lease before is another one, and holds it; one record may release it and settle it after that."""
-        place = bisect_left(self._leases, (row.log_index, 0))
-        if not place or not self._whole_domain:
-            return False
-        since, lease = self._leases[place - 1]
-        freed = bisect_right(self._freed, since)
-        free = freed < len(self._freed) and self._freed[freed] < row.log_index
-        over = self._ends.get(lease, row.log_index) < row.log_index
-        return lease != row.lease_id and not free and not over and (row.log_index, lease) not in self._released_at
-
-
-def _verdict(history: _History, row: Row, first: int, reach: Mapping[int, tuple[int, int]]) -> str | None:
-    """None: it is right."""
-    place = row.epoch, row.log_index
-    if history.had_left(row) or history.is_with_another(row):
-        return UNLEASED
-    if history.knows(row.lease_id):
-        return UNLEASED if lease_place(row.lease_id) >= place else None
-    verdict = verdict_of(row.lease_id, place, first, reach)
-    # Only a lease that is known is made longer.
-    return UNLEASED if verdict == UNSTORED and row.kind == EXTENDED else verdict
 
 
 def all_of_it_entered(found: Audited) -> Iterator[Violation]:

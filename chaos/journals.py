@@ -48,8 +48,7 @@ ENDED = CONSUMED | {"EXPIRED", "LOST", "MOVED", "DEAD_LETTERED", "DROPPED", "REM
 REJECTED = "REJECTED"
 LEASES = frozenset({"LEASED", "TAKEN"})
 RELEASED = "RELEASED"
-EXTENDED = "EXTENDED"
-SETTLES = frozenset({"ACKED", REJECTED, RELEASED, EXTENDED, "REPLIED"})
+SETTLES = frozenset({"ACKED", REJECTED, RELEASED, "EXTENDED", "REPLIED"})
 """Rows that name the lease they speak for."""
 TOUCHES = LEASES | SETTLES | ENDED
 """Rows about messages that are in a queue."""

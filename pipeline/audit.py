@@ -376,11 +376,7 @@ def _add_lives(
     rows = found.keep(audit_lives.looked_at(suspects, judged))
     if kept.whole_domain:
         found.add(audit_lives.leased_twice(rows, judged))
-    unexplained = found.keep(
-        audit_lives.unexplained(
-            rows, judged, where.spans, where.reaches, differ=where.differ, whole_domain=kept.whole_domain
-        )
-    )
+    unexplained = found.keep(audit_lives.unexplained(rows, where.spans, where.reaches, differ=where.differ))
     counts = audit_lives.counted(unexplained)
     if counts:
         found.add(audit_lives.unleased(unexplained))

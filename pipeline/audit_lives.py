@@ -10,9 +10,7 @@ from pyspark.sql import functions as F
 
 from chaos.journal_lives import TRIMMED, UNLEASED, UNSTORED, Reaches, first_of_side, reach_of_side
 from chaos.journals import (
-    CONSUMED,
     ENDED,
-    EXTENDED,
     LEASE_BITS,
     LEASED_TWICE,
     LEASES,
@@ -66,89 +64,35 @@ def leased_twice(rows: DataFrame, judged: DataFrame) -> DataFrame:
     return violations_of(left.select(*PLACE, F.lit(1).alias("count")).distinct(), LEASED_TWICE)
 
 
-def unexplained(
-    rows: DataFrame,
-    judged: DataFrame,
-    spans: Mapping[str, Span],
-    reaches: Reaches,
-    *,
-    differ: bool,
-    whole_domain: bool,
-) -> DataFrame:
-    """Settlements that their lease does not explain: MESSAGE, the row's columns, and `verdict`.
+def unexplained(rows: DataFrame, spans: Mapping[str, Span], reaches: Reaches, *, differ: bool) -> DataFrame:
+    """Settlements whose lease no row of their history gives: MESSAGE, the row's columns, and `verdict`.
 
     rows: of `looked_at`.
     """
-    settles = _held(rows, judged)
+    kind = F.col("kind")
+    key = [*MESSAGE, "lease_id"]
+    leases = rows.where(kind.isin(*LEASES)).select(*key).distinct()
+    settles = rows.where(kind.isin(*SETTLES) & (F.col("lease_id") != 0)).join(leases, key, "left_anti")
     verdicts = [_verdict(side, spans, reaches, differ=differ) for side in range(2 if differ else 1)]
     chosen = verdicts[0] if not differ else F.when(F.col("side") == 0, verdicts[0]).otherwise(verdicts[1])
-    kind = F.col("kind")
-    had_left = ~kind.isin(*CONSUMED) & F.col("left")
-    with_another = F.col("with_another") if whole_domain else F.lit(False)
-    verdict = (
-        F.when(had_left | with_another, UNLEASED)
-        .when(F.col("known"), F.when(_is_later(), UNLEASED))
-        .when((chosen == UNSTORED) & (kind == EXTENDED), UNLEASED)
-        .otherwise(chosen)
-    )
-    return settles.withColumn("verdict", verdict).where(F.col("verdict").isNotNull())
-
-
-def _held(rows: DataFrame, judged: DataFrame) -> DataFrame:
-    """Settlements under a lease, with what their message had seen: `known`, a row gave their lease; `left`, it had left
-    before; `with_another`, the last lease before is another one and holds it. One record may release it and settle it
-    after that.
-    """
-    kind, lease, log = F.col("kind"), F.col("lease_id"), F.col("log_index")
-    given = rows.where(kind.isin(*LEASES)).withColumn("at", lease_log("lease_id")).withColumn("gave", F.lit(True))
-    others = rows.where(~kind.isin(*(LEASES - ENDED))).withColumn("at", log).withColumn("gave", F.lit(False))
-    events = given.unionByName(others).withColumn("lease_id", F.coalesce("lease_id", F.lit(0).cast("bigint")))
-    ends = kind.isin(*ENDED, REJECTED) & ~F.col("gave")
-    earlier = Window.partitionBy(*MESSAGE).orderBy("at").rangeBetween(Window.unboundedPreceding, -1)
-    together = Window.partitionBy(*MESSAGE, "at")
-    seen = events.select(
-        *events.columns,
-        F.max(F.when(F.col("gave"), F.struct("at", "lease_id"))).over(earlier).alias("last"),
-        F.max(F.when(ends | (kind == RELEASED), F.col("at"))).over(earlier).alias("freed"),
-        F.coalesce(F.max(ends).over(earlier), F.lit(False)).alias("left"),
-        F.collect_set(F.when(kind == RELEASED, lease)).over(together).alias("released"),
-        F.max(F.col("gave")).over(Window.partitionBy(*MESSAGE, "lease_id")).alias("known"),
-    )
-    settles = seen.where(kind.isin(*SETTLES) & ~F.col("gave"))
-    over = judged.where(kind == "LEASE_ENDED").groupBy("side", lease.alias("before"))
-    told = settles.withColumn("before", F.col("last.lease_id")).join(
-        over.agg(F.min("log_index").alias("over")), ["side", "before"], "left"
-    )
-    free = (
-        (F.col("before") == lease)
-        | F.coalesce(F.col("freed") > F.col("last.at"), F.lit(False))
-        | F.coalesce(F.col("over") < log, F.lit(False))
-        | F.array_contains("released", F.col("before"))
-    )
-    return told.withColumn("with_another", F.coalesce(~free, F.lit(False)))
-
-
-def _is_later() -> Column:
-    """The lease is of a record that is not before the settlement."""
-    epoch, log = F.shiftright("lease_id", LEASE_BITS), lease_log("lease_id")
-    return (epoch > F.col("epoch")) | ((epoch == F.col("epoch")) & (log >= F.col("log_index")))
+    return settles.withColumn("verdict", chosen)
 
 
 def _verdict(side: int, spans: Mapping[str, Span], reaches: Reaches, *, differ: bool) -> Column:
     """As `journal_lives.verdict_of` has it."""
     epoch, log = F.shiftright("lease_id", LEASE_BITS), lease_log("lease_id")
     reach = reach_of_side(side, spans, reaches, differ=differ)
-    none = F.col("lease_id") <= 0
     known = reduce(Column.__or__, ((epoch == each) & (log <= last) for each, (_, last) in reach.items()), F.lit(False))
+    later = (epoch > F.col("epoch")) | ((epoch == F.col("epoch")) & (log >= F.col("log_index")))
     first = first_of_side(side, spans, differ=differ)
-    return F.when(none | _is_later(), UNLEASED).when(log < first, TRIMMED).when(known, UNLEASED).otherwise(UNSTORED)
+    return F.when(later, UNLEASED).when(log < first, TRIMMED).when(known, UNLEASED).otherwise(UNSTORED)
 
 
 def unleased(found: DataFrame) -> DataFrame:
     """Violations: a row of settlements each, with the number of its messages. found: of `unexplained`."""
     lease = F.col("lease_id")
     says = F.format_string(
-        "%s under lease %d, of record %d/%d, which did not hold them",
+        "%s under lease %d, of record %d/%d, which leased none of them",
         "kind",
         lease,
         lease_log("lease_id"),

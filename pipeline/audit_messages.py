@@ -41,8 +41,8 @@ ENTERED, LEFT, REFUSED, TAKEN = 0, 16, 32, 48
 RECVS, ACKS = 21, 42
 
 
-_LOWEST = ("entered_log", "touched_log", "ended_log", "lease_low", "settle_low", "settled_log")
-_HIGHEST = ("lease_high", "settle_high", "returned_log")
+_LOWEST = ("entered_log", "touched_log", "ended_log", "lease_low", "settle_low")
+_HIGHEST = ("lease_high", "settle_high")
 _TOLD = ("stored", "told", "body", "sender")
 FLAGS = (
     *("twice", "settled_twice", "maybe_lost", "settle_lost", "unanswered"),
@@ -114,14 +114,11 @@ def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: i
 
 
 def _look_closer(side: int) -> Column:
-    """It was leased more than once, settled under another lease or before its own, or given back after its end."""
+    """It was leased more than once, or settled under another lease than its one."""
     low, high = F.col(f"lease_low{side}"), F.col(f"lease_high{side}")
     settle_low, settle_high = F.col(f"settle_low{side}"), F.col(f"settle_high{side}")
     strange = low.isNull() | (settle_low != low) | (settle_high != low)
-    early = F.col(f"settled_log{side}") <= lease_log(f"lease_low{side}")
-    late = F.col(f"returned_log{side}") > F.col(f"ended_log{side}")
-    certain = F.coalesce(low != high, F.lit(False)) | F.coalesce(early | late, F.lit(False))
-    return certain | (settle_low.isNotNull() & strange)
+    return F.coalesce(low != high, F.lit(False)) | (settle_low.isNotNull() & strange)
 
 
 _FIELDS = {"entered": ENTERED, "left": LEFT, "refused": REFUSED, "taken": TAKEN}
@@ -136,17 +133,15 @@ def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> 
         + F.when(kind.isin(*CONSUMED), F.lit(1 << TAKEN)).otherwise(F.lit(0))
     )
     leased = F.when(kind.isin(*LEASES), lease)
-    settled = F.when(kind.isin(*SETTLES), F.coalesce(lease, F.lit(0)))
+    settled = F.when(kind.isin(*SETTLES) & (lease != 0), lease)
     ends = F.when(kind.isin(*ENDED, REJECTED), log)
     number = F.coalesce("sequence", F.lit(0).cast("bigint"))
     more = {"sender": F.xxhash64("producer", number)}
     if bodies:
         more["body"] = F.crc32("payload")
     came = _row({"events": F.lit(1 << ENTERED), "entered_log": log}, sides, stored=F.xxhash64("id"), **more)
-    settled_log = F.when(settled.isNotNull(), log)
     went = {"touched_log": log, "ended_log": ends, "lease_low": leased, "settle_low": settled}
-    went |= {"events": weight, "lease_high": leased, "settle_high": settled, "settled_log": settled_log}
-    went |= {"returned_log": F.when(~kind.isin(*CONSUMED), settled_log)}
+    went |= {"events": weight, "lease_high": leased, "settle_high": settled}
     op = F.col("op")
     answer = F.when(op == SEND, F.lit(1)).when(op == RECV, F.lit(1 << RECVS)).otherwise(F.lit(1 << ACKS))
     answers = _row(

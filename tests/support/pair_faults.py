@@ -166,42 +166,6 @@ def one_of_two_leases(run: Run) -> None:
     run.rows = [replace(row, lease_id=wrong) if (row.kind, row.index) == ("ACKED", 25) else row for row in run.rows]
 
 
-def acked_under_lease_that_was_over(run: Run) -> None:
-    """While the next one held it."""
-    first = next(row for row in run.rows if (row.kind, row.index) == ("LEASED", 25))
-    change(run, "ACKED", 25, lease_id=first.lease_id)
-
-
-def acked_under_lease_that_was_released(run: Run) -> None:
-    first = next(row for row in run.rows if (row.kind, row.index) == ("RELEASED", 9))
-    change(run, "ACKED", 9, lease_id=first.lease_id)
-
-
-def acked_under_no_lease(run: Run) -> None:
-    change(run, "ACKED", 20, lease_id=0)
-
-
-def released_after_end(run: Run) -> None:
-    run.record(run.about("RELEASED", 1, 1, 8, run.rows[first_of(run, "ACKED", 1)].lease_id))
-
-
-def extended_before_lease(run: Run) -> None:
-    """A part of the record before it."""
-    lease = run.rows[first_of(run, "LEASED", 1)]
-    early = next(row for row in run.rows if row.log_index == lease.log_index - 1)
-    extended = dict(run.about("EXTENDED", 1, 1, 8, lease.lease_id))
-    for member in MEMBERS:
-        run.rows.append(Row(member, early.log_index, early.epoch, time_us=early.time_us, **extended))
-
-
-def extended_under_lease_that_was_never_stored(run: Run) -> None:
-    """Its master knew it, and no later one does."""
-    row = run.rows[first_of(run, "ACKED", 27)]
-    extended = dict(run.about("EXTENDED", 1, 27, 2, row.lease_id))
-    for member in MEMBERS:
-        run.rows.append(Row(member, row.log_index - 1, row.epoch, time_us=row.time_us, **extended))
-
-
 def leased_early(run: Run) -> None:
     row = run.rows[first_of(run, "ENQUEUED", 1)]
     lease = dict(run.about("LEASED", 1, 40, 1, row.epoch << LEASE_BITS | row.log_index))
@@ -348,12 +312,6 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     lease_of_later: {"SETTLED_UNLEASED"},
     lease_gone: {"SETTLED_UNLEASED"},
     one_of_two_leases: {"SETTLED_UNLEASED"},
-    acked_under_lease_that_was_over: {"SETTLED_UNLEASED"},
-    acked_under_lease_that_was_released: {"SETTLED_UNLEASED"},
-    acked_under_no_lease: {"SETTLED_UNLEASED"},
-    released_after_end: {"SETTLED_UNLEASED"},
-    extended_before_lease: {"SETTLED_UNLEASED"},
-    extended_under_lease_that_was_never_stored: {"SETTLED_UNLEASED"},
     leased_early: {"BEFORE_ENTERED"},
     never_entered: {"NEVER_ENTERED"},
     clock_back: {"TIME_BACKWARDS"},
@@ -396,9 +354,6 @@ OF_BOTH = {
     ),
     *(other_body_received, other_body_received_of_one_that_nobody_was_told_of),
     *(other_producer_at_both, other_sequence_at_both, no_producer_at_both),
-    *(acked_under_lease_that_was_over, acked_under_no_lease),
-    *(acked_under_lease_that_was_released, released_after_end, extended_before_lease),
-    extended_under_lease_that_was_never_stored,
 }
 """Faults of which the two journals know nothing of each other's: they stay equal."""
 

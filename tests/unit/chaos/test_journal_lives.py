@@ -105,24 +105,6 @@ def test_a_message_that_came_back_may_be_leased_again(how: str) -> None:
     assert kinds(run.end()) == set()
 
 
-def test_a_message_that_nobody_holds_may_be_settled_under_a_lease_that_was_over() -> None:
-    run = begun()
-    lease = run.lease(1, 1, 4)
-    run.record({"kind": "LEASE_ENDED", "lease_id": lease})
-    run.settle(1, 1, 4, lease)
-    assert kinds(run.end()) == set()
-
-
-def test_one_record_may_release_a_message_and_settle_it_under_another_lease() -> None:
-    """A call settles in order; the lease before was over when the next was given."""
-    run = begun()
-    old = run.lease(1, 1, 4)
-    run.record({"kind": "LEASE_ENDED", "lease_id": old})
-    held = run.lease(1, 1, 4)
-    run.record(run.about("RELEASED", 1, 1, 4, held), run.about("ACKED", 1, 1, 4, old))
-    assert kinds(run.end()) == set()
-
-
 def test_journals_of_chosen_queues_do_not_tell_of_leases_that_end() -> None:
     run = planted(0, leased_twice)
     run.rows = [row for row in run.rows if row.queue_id]
