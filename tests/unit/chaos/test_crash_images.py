@@ -22,7 +22,7 @@ from chaos.sim.images.disk import Disk, Kept, Loss
 from chaos.sim.images.judges import HALF, INVALID, JUDGES, LOST, PROVEN, SILENT, SOMETIMES, UNNOTICED, Finding, Moment
 from chaos.sim.images.lying import FALSE
 from chaos.sim.images.run import LYING, NAMES, Count, Run, look, look_at_all, trace
-from chaos.sim.images.shots import Shot, choose
+from chaos.sim.images.shots import Shot, choose, moments
 from chaos.sim.images.story import Story
 from chaos.sim.images.trace import (
     Event,
@@ -235,7 +235,7 @@ def test_nothing_promised_is_lost_and_without_sync_that_would_be_seen(scenario: 
         rare = control and scenario == LYING  # most of its holes are refused
         wanted = 300 if rare else 40
         run = trace(scenario, directory, control=control, seed=3, images=wanted if control else 500)
-        assert len(run.shots) >= wanted if control else 300
+        assert len(run.shots) >= (wanted if control else 200)  # 500 are asked for; of `events` 238 differ
         count = Count()
         for _, shot, seen in look_at_all([replace(run, shots=some(run, wanted))], jobs=1):
             count.add(run, shot, seen)
@@ -261,13 +261,29 @@ def test_a_planted_loss_is_found(store_run: Run) -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_commit_log_that_is_not_synced_is_found(store_run: Run) -> None:
-    """The database beside it is."""
+    """Each promise that rests on the log alone is broken where the power fails right after it; the database is synced
+    as ever.
+    """
     log = next(event.file for event in store_run.events if isinstance(event, Named) and "commit.log" in event.path)
-    syncs = [at for at, event in enumerate(store_run.events) if isinstance(event, Synced) and event.file == log]
-    assert len(syncs) > 30
-    events = [event for at, event in enumerate(store_run.events) if at not in syncs[1:]]  # the first made the file
-    run = changed(store_run, events)
-    assert look(run, some(run, 60)).kinds[LOST] > 10
+    events, resting = [], []
+    disk, synced, made = Disk(store_run.root), set[int](), False
+    for event, moment in zip(store_run.events, moments(store_run.events), strict=True):
+        if isinstance(event, Synced) and event.file == log and made:
+            synced.add(log)
+            continue
+        made |= isinstance(event, Synced) and event.file == log  # the first sync made the file
+        disk.apply(event)
+        events.append(event)
+        match event:
+            case Synced(file):
+                synced.add(file)  # of the database, by the commit itself or by a fold beside it
+            case Told(text) if text.startswith("doing"):
+                synced.clear()
+            case Told(text) if text.startswith("done") and synced == {log}:
+                resting.append(Shot(len(events) - 1, disk.keep(Loss.ALL, DRAW), moment, disk.version))
+    assert resting
+    run = replace(store_run, events=events, shots=resting)
+    assert look(run, resting).kinds == {LOST: len(resting)}
     assert not look(store_run, some(store_run, 60)).bad
 
 
