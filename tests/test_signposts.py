@@ -1,4 +1,4 @@
-"""docs/CHANGING.md leads through files that are there, to names that are defined in them.
+"""docs/CHANGING.md and docs/ARCHITECTURE.md lead through files that are there, to names that are defined in them.
 
 A signpost is code of the form `path: name, name`; in Python a name counts where it is defined, not where imported.
 """
@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "CHANGING.md"
+MAP = ROOT / "docs" / "ARCHITECTURE.md"
 KINDS = (
     *("A queue attribute", "A call", "A frame between members", "A record", "A metric", "A limit"),
     *("A classifier event", "A reason", "A command"),
@@ -67,8 +68,9 @@ def walks(text: str) -> dict[str, list[str]]:
     }
 
 
-def test_every_signpost_leads_somewhere() -> None:
-    assert wrong(PAGE.read_text()) == []
+@pytest.mark.parametrize("page", [PAGE, MAP], ids=lambda page: page.name)
+def test_every_signpost_leads_somewhere(page: Path) -> None:
+    assert wrong(page.read_text()) == []
 
 
 def test_every_kind_of_change_has_its_walk_of_signposts() -> None:
