@@ -33,33 +33,33 @@ from replica.machine.state.limits import Limits
 from replica.machine.state.queue import QueueState
 from replica.machine.state.requests import RequestAnswer
 from replica.machine.state.state import State
-from replica.machine.statistics import Statistics
 from replica.machine.views import SegmentSlice
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
+class Machine(Moves, Staging, Names, Readers, Batches, Weights):
     def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
         self.member_names = tuple(member_names)
-        self._state = State(domain, limits or Limits())
+        self.state = State(domain, limits or Limits())
+        """For plans and questions, which read it; `apply` and `commit` alone change it."""
 
     @property
     def limits(self) -> Limits:
-        return self._state.limits
+        return self.state.limits
 
     @property
     def applied_index(self) -> int:
-        return self._state.applied_index
+        return self.state.applied_index
 
     @property
     def commit_index(self) -> int:
-        return self._state.commit_index
+        return self.state.commit_index
 
     @property
     def time_ms(self) -> int:
-        return self._state.time_ms
+        return self.state.time_ms
 
     # Decide. Each raises Refused when the call is refused as a whole.
 
@@ -81,7 +81,7 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
         call = EnqueueCall(
             now_ms, queue, client_id, first_sequence, request_id, request_hash, columns, member, full, left_out
         )
-        return plan_enqueue(self._state, call)
+        return plan_enqueue(self.state, call)
 
     def plan_lease(
         self,
@@ -110,7 +110,7 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
             request_hash,
             wanted,
         )
-        return plan_lease(self._state, call)
+        return plan_lease(self.state, call)
 
     def plan_settle(
         self,
@@ -121,7 +121,7 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
         request_id: bytes = b"",
         request_hash: int = 0,
     ) -> SettlePlan:
-        return plan_settle(self._state, SettleCall(now_ms, queue, settlements, request_id, request_hash))
+        return plan_settle(self.state, SettleCall(now_ms, queue, settlements, request_id, request_hash))
 
     def plan_reply(
         self,
@@ -135,15 +135,15 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
         request_hash: int = 0,
     ) -> record_pb2.RecordHeader | None:
         """None: it is a repetition of the answer that counted."""
-        return plan_reply(self._state, ReplyCall(now_ms, queue, lease_id, index, body_bytes, request_id, request_hash))
+        return plan_reply(self.state, ReplyCall(now_ms, queue, lease_id, index, body_bytes, request_id, request_hash))
 
     def plan_expire(self, now_ms: int) -> record_pb2.RecordHeader | None:
         """None: nothing is due. Call it again as long as it returns something: a record ends a bounded number."""
-        return plan_expire(self._state, now_ms)
+        return plan_expire(self.state, now_ms)
 
     def next_due_ms(self) -> int | None:
         """Domain time at which `plan_expire` will have something; None while nothing can end."""
-        return next_due_ms(self._state)
+        return next_due_ms(self.state)
 
     def plan_queue(
         self,
@@ -177,30 +177,30 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
             request_id,
             request_hash,
         )
-        return plan_queue(self._state, self.member_names, call)
+        return plan_queue(self.state, self.member_names, call)
 
     def plan_volatile_lost(self, now_ms: int, has_body: Callable[[int], bool]) -> record_pb2.RecordHeader | None:
-        return plan_volatile_lost(self._state, now_ms, has_body)
+        return plan_volatile_lost(self.state, now_ms, has_body)
 
     def find_request(self, request_id: bytes, request_hash: int) -> RequestAnswer | None:
         """The first answer to a unary call that is repeated; Refused if the id was used for a different one."""
-        return self._state.requests.find(request_id, request_hash)
+        return self.state.requests.find(request_id, request_hash)
 
     def last_sequence(self, queue: str, client_id: bytes) -> int:
         """Highest sequence of a producer that was executed; 0 if it is not known."""
-        queue_id = self._state.ids.get(queue)
-        producer = None if queue_id is None else self._state.producers.get(queue_id, client_id)
+        queue_id = self.state.ids.get(queue)
+        producer = None if queue_id is None else self.state.producers.get(queue_id, client_id)
         return producer.last_sequence if producer else 0
 
     # Change.
 
     def apply(self, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
         """Raises nothing but AssertionError, for a record that does not fit: the caller stops."""
-        return apply(self._state, log_index, epoch, header)
+        return apply(self.state, log_index, epoch, header)
 
     def commit(self, log_index: int) -> list[int]:
         """Everything up to here is on every copy that must have it. Returns the queues that have more to deliver."""
-        state = self._state
+        state = self.state
         if log_index <= state.commit_index:
             return []
         state.commit_index = log_index
@@ -221,53 +221,53 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
 
     def queue_id(self, name: str) -> int | None:
         """By its name or an alias."""
-        return self._state.ids.get(name)
+        return self.state.ids.get(name)
 
     def has_queue(self, queue_id: int) -> bool:
-        return queue_id in self._state.queues
+        return queue_id in self.state.queues
 
     def queue(self, queue_id: int) -> QueueState:
         """To read only. Refused (QUEUE_NOT_FOUND) when it was deleted."""
-        return self._state.numbered(queue_id)
+        return self.state.numbered(queue_id)
 
     def queue_info(self, name: str, member: str) -> admin_pb2.QueueInfo:
-        queue = self._state.named(name)
-        return views.queue_info(queue, member, self._state.stages.coming.get(queue.queue_id, (0, 0))[0])
+        queue = self.state.named(name)
+        return views.queue_info(queue, member, self.state.stages.coming.get(queue.queue_id, (0, 0))[0])
 
     def fit_of(self, queue_id: int, columns: Columns) -> Fit:
         """Whether a batch finds room. Refused (QUEUE_NOT_FOUND) when the queue was deleted."""
-        return fit_of(self._state.numbered(queue_id), columns)
+        return fit_of(self.state.numbered(queue_id), columns)
 
     def check_may_enqueue(self, queue_id: int, member: str) -> None:
         """Refused when clients of that member may not send to the queue now."""
-        check_may_enqueue(self._state.numbered(queue_id), member)
+        check_may_enqueue(self.state.numbered(queue_id), member)
 
     def names(self) -> list[str]:
         """Of the queues, without their aliases."""
-        return sorted(queue.name for queue in list(self._state.queues.values()))
+        return sorted(queue.name for queue in list(self.state.queues.values()))
 
     def has_ready(self, queue_id: int) -> bool:
         """A lease would find something; it may still have expired."""
-        queue = self._state.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         return queue is not None and bool(queue.open_members) and queue.config.dequeue_enabled and queue.has_ready()
 
     def is_single_active(self, queue_id: int) -> bool:
         """Only its oldest consumer is served."""
-        queue = self._state.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         return queue is not None and queue.config.single_active
 
     def is_ordered(self, queue_id: int) -> bool:
         """Of each group one message at a time is given out."""
-        queue = self._state.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         return queue is not None and queue.groups is not None
 
     def is_leased_by_others(self, queue_id: int, client_id: bytes) -> bool:
         """Somebody else holds a lease. Walks over the queue's leases."""
-        return any(lease.client_id != client_id for lease in self._state.numbered(queue_id).leases.values())
+        return any(lease.client_id != client_id for lease in self.state.numbered(queue_id).leases.values())
 
     def locate(self, queue_id: int, index: int) -> tuple[int, int]:
         """Log index and ordinal of a message that the queue holds."""
-        found = self._state.numbered(queue_id).segments.locate(index)
+        found = self.state.numbered(queue_id).segments.locate(index)
         assert found, f"message {index} is not in queue {queue_id}"
         return found
 
@@ -276,11 +276,11 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
     ) -> list[SegmentSlice]:
         """Where the bodies of some messages are, in the order of the ranges. Not delivered: for a browser."""
         runs = [(part.first, part.first + part.count) for part in ranges]
-        return views.segments_of(self._state.numbered(queue_id), runs, delivered=delivered)
+        return views.segments_of(self.state.numbered(queue_id), runs, delivered=delivered)
 
     def left_of(self, queue_id: int, ranges: Iterable[common_pb2.IndexRange]) -> list[common_pb2.IndexRange]:
         """What of some ranges was not settled, in their order. Walks over the queue's leases."""
-        return views.left_of(self._state.numbered(queue_id), ranges)
+        return views.left_of(self.state.numbered(queue_id), ranges)
 
     def leases_above(
         self, queue_id: int, client_id: bytes, lease_id: int
@@ -288,89 +288,89 @@ class Machine(Moves, Staging, Statistics, Names, Readers, Batches, Weights):
         """Leases that a consumer was given after this one, with what each still holds. Walks over all leases."""
         return [
             (lease.lease_id, [common_pb2.IndexRange(first=low, count=high - low) for low, high in lease.ranges])
-            for lease in self._state.leases.values()
+            for lease in self.state.leases.values()
             if lease.queue_id == queue_id and lease.client_id == client_id and lease.lease_id > lease_id
         ]
 
     def browse(self, queue_id: int, from_index: int, limit: int) -> list[common_pb2.IndexRange]:
-        return views.browse(self._state.numbered(queue_id), from_index, limit)
+        return views.browse(self.state.numbered(queue_id), from_index, limit)
 
     def live(self, log_index: int, queue_id: int | None = None) -> bool:
         """A message of the record is left, it is a kept answer, or staged. Cheap with the queue of its header."""
-        if log_index in self._state.stages.records:
+        if log_index in self.state.stages.records:
             return True
         if queue_id is not None:
-            queue = self._state.queues.get(queue_id)
+            queue = self.state.queues.get(queue_id)
             return queue is not None and queue.is_live(log_index)
-        return any(queue.is_live(log_index) for queue in self._state.queues.values())
+        return any(queue.is_live(log_index) for queue in self.state.queues.values())
 
     def live_log_indexes(self) -> Iterator[tuple[int, int]]:
         """Queue and log index of every record that holds messages, rows or an answer, rising within each queue."""
-        staged = self._state.stages.by_queue()
-        for queue_id, queue in sorted(self._state.queues.items()):
+        staged = self.state.stages.by_queue()
+        for queue_id, queue in sorted(self.state.queues.items()):
             known = queue.log_indexes()
             for log_index in merge(known, staged[queue_id]) if queue_id in staged else known:
                 yield queue_id, log_index
 
     def next_record(self, queue_id: int, above: int) -> int | None:
         """Log index of the first record above that one that holds messages or an answer of a queue."""
-        queue = self._state.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         return next_record(queue, above) if queue is not None else None
 
     def staged_of(self, log_indexes: Iterable[int]) -> dict[int, int]:
         """Queue by log index, of those of some records whose rows are in no queue yet."""
-        records = self._state.stages.records
+        records = self.state.stages.records
         return {each: records[each] for each in log_indexes if each in records} if records else {}
 
     @property
     def changes(self) -> Changes | None:
-        return self._state.changes
+        return self.state.changes
 
     def watch(self, seen_to: int) -> Changes:
         """Whoever asks has looked at the records up to there, and hears of what follows; only the last one does. Every
         queue counts as one that something has happened to.
         """
-        self._state.changes = Changes(self._state.queues, seen_to)
-        return self._state.changes
+        self.state.changes = Changes(self.state.queues, seen_to)
+        return self.state.changes
 
     # Copy.
 
     def snapshot(self) -> bytes:
-        return snapshots.snapshot(self._state)
+        return snapshots.snapshot(self.state)
 
     @classmethod
     def restore(cls, data: bytes, member_names: Sequence[str], limits: Limits | None = None) -> Machine:
         """What was committed when the snapshot was taken is visible again; the caller commits the rest."""
         made = cls(0, member_names, limits)
-        made._state = snapshots.restore(data, made.limits)
+        made.state = snapshots.restore(data, made.limits)
         return made
 
     def digest(self) -> bytes:
         """16 bytes, equal on two members with equal state. Walks over all of it: not for the path of a message."""
-        return snapshots.digest(self._state)
+        return snapshots.digest(self.state)
 
     # What became of messages.
 
     def handle_prefix(self, queue_id: int) -> bytes:
         """First half of the handles of a queue whose type completes later than STORED; empty for the others."""
-        queue = self._state.queues.get(queue_id)
-        return handle_prefix(self._state.domain, queue_id) if queue is not None and is_tracked(queue) else b""
+        queue = self.state.queues.get(queue_id)
+        return handle_prefix(self.state.domain, queue_id) if queue is not None and is_tracked(queue) else b""
 
     def progress(self, queue_id: int, handles: Iterable[bytes]) -> list[Progress]:
         """How far messages have come, as applied here: to be told once it is committed."""
-        queue = self._state.numbered(queue_id)
-        return [progress_of(self._state, queue, handle) for handle in handles]
+        queue = self.state.numbered(queue_id)
+        return [progress_of(self.state, queue, handle) for handle in handles]
 
     def listen(self, queue_id: int, *, wanted: bool) -> None:
         """Whether somebody here waits for ends in that queue: they are kept until `heard` takes them."""
-        queue = self._state.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         if queue is not None and queue.completions is not None:
             queue.completions.listening = wanted
             queue.completions.heard.clear()
 
     def heard(self, queue_id: int) -> list[tuple[int, int]] | None:
         """Runs of what ended since the last time; None: the queue is gone."""
-        queue = self._state.queues.get(queue_id)
+        queue = self.state.queues.get(queue_id)
         if queue is None or queue.completions is None:
             return None
         heard, queue.completions.heard = queue.completions.heard, []

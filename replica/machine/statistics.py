@@ -58,15 +58,6 @@ class Sums:
         self.bytes += queue.bytes
 
 
-class Statistics:
-    """Of `Machine`, whose state it reads."""
-
-    _state: State
-
-    def sum_into(self, sums: Sums) -> None:
-        """Walks over the queues."""
-        sums.add(self._state)
-
-    def first_queues(self, count: int) -> list[QueueState]:
-        """By name, to read only. Walks over the queues."""
-        return nsmallest(count, list(self._state.queues.values()), key=attrgetter("name"))
+def first_queues(state: State, count: int) -> list[QueueState]:
+    """By name, to read only. Walks over the queues."""
+    return nsmallest(count, list(state.queues.values()), key=attrgetter("name"))

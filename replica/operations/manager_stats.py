@@ -40,7 +40,7 @@ def stats_of(members: Members) -> pb.ManagerStats:
     for name, domain in members.by_name.items():
         before = sums.queues
         if domain.shared.machine is not None:
-            domain.shared.machine.sum_into(sums)
+            sums.add(domain.shared.machine.state)
         local += sums.queues - before if name == LOCAL else 0
         waiters += len(domain.orders.room)
     clients = members.attached.counts()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from replica.machine import Sums
+from replica.machine.statistics import first_queues
 from replica.operations.manager_stats import TOTALS
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _sums(members: Members, machines: list[tuple[str, Machine]]) -> Iterable[Met
     )
     for name, machine in machines:
         sums = Sums(members.member)
-        machine.sum_into(sums)
+        sums.add(machine.state)
         queues.add_metric([name], sums.queues)
         size.add_metric([name], sums.bytes)
         for state in STATES:
@@ -69,7 +70,7 @@ def _single(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
     dead = CounterMetricFamily("tandemq_dead_lettered", "Messages moved to its dead-letter queue.", labels=labels)
     dying = GaugeMetricFamily("tandemq_queue_dying", "Messages held back on that way.", labels=labels)
     for name, machine in machines:
-        for queue in machine.first_queues(QUEUES_MAX):
+        for queue in first_queues(machine.state, QUEUES_MAX):
             at = [name, queue.name]
             held.add_metric(at, queue.length)
             enqueued.add_metric(at, queue.totals.enqueued)

@@ -276,13 +276,13 @@ class Retries(RuleBasedStateMachine):
         Rows go when others come, so a window ends at the newest record: time that passes alone forgets nothing.
         """
         promised, total, newest_ms = LIMITS.dedup_sequences + CHUNK_ROWS, 0, 0
-        producers = self.driver.master._state.producers.dump()
+        producers = self.driver.master.state.producers.dump()
         for (_, client_id), producer in producers:
             of_client = [sent for sent in self.sent if sent.client_id == client_id]
             assert producer.rows <= promised + self.sent_since(producer.time_ms - WINDOW_MS, of_client)
             total += producer.rows
             newest_ms = max(newest_ms, producer.time_ms)
-        assert total == self.driver.master._state.producers.rows
+        assert total == self.driver.master.state.producers.rows
         in_use = len(producers) * promised + self.sent_since(newest_ms - 2 * WINDOW_MS, self.sent)
         assert total <= max(LIMITS.dedup_rows_max, in_use)
 

@@ -220,26 +220,26 @@ def batches_of(rows: list[BatchRow]) -> dict[tuple[int, str], BatchConsumer]:
 class Batches:
     """What callers ask of them; part of `Machine`."""
 
-    _state: State
+    state: State
 
     def plan_batch(self, call: BatchCall) -> record_pb2.RecordHeader | None:
-        return plan_batch(self._state, call)
+        return plan_batch(self.state, call)
 
     def plan_ack_batch(self, now_ms: int, queue: str, consumer: str, number: int) -> record_pb2.RecordHeader | None:
-        return plan_ack_batch(self._state, now_ms, queue, consumer, number)
+        return plan_ack_batch(self.state, now_ms, queue, consumer, number)
 
     def batch(self, queue: str, consumer: str, number: int) -> tuple[Batch, Lease]:
         """One that can be read. Refused (BATCH_GONE) when it cannot be any more."""
-        return open_batch(self._state, self._state.named(queue), consumer, number)
+        return open_batch(self.state, self.state.named(queue), consumer, number)
 
     def last_batch(self, queue: str, consumer: str) -> int:
         """Highest number that was taken; 0: none is known."""
-        known = self._state.batches.get((self._state.named(queue).queue_id, consumer))
+        known = self.state.batches.get((self.state.named(queue).queue_id, consumer))
         return known.last if known is not None else 0
 
     def open_batches(self, queue: str, consumer: str) -> list[tuple[int, Batch, Lease]]:
         """Those that can be read, by number."""
-        found = self._state.named(queue)
-        known = self._state.batches.get((found.queue_id, consumer))
+        found = self.state.named(queue)
+        known = self.state.batches.get((found.queue_id, consumer))
         rows = sorted(known.open.items()) if known is not None else []
         return [(number, batch, lease) for number, batch in rows if (lease := holder(found, batch)) is not None]

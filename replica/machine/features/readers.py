@@ -186,47 +186,47 @@ def reader_of(row: ReaderRow) -> Reader:
 class Readers:
     """What callers ask of them; part of `Machine`."""
 
-    _state: State
+    state: State
 
     @property
     def history_id(self) -> bytes:
         """Identity of the domain's history; empty: it has none yet."""
-        return self._state.history_id
+        return self.state.history_id
 
     def plan_register(self, call: RegisterCall) -> record_pb2.RecordHeader:
-        return plan_register(self._state, call)
+        return plan_register(self.state, call)
 
     def plan_advance(self, call: AdvanceCall) -> record_pb2.RecordHeader | None:
-        return plan_advance(self._state, call)
+        return plan_advance(self.state, call)
 
     def plan_forget(self, now_ms: int, name: str, request_id: bytes, request_hash: int) -> record_pb2.RecordHeader:
-        return plan_forget(self._state, now_ms, name, request_id, request_hash)
+        return plan_forget(self.state, now_ms, name, request_id, request_hash)
 
     def plan_lose(self, now_ms: int, name: str, until: int, because: str) -> record_pb2.RecordHeader:
-        return plan_lose(self._state, now_ms, name, until, because)
+        return plan_lose(self.state, now_ms, name, until, because)
 
     def reader(self, name: str) -> Reader:
         """Refused (READER_NOT_FOUND, READER_LOST) when it can go on no more."""
-        return named_reader(self._state, name)
+        return named_reader(self.state, name)
 
     def readers(self) -> list[Reader]:
         """By name, those that have lost their place too."""
-        return [reader for _, reader in sorted(self._state.readers.items())]
+        return [reader for _, reader in sorted(self.state.readers.items())]
 
     @property
     def readers_lost(self) -> int:
         """How often a reader of this domain has lost its place, ever."""
-        return self._state.readers_lost
+        return self.state.readers_lost
 
     def lowest_place(self) -> int | None:
         """First log index that a reader which has not lost its place still wants; None: nobody wants any."""
-        places = (reader.place.log_index for reader in self._state.readers.values() if not reader.lost_until)
+        places = (reader.place.log_index for reader in self.state.readers.values() if not reader.lost_until)
         return min(places, default=None)
 
     def first_not_given_up(self) -> int:
         """First log index that a reader may begin at: what lies before it was given up when another one, or the same
         one before, lost its place there, and is kept for nobody; 0: nothing was given up.
         """
-        until = max((reader.lost_until for reader in self._state.readers.values()), default=0)
+        until = max((reader.lost_until for reader in self.state.readers.values()), default=0)
         wanted = self.lowest_place()
         return until if wanted is None else min(until, wanted)

@@ -235,27 +235,27 @@ def weights_of(rows: Sequence[WeightRow]) -> dict[str, WeightTable]:
 class Weights:
     """What callers ask of them; part of `Machine`."""
 
-    _state: State
+    state: State
 
     def plan_publish_weights(self, call: PublishWeightsCall) -> record_pb2.RecordHeader:
-        return plan_publish_weights(self._state, call)
+        return plan_publish_weights(self.state, call)
 
     def plan_delete_weights(self, call: DeleteWeightsCall) -> record_pb2.RecordHeader:
-        return plan_delete_weights(self._state, call)
+        return plan_delete_weights(self.state, call)
 
     @property
     def weights_version(self) -> int:
         """How often a table was published in this domain, ever."""
-        return self._state.weights_version
+        return self.state.weights_version
 
     def told_weights(self, name: str, now_ms: int) -> ToldWeights:
         """Expired ones too. Refused (WEIGHTS_NOT_FOUND) when it is not there."""
-        table, queues = named_table(self._state, name), self._state.queues
+        table, queues = named_table(self.state, name), self.state.queues
         pairs = zip(table.queue_ids, table.weights, strict=True)
         named = sorted((queues[queue_id].name, weight) for queue_id, weight in pairs if queue_id in queues)
-        return ToldWeights(table, self._state.at(now_ms), tuple(named))
+        return ToldWeights(table, self.state.at(now_ms), tuple(named))
 
     def all_weights(self, now_ms: int) -> list[ToldWeights]:
         """By name, expired ones too."""
-        time_ms = self._state.at(now_ms)
-        return [ToldWeights(table, time_ms, ()) for _, table in sorted(self._state.weights.items())]
+        time_ms = self.state.at(now_ms)
+        return [ToldWeights(table, time_ms, ()) for _, table in sorted(self.state.weights.items())]

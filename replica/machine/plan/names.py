@@ -88,14 +88,14 @@ def plan_defaults(state: State, call: DefaultsCall) -> record_pb2.RecordHeader:
 class Names:
     """What callers ask of them; part of `Machine`."""
 
-    _state: State
+    state: State
 
     def plan_alias(self, call: AliasCall) -> record_pb2.RecordHeader:
-        return plan_alias(self._state, call)
+        return plan_alias(self.state, call)
 
     def plan_defaults(self, call: DefaultsCall) -> record_pb2.RecordHeader:
-        return plan_defaults(self._state, call)
+        return plan_defaults(self.state, call)
 
     def defaults(self) -> tuple[admin_pb2.QueueConfig, int]:
         """What new queues get, every attribute with a value, and its version."""
-        return defaults_of(self._state), self._state.defaults_version
+        return defaults_of(self.state), self.state.defaults_version

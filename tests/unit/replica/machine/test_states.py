@@ -205,7 +205,7 @@ def test_a_queue_that_is_used_all_the_time_costs_one_entry():
         driver.now_ms += 10
         driver.enqueue(batch_of([1]))
         driver.ack(driver.lease(1)[0], (driver.info().last_index, driver.info().last_index))
-    assert len(driver.master._state.idle) == 1
+    assert len(driver.master.state.idle) == 1
     assert driver.master.next_due_ms() == driver.now_ms + DAY_MS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Machine, Sums, Totals
+from replica.machine.statistics import first_queues
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.replica.machine.driver import REJECT, RELEASE, Driver, batch_of
@@ -14,7 +15,7 @@ DELETE = record_pb2.QUEUE_ACTION_DELETE
 
 def sums_of(machine: Machine) -> Sums:
     sums = Sums("a")
-    machine.sum_into(sums)
+    sums.add(machine.state)
     return sums
 
 
@@ -29,7 +30,7 @@ def test_r048_every_way_out_of_a_queue_is_counted_where_it_happens() -> None:
     driver.outcome(REJECT, lease_id, (3, 3))
     driver.now_ms += 5_000
     driver.expire()
-    totals = driver.master.first_queues(1)[0].totals
+    totals = first_queues(driver.master.state, 1)[0].totals
     assert totals == Totals(
         enqueued=3,
         acked=1,
@@ -46,7 +47,7 @@ def test_r048_every_way_out_of_a_queue_is_counted_where_it_happens() -> None:
     assert (info.released_total, info.duplicates_total, info.rejected_total, info.expired_total) == (1, 1, 1, 1)
     assert (info.length, info.highest_length, info.config.max_length, info.refused_full_total) == (0, 3, 3, 1)
     for machine in (driver.replica, driver.restored()):
-        assert machine.first_queues(1)[0].totals == totals
+        assert first_queues(machine.state, 1)[0].totals == totals
 
 
 def test_unanswered_requests_are_told() -> None:
@@ -89,4 +90,4 @@ def test_the_first_queues_are_those_by_name() -> None:
     driver = Driver()
     for name in ("c", "a", "d", "b"):
         driver.create(name)
-    assert [queue.name for queue in driver.master.first_queues(3)] == ["a", "b", "c"]
+    assert [queue.name for queue in first_queues(driver.master.state, 3)] == ["a", "b", "c"]

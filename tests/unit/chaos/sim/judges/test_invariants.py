@@ -195,7 +195,7 @@ def test_queues_that_are_not_what_the_log_makes_of_them(world: World) -> None:
     assert member.domain is not None
     machine = member.domain.shared.machine
     assert machine is not None
-    machine._state.queues[1].totals.enqueued += 1
+    machine.state.queues[1].totals.enqueued += 1
     assert "are not what its log makes of them" in next(log_of(world.pair, world.memory))
 
 

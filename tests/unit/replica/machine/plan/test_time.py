@@ -102,7 +102,7 @@ def test_a_message_that_is_released_again_and_again_is_waited_for_once(driver):
     for _ in range(10):
         lease_id, _ = driver.lease()
         driver.outcome(RELEASE, lease_id, (1, 1))
-    assert len(driver.master._state.message_ends) <= 2
+    assert len(driver.master.state.message_ends) <= 2
     driver.now_ms += 100_000
     driver.expire()
     assert (driver.browse(), driver.master.next_due_ms()) == ([], None)
@@ -137,7 +137,7 @@ def test_a_settled_message_leaves_nothing_to_wait_for(driver):
         )
         driver.log_index += 1
         driver.master.apply(driver.log_index, 1, header)
-    assert len(driver.master._state.message_ends) < 5_000
+    assert len(driver.master.state.message_ends) < 5_000
     assert driver.master.next_due_ms() is None
 
 

@@ -119,7 +119,7 @@ def test_what_is_kept_of_a_snapshot_is_no_more_than_a_few_kilobytes_a_queue():
     driver.order = lambda header: driver.master.apply(driver.master.applied_index + 1, 1, header)
     for number in range(1, 400):
         driver.enqueue(batch_of([1], queue="long"), first_sequence=number)
-    state = driver.master._state
+    state = driver.master.state
     driver.master.snapshot()
     kept = [len(each.row) for each in (*state.queues.values(), *(producer for _, producer in state.producers.dump()))]
     assert 0 < kept[0] <= ROW_KEPT_MAX

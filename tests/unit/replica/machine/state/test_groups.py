@@ -242,7 +242,7 @@ def test_what_waits_in_a_group_is_counted_apart_for_the_whole_manager_too():
     send(driver, "aaab")
     driver.lease(1)
     sums = Sums("a")
-    driver.master.sum_into(sums)
+    sums.add(driver.master.state)
     assert (sums.length, sums.ready, sums.blocked, sums.leased) == (4, 1, 2, 1)
 
 
