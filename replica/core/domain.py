@@ -151,9 +151,8 @@ class Domain:
     def on_persisted(self, generation: int, last_index: int, tokens: list[object]) -> None:
         """A group commit is durable: the last log index in it (0 = none), and the tokens of its parts."""
         shared = self.shared
-        if last_index and generation == shared.generation:
-            shared.durable_index = max(shared.durable_index, last_index)
-            shared.log.on_stored(last_index)
+        if last_index and generation == shared.progress.generation:
+            shared.progress.on_durable(last_index)
             if self.replication.serving:
                 self.replication.advance()
             else:

@@ -124,7 +124,7 @@ class Maintenance:
 
         await self.node.write(fill)
         if shared.generation == generation:  # else a full transfer has brought another one meanwhile
-            shared.checkpoint_index = index
+            shared.progress.on_checkpoint(index)
         log.info("domain %s: checkpoint at %d, %d bytes", shared.name, index, len(data), extra=shared.tags)
 
     def _floor(self) -> int:
@@ -193,7 +193,7 @@ class Maintenance:
             # The log was cut or replaced: what was known of single records may be of others now. Begin as at a start.
             self.generation = shared.generation
             self._begin_anew()
-            shared.trimming = 0
+            shared.progress.trim_anew()
         keep = self._keep_from()
         if machine is None or self._is_transferring():
             return
@@ -221,7 +221,7 @@ class Maintenance:
             del self.survivors[index]
 
         known = shared.log.digest_at(end)
-        shared.trimming = max(shared.trimming, end)
+        shared.progress.trim(end)
 
         def fill(batch: WriteBatch) -> None:
             batch.drops.setdefault(shared.domain, []).extend(drops)

@@ -96,11 +96,18 @@ def open_shared(
             domain_log.restore(bounds[1], state.epoch, ZERO_DIGEST, history)
     else:
         domain_log.restore(state.base_index, state.base_epoch, state.base_digest, history)
-    shared = Shared(domain, member, peer, incarnation, state, domain_log, limits)
-    shared.checkpoint_index = checkpoint_index
-    shared.doubts = store.doubts
-    shared.instance = store.get_meta(META_INSTANCE) or b""
-    return shared
+    return Shared(
+        domain,
+        member,
+        peer,
+        incarnation,
+        state,
+        domain_log,
+        limits,
+        checkpoint_index=checkpoint_index,
+        doubts=store.doubts,
+        instance=store.get_meta(META_INSTANCE) or b"",
+    )
 
 
 def _end_of(

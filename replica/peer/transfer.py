@@ -234,7 +234,7 @@ class Receiver:
             if prefix.flags & FLAG_VOLATILE_BODY and place not in saved:
                 _, _, body = split(record)
                 if len(body):
-                    self.domain.shared.keep_body(prefix.log_index, bytes(body))
+                    self.domain.shared.volatile.keep(prefix.log_index, bytes(body))
                 stored = record[: PREFIX_SIZE + prefix.header_len]
             batch.inserts.append(Append(number, prefix.log_index, stored))
             self.chain.update(record)
@@ -262,7 +262,7 @@ class Receiver:
         target = self.domain.target
         if target.active and target.full and target.sync_id == self.sync_id and shared.state.data is DataMark.SYNCING:
             target.on_transfer_done(target.base_index, end.log_digest, state)
-            shared.volatile_floor = 0
+            shared.volatile.on_transferred()
             self.node.dispatch(self.domain)
 
 

@@ -51,9 +51,9 @@ def nothing_is_copied(patch: pytest.MonkeyPatch) -> None:
 def nothing_is_marked(patch: pytest.MonkeyPatch) -> None:
     def copy_unmarked(shared: Shared, common: int, why: str) -> None:
         solo_since, shared.state.solo_since = shared.state.solo_since, 0
-        commit_index, shared.commit_index = shared.commit_index, 0
+        commit_index, shared.progress.commit_index = shared.progress.commit_index, 0
         salvage_above(shared, common, why)
-        shared.state.solo_since, shared.commit_index = solo_since, commit_index
+        shared.state.solo_since, shared.progress.commit_index = solo_since, commit_index
 
     for module in (replica.core.replication.sync_target, replica.core.mastership.step_aside):
         patch.setattr(module, "salvage_above", copy_unmarked)

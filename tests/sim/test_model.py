@@ -72,6 +72,8 @@ def test_the_model_knows_every_attribute_of_the_core() -> None:
         "verdicts": core.replication.verdicts,
         "handoff": core.handoff,
         "log": core.shared.log,
+        "progress": core.shared.progress,
+        "outbox": core.shared.outbox,
     }
     for name, holder in holders.items():
         kept = {*PLAIN.get(name, ()), *PLAIN.get(f"{name}_busy", ()), *BY_HAND[name]}

@@ -24,7 +24,7 @@ def _set_advance(patch: Patch, commit_index_of: Callable[[Replication], int]) ->
         commit_index = commit_index_of(self)
         self.alone_up_to = 0
         if self.serving and commit_index >= self.epoch_first and commit_index > self.shared.commit_index:
-            self.shared.commit_index = commit_index
+            self.shared.progress.commit_index = commit_index  # the assertion of `Progress.commit` goes with the rule
             self.mastership.on_committed()
 
     patch.setattr(Replication, "advance", advance)

@@ -144,7 +144,7 @@ def any_sync_is_taken(patch: Patch) -> None:
     original = SyncTarget.begin
 
     def begin(self: SyncTarget, frame_epoch: int, begin: Any) -> None:
-        self.shared.commit_index = 0  # a second guard: what is committed here is not cut
+        self.shared.progress.commit_index = 0  # a second guard: what is committed here is not cut
         original(self, frame_epoch, begin)
 
     patch.setattr(Following, "may_follow", may_follow)

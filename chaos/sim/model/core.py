@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from replica.core.domain import Domain
 from replica.core.state.durable import checkpoint_key, state_key
 from replica.core.state.log import Entry
-from replica.core.state.shared import Pending, Shared
+from replica.core.state.progress import Pending
+from replica.core.state.shared import Shared
 from replica.machine import Applied, Limits
 from replica.node.recovery import open_shared
 from storage.memory import MemoryStore

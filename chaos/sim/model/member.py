@@ -417,7 +417,7 @@ class Run:
         core = open_core(self.name, self.peer, self.incarnation, self.disk, self.book)
         if core.shared.state.data is DataMark.SYNCING:
             core.shared.machine = NoQueues(0)  # type: ignore[assignment]  # as `recover` does
-        core.shared.generation = 1
+        core.shared.progress.generation = 1
         self.members.cores[self.before.member, self.incarnation] = core
         self.core = core
         core.start(NOW_MS, NOW_MS)

@@ -15,7 +15,7 @@ from failover.classifier import Answer, EventKind
 from replica.core.handoff.attempt import Attempt
 from replica.core.mastership.claims import ClaimUnderWay
 from replica.core.state.durable import Boundary, decode_state
-from replica.core.state.shared import Pending
+from replica.core.state.progress import Pending
 from tandemq.peer.v1.peer_service_pb2 import SyncEnd
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 # LEFT_OUT with the reason; a test compares both with what the product's objects really have.
 
 PLAIN: dict[str, tuple[str, ...]] = {
-    "shared": ("role", "link", "draining", "master", "durable_index", "commit_index", "checkpoint_index", "wants_full"),
+    "shared": ("role", "link", "draining", "master", "wants_full"),
+    "progress": ("durable_index", "commit_index", "checkpoint_index"),
     "replication": (
         *("register", "reading", "readable", "required", "serving", "publishing", "recording", "unrecorded"),
         *("connected", "hello_is_new", "was_master", "sync_when_read", "forced"),
@@ -43,7 +44,9 @@ PLAIN: dict[str, tuple[str, ...]] = {
     "handoff": ("_state", "_count"),
 }
 BY_HAND: dict[str, tuple[str, ...]] = {
-    "shared": ("state", "log", "machine", "pending", "generation"),
+    "shared": ("state", "log", "machine", "progress"),
+    "progress": ("pending", "generation"),
+    "outbox": ("state",),
     "replication": (
         *("claim", "hello", "lost_at_ms", "refused", "not_before_ms", "young_since_ms", "alone_up_to", "epoch_first"),
         "verdicts",
@@ -61,13 +64,18 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "suspect": "the shell sets it; only answers to new calls rest on it",
         "last_change": "words for people",
         "told_register": "without a register service only",
-        "effects on_apply": "empty, or ours, between steps",
-        "trimming": "nothing is trimmed here",
+        "outbox": "empty between steps",
+        "on_apply": "ours",
         "damaged doubts": "no disk is damaged here",
-        "ordered_from sent_up_to": "what a salvage file says of a cut",
         "instance": "of the directory; only the id of a history is made of it",
-        "volatile_bodies volatile_bytes volatile_missing volatile_floor saved": "nothing is volatile here",
+        "volatile": "nothing is volatile here",
     },
+    "progress": {
+        "_log": "part of the core",
+        "trimming": "nothing is trimmed here",
+        "ordered_from sent_up_to": "what a salvage file says of a cut",
+    },
+    "outbox": {"_domain": "the same all the time", "effects add": "empty between steps"},
     "replication": {
         "shared source target mastership bias_ms": "parts of the core",
         "failures read_at_ms now_ms started_ms": "moments, and how long to wait",
@@ -121,14 +129,15 @@ def value_of(core: Core, book: Book) -> Value:
     """All that its next steps rest on."""
     shared, replication, source, target = core.shared, core.replication, core.source, core.target
     state = shared.state
-    assert not shared.effects
+    assert not shared.outbox.effects
     idle = source.phase.value == "idle"
     return (
         _GET["shared"](shared),
+        _GET["progress"](shared.progress),
         state.encode(),
         _log_value(shared.log, book),
         shared.machine.applied_index if shared.machine is not None else -1,
-        tuple(record.log_index for record in shared.pending),
+        tuple(record.log_index for record in shared.progress.pending),
         _GET["replication"](replication),
         _replication_value(replication),
         _GET["source"](source),
@@ -200,24 +209,25 @@ def _attempt_value(attempt: Attempt | None) -> Value | None:
 def put_back(core: Core, value: Value, book: Book) -> None:
     """Make this core the one that the value was taken from. Timers that were running still run."""
     (
-        shared_plain, state, log, applied, pending, replication_plain, replication, source, busy,
+        shared_plain, progress, state, log, applied, pending, replication_plain, replication, source, busy,
         target_plain, target, verdicts, handoff, attempt,
     ) = value  # fmt: skip
     shared = core.shared
     _put(shared, "shared", shared_plain)
-    shared.state = decode_state(state)
+    _put(shared.progress, "progress", progress)
+    shared.state = shared.outbox.state = decode_state(state)
     _put_log(shared.log, log, book)
     shared.machine = None if applied < 0 else NoQueues(applied)  # type: ignore[assignment]  # stands in for it
-    shared.generation = 1
+    shared.progress.generation = 1
     base_index, digests = log[0], log[3]
-    shared.pending = deque(
+    shared.progress.pending = deque(
         Pending(index, book.entries[digest].epoch, book.header(digest))
         for index in pending
         for digest in (digests[index - base_index - 1],)
     )
-    shared.effects.clear()
+    shared.outbox.effects.clear()
     core.told.clear()
-    core.told_up_to = shared.commit_index
+    core.told_up_to = shared.progress.commit_index
     _put(core.replication, "replication", replication_plain)
     _put_replication(core, replication, book)
     _put(core.source, "source", source)

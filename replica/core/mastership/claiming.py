@@ -211,7 +211,7 @@ class Claiming(Commit):
         self.serving = True
         self.unrecorded = False
         self.was_master = True
-        shared.ordered_from = shared.ordered_from or shared.log.last_index + 1
+        shared.progress.order_from_here()
         shared.master = shared.member
         shared.wants_full = False  # a replica's order; what follows this one is another matter
         if not self._keep_filling():

@@ -178,9 +178,10 @@ class Commit:
         shared = self.shared
         if self.source.peer_durable >= self.alone_up_to:
             self.alone_up_to = 0
-        commit_index = shared.durable_index
+        progress = shared.progress
+        commit_index = progress.durable_index
         if shared.peer in self.required:
             commit_index = min(commit_index, self.source.peer_durable)
-        if commit_index >= self.epoch_first and commit_index > shared.commit_index:
-            shared.commit_index = commit_index
+        if commit_index >= self.epoch_first and commit_index > progress.commit_index:
+            progress.commit(commit_index)
             self.mastership.on_committed()

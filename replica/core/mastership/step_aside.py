@@ -51,7 +51,7 @@ def give_way(replication: Replication, reason: str) -> str:
     state.owner = shared.peer  # of the epoch too, where both had its number
     shared.mark(DataMark.STALE)
     # Committed here, perhaps, but not there: nothing stands in the way of the cut (`divergence.cut_above`).
-    shared.commit_index = min(shared.commit_index, common)
+    shared.progress.uncommit(common)
     shared.persist_state()
     facts = {"common": str(common), "last_index": str(log.last_index), "reason": reason}
     text = f"gives way to the history of {shared.peer}, from {common + 1} to {log.last_index}: {reason}"

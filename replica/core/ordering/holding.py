@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from replica.core.ordering.orders import Orders
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.calls import Call
-    from replica.core.state.shared import Pending, Shared
+    from replica.core.state.progress import Pending
+    from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import HeldKey, PeerFrame
 
 PARKED_MAX = 10_000

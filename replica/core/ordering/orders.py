@@ -110,8 +110,8 @@ class Orders:
         shared = self.shared
         entry = shared.log.build(header, body, shared.state.epoch, volatile_body=volatile_body, held=held)
         if volatile_body:
-            shared.keep_body(entry.log_index, body)
-        shared.effects.append(Persist(appends=(entry,), bodies=bodies))
+            shared.volatile.keep(entry.log_index, body)
+        shared.outbox.add(Persist(appends=(entry,), bodies=bodies))
         queue_ids, freed, _ = self.machine.apply(entry.log_index, entry.epoch, header)
         self.touched = queue_ids
         if self.room.lines:
@@ -121,12 +121,12 @@ class Orders:
         if keep_bodies:
             self.when_committed(entry.log_index, lambda: self.freed_later.extend(freed), lambda: None)
         else:
-            shared.forget_bodies(freed)
+            shared.volatile.forget(freed)
         return entry.log_index
 
     def when_committed(self, log_index: int, answer: Callable[[], None], on_lost: Callable[[], None]) -> None:
         """Run `answer` once the record is committed, at once if it is. Answers run in log order."""
-        if log_index <= self.shared.commit_index:
+        if log_index <= self.shared.progress.commit_index:
             answer()
             return
         assert not self.waiting or self.waiting[-1].log_index <= log_index
@@ -134,7 +134,7 @@ class Orders:
 
     def on_committed(self) -> None:
         """The commit index has moved: make messages visible and release answers."""
-        commit_index = self.shared.commit_index
+        commit_index = self.shared.progress.commit_index
         visible = self.machine.commit(commit_index)
         while self.waiting and self.waiting[0].log_index <= commit_index:
             self.waiting.popleft().answer()
@@ -196,7 +196,7 @@ class Orders:
     def reply(self, waiter: Waiter | None, result: Answer) -> None:
         """Answer whoever waits."""
         if waiter is not None:
-            self.shared.effects.append(Reply(waiter, result))
+            self.shared.outbox.add(Reply(waiter, result))
 
     def reply_enqueued(self, waiter: Waiter | None, done: EnqueueDone, wanted: int) -> None:
         """Answer a batch that was executed, now or earlier; too few copies are never silent (rulings.md 1)."""
@@ -286,7 +286,7 @@ class Orders:
             self.is_full = True  # for small ones too, until the shell has seen room again: no size slips past
             message = "the store has reached its enqueue limit; consume, or start the manager with a larger map_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
-        if all_volatile and self.shared.volatile_bytes + size > self.volatile_bytes_max:
+        if all_volatile and self.shared.volatile.bytes + size > self.volatile_bytes_max:
             limit = self.volatile_bytes_max
             message = f"{limit} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
@@ -340,7 +340,7 @@ class Orders:
         self.publishing.look()
         if self.freed_later:
             freed, self.freed_later = self.freed_later, []
-            self.shared.forget_bodies(freed)
+            self.shared.volatile.forget(freed)
         header = self.machine.plan_expire(self.time_ms)
         if header is not None:
             self.publishing.tell_expired(header.expire.stage_ids)

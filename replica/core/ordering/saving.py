@@ -138,8 +138,8 @@ class Saving:
     def look(self) -> None:
         """Time passes, at the serving master, or a change was ordered: one part, once the last one is committed."""
         orders = self.orders
-        if orders.shared.saved:
-            orders.shared.forget_saved()
+        if orders.shared.volatile.saved:
+            orders.shared.volatile.forget_saved()
         queues = orders.machine.saving_queues()
         if not queues and not self.waiting:
             return
@@ -179,10 +179,10 @@ class Saving:
         found = [(log_index, shared.volatile_bodies[log_index]) for log_index in plan.log_indexes]
         self.last_part = orders.order(plan.header, bodies=found)
         if found:
-            shared.saved.append((self.last_part, plan.log_indexes))
+            shared.volatile.save(self.last_part, plan.log_indexes)
         if plan.lost:
             # No other member has them either, for what it had was asked for before this one became master.
-            shared.volatile_missing.update(plan.lost)
+            shared.volatile.miss(plan.lost)
             lost = orders.machine.plan_volatile_lost(orders.time_ms, shared.has_body)
             if lost is not None:
                 orders.order(lost)

@@ -71,9 +71,9 @@ class Recall:
                 continue  # its body is on disk
             entry = shared.log.get(log_index)
             if entry is not None and len(entry.record) > entry.head_len:
-                shared.keep_body(log_index, entry.record[entry.head_len :])
+                shared.volatile.keep(log_index, entry.record[entry.head_len :])
             else:
-                shared.volatile_missing.add(log_index)
+                shared.volatile.miss((log_index,))
 
     def _live(self) -> list[int]:
         """Log indexes of records with live volatile messages."""
@@ -110,7 +110,7 @@ class Recall:
             settled = True
             self.asked.discard(each.index)
             if each.held and shared.log.is_body_of(each.index, each.body):
-                shared.keep_body(each.index, each.body)
+                shared.volatile.keep(each.index, each.body)
             else:
                 self.given_up.add(each.index)
         if settled:

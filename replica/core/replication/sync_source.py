@@ -252,7 +252,7 @@ class SyncSource:
         self.filling, self.is_wish = True, False
         self.peer_has_copy = self.peer_is_good = False
         self.target = log.last_index
-        shared.sent_up_to = max(shared.sent_up_to, log.last_index)
+        shared.progress.on_sent(log.last_index)
         queues, transfers = self._live(), []
         for name in machine.names():
             queue_id = machine.queue_id(name)
@@ -413,7 +413,7 @@ class SyncSource:
         count = len(frame.op.entries)
         self.cursor += count
         self.sent += count
-        self.shared.sent_up_to = max(self.shared.sent_up_to, self.cursor - 1)
+        self.shared.progress.on_sent(self.cursor - 1)
         self.commit_sent = frame.op.commit_index
         if self.held_open and self.held_open <= frame.op.commit_index:
             self.held_open = 0

@@ -12,7 +12,7 @@ from failover.marks import DataMark, Link
 from replica.core.replication.divergence import common_point, cut_above, salvage_above
 from replica.core.state.durable import Boundary, checkpoint_key, encode_checkpoint, state_key
 from replica.core.state.effects import Persist, Rebuild, StopTransfer
-from replica.core.state.shared import Pending
+from replica.core.state.progress import Pending
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, split
 from tandemq.peer.v1.peer_service_pb2 import DigestReply, FetchBody, OpAck, OpenAck
@@ -108,17 +108,12 @@ class SyncTarget:
         why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
         salvage_above(shared, common_point(shared, begin), why)
         shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
-        shared.ordered_from = shared.sent_up_to = 0
+        shared.progress.follow_another()
         shared.wants_full, self.fills = False, self.fills + 1
         shared.mark(DataMark.SYNCING)
-        shared.generation += 1
-        shared.pending.clear()
-        shared.volatile_bodies.clear()
-        shared.volatile_bytes = 0
-        shared.volatile_missing.clear()
-        shared.saved.clear()
+        shared.progress.wipe()
+        shared.volatile.wipe()
         shared.machine = None
-        shared.durable_index = shared.commit_index = shared.checkpoint_index = 0
         self._history = history
         self.base_index = begin.base_index
         # The mark is durable before the first record goes: a half-filled copy is never promoted (P10).
@@ -139,7 +134,7 @@ class SyncTarget:
         shared.state.base_index, shared.state.base_digest, shared.state.base_epoch = log_index, log_digest, base_epoch
         shared.state.history = [(b.epoch, b.first_index) for b in history]
         shared.state.kept_from = log_index + 1
-        shared.checkpoint_index = log_index
+        shared.progress.on_base(log_index)
         meta: dict[str, bytes | None] = {
             state_key(shared.domain): shared.state.encode(),
             checkpoint_key(shared.domain): encode_checkpoint(log_index, checkpoint),
@@ -153,21 +148,10 @@ class SyncTarget:
         cut = base < shared.log.last_index
         if cut:
             salvage_above(shared, base, f"the master of epoch {shared.state.epoch} does not have it")
-            shared.commit_index = min(shared.commit_index, base)
-            shared.generation += 1
-            shared.log.cut(base)
-            shared.durable_index = min(shared.durable_index, base)
-            while shared.pending and shared.pending[-1].log_index > base:
-                shared.pending.pop()
-            while shared.saved and shared.saved[-1][0] > base:
-                shared.saved.pop()
-            for log_index in [index for index in shared.volatile_bodies if index > base]:
-                shared.forget_bodies([log_index])
-            # What comes in their place comes with its body: what this process has lost ends at the cut.
-            shared.volatile_floor = min(shared.volatile_floor, base)
-            shared.volatile_missing = {index for index in shared.volatile_missing if index <= base}
+            shared.progress.cut(base)
+            shared.volatile.cut(base)
         shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
-        shared.ordered_from = shared.sent_up_to = 0
+        shared.progress.follow_another()
         shared.log.history = [b for b in history if b.first_index <= base]
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         shared.persist_state(cut=base if cut else None)
@@ -176,7 +160,7 @@ class SyncTarget:
             # Only a former master applies before commit; its state is made anew from what is left of the log. A rebuild
             # that was under way is of an older generation now, and will not be believed.
             shared.machine = None
-            shared.pending.clear()
+            shared.progress.drop_pending()
             shared.effects.append(Rebuild(base))
 
     # -- records ---------------------------------------------------------------------------------------------------
@@ -235,15 +219,15 @@ class SyncTarget:
         entry = shared.log.accept(record)
         if bodies:
             self._bodies += bodies
-            shared.saved.append((entry.log_index, [log_index for log_index, _ in bodies]))
+            shared.volatile.save(entry.log_index, [index for index, _ in bodies])
         if volatile and len(body) == prefix.body_len:
-            shared.keep_body(entry.log_index, bytes(body))
+            shared.volatile.keep(entry.log_index, bytes(body))
         elif volatile:
             # The master has no such body either: its messages are gone, and the next master says so.
-            shared.volatile_missing.add(entry.log_index)
+            shared.volatile.miss((entry.log_index,))
         if parsed.HasField("role") and shared.member in parsed.role.in_sync_set:
             self.named_in = entry.epoch
-        shared.pending.append(Pending(entry.log_index, entry.epoch, parsed))
+        shared.progress.accept(Pending(entry.log_index, entry.epoch, parsed))
         return entry
 
     def _bodies_for(self, save: SaveOp) -> list[tuple[int, bytes]] | None:
@@ -284,10 +268,7 @@ class SyncTarget:
         shared = self.shared
         if not self.active or self.full:
             return
-        commit = min(commit_index, shared.log.last_index)
-        if commit > shared.commit_index:
-            shared.commit_index = commit
-        shared.apply_up_to(shared.commit_index)
+        shared.apply_up_to(shared.progress.follow_commit(commit_index))
         if shared.machine is not None:
             shared.machine.commit(shared.machine.applied_index)
 
@@ -316,7 +297,7 @@ class SyncTarget:
         """The snapshot is durable: the rest of the log may come."""
         if self.active and self.full and sync_id == self.sync_id:
             self.full = False
-            self.shared.durable_index = self.shared.commit_index = log_index
+            self.shared.progress.on_base_durable(log_index)
             self.shared.send(op_ack=OpAck(durable_index=log_index))
 
     def maybe_open(self) -> None:

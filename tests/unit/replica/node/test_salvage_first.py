@@ -45,7 +45,7 @@ class Writer:
         self.files.keep(self.store, DOMAIN, domain.shared.name, salvage)
 
     async def cut(self) -> None:
-        self.domain.shared.effects += [CUT, Persist(cut=1)]
+        self.domain.shared.outbox.effects += [CUT, Persist(cut=1)]
         self.node.dispatch(self.domain)
         await asyncio.wait_for(asyncio.shield(self.node.flush()), 5)
 

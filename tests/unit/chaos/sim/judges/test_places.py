@@ -13,7 +13,7 @@ from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
 from failover.marks import DataMark
 from replica.core.state.durable import decode_state
-from replica.core.state.shared import Pending
+from replica.core.state.progress import Pending
 from storage.store import WriteBatch
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER, ReaderOp, RecordHeader
 

@@ -263,7 +263,8 @@ def test_what_was_trimmed_of_a_log_that_was_replaced_bars_nobody() -> None:
     _, master = reading(3)
     keeper = upkeep(master)
     drive(keeper._trim())
-    master.shared.trimming, master.shared.generation = 1 << 40, master.shared.generation + 1
+    progress = master.shared.progress
+    progress.trimming, progress.generation = 1 << 40, progress.generation + 1
     drive(keeper._trim())
     assert master.shared.trimming < master.shared.log.last_index
 

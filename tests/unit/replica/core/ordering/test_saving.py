@@ -129,7 +129,7 @@ def test_memory_is_free_afterwards_and_consumers_get_the_messages() -> None:
     for member in (master, master.peer):
         assert not member.shared.volatile_bodies
         assert not member.shared.volatile_bytes
-        assert not member.shared.saved
+        assert not member.shared.volatile.saved
     reader = Reader(pair, "v")
     reader.attach(master, 10)
     pair.settle(100)

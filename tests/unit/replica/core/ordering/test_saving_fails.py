@@ -115,7 +115,7 @@ def test_a_body_that_is_lost_everywhere_is_declared_lost() -> None:
     lost = min(master.shared.volatile_bodies)
     ring = master.shared.log.ring
     ring.clear()
-    master.shared.forget_bodies([lost])
+    master.shared.volatile.forget([lost])
     waiter = change(master)
     pair.settle(200)
     assert isinstance(waiter.done, QueueDone)
