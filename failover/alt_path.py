@@ -1,4 +1,4 @@
-"""Looks at the peer by another network, and at targets that tell whether this member is cut off; it proves nothing.
+"""Looks at the peer by another network, and at targets that show whether this member is cut off; it proves nothing.
 
 Safety class B: a peer that is silent on both paths is most likely dead, and may yet serve somebody on a third. Its
 verdict needs no luck to be harmless: 24 and 22 promote nobody. What could not be probed is unknown, never "dead".

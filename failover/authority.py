@@ -263,7 +263,7 @@ class MemoryAuthority:
 
     @property
     def unreachable(self) -> bool:
-        """Whether calls of this member fail. When they no longer do, its watches are told the register again."""
+        """Whether calls of this member fail. When they no longer do, its watches get the register again."""
         return self._unreachable
 
     @unreachable.setter

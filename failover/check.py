@@ -36,7 +36,7 @@ class Result:
 
 
 class Bench:
-    """The command under test, and what calls of it have shown."""
+    """The command under test, and what calls of it have found."""
 
     def __init__(self, argv: Sequence[str], limit_s: float) -> None:
         self.argv, self.limit_s = tuple(argv), limit_s
@@ -137,10 +137,10 @@ async def _repeats(bench: Bench) -> Problem:
 
 async def _unknown_fields(bench: Bench) -> Problem:
     event = sample(EventKind.PEER_LOST)
-    told: dict[str, Any] = document(event)
-    for place in (told, told["self"], told["peer"], told["authority"], told["domains"][0]):
+    sent: dict[str, Any] = document(event)
+    for place in (sent, sent["self"], sent["peer"], sent["authority"], sent["domains"][0]):
         place["of_a_later_version"] = {"a": [1, None, "x" * 100]}
-    answer = answer_of(event, await bench.feed(json.dumps(told).encode()), "command", 0)
+    answer = answer_of(event, await bench.feed(json.dumps(sent).encode()), "command", 0)
     return answer.reason if answer.verdict is None else None
 
 

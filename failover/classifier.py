@@ -129,7 +129,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the manager made of an answer; told to the classifier and written to the journal."""
+    """What the manager made of an answer; the classifier is notified of it, and it is written to the journal."""
 
     event_id: str
     effect: str  # "claimed", "served", "suspended", "stepped down", "dropped", "observed", ...
@@ -165,7 +165,7 @@ class Classifier(Protocol):
 def by_authority(event: Event) -> Verdict:
     """The verdict where an authority exists: both may ask at once, its compare-and-set lets one of them through.
 
-    20 for a master, 21 for a member with a good copy, else wait. A fault of this member's own: give way while the
+    20 for a master, 21 for a member with a good copy, else wait. A fault of this member's own: hand over while the
     peer is there to go on.
     """
     if event.kind is EventKind.LOCAL_FAULT:
@@ -196,7 +196,7 @@ class AuthorityClassifier:
         return Answer(event.event_id, event.link_generation, verdict, why, by=self.name)
 
     async def preflight(self) -> list[str]:
-        """The authority's reachability is the manager's to tell."""
+        """The authority's reachability is the manager's to report."""
         return []
 
     async def report(self, outcome: Outcome) -> None:

@@ -62,9 +62,9 @@ class Combine:
 
     async def preflight(self) -> list[str]:
         """What each member has to say, under its name."""
-        told = await asyncio.gather(*(member.preflight() for member in self.members), return_exceptions=True)
+        results = await asyncio.gather(*(member.preflight() for member in self.members), return_exceptions=True)
         found = []
-        for member, lines in zip(self.members, told, strict=True):
+        for member, lines in zip(self.members, results, strict=True):
             found += (
                 [f"{member.name}: {lines!r}"]
                 if isinstance(lines, BaseException)

@@ -51,7 +51,7 @@ class Command:
         return [] if (why := Process(self.argv, b"", 0).why_not_startable()) is None else [why]
 
     async def report(self, outcome: Outcome) -> None:
-        """A command is told nothing: what became of its answer is in the journal."""
+        """A command is not notified: what became of its answer is in the journal."""
 
 
 async def run(process: Process) -> Ran:
@@ -96,22 +96,22 @@ def answer_of(event: Event, ran: Ran, by: str, duration_ms: int) -> Answer:
     if len(line.splitlines()) > 1:
         return none("it wrote more than one line to stdout; write nothing, or one line of JSON (log to stderr)")
     try:
-        told = msgspec.json.decode(line, type=AnswerJson)
+        given = msgspec.json.decode(line, type=AnswerJson)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return none(f"its stdout is no answer: {tidy(str(error))}")
-    if told.event_id != event.event_id:
-        return none(f"it answers event {tidy(told.event_id)!r}, asked was {event.event_id!r}")
-    if told.verdict is not None and told.verdict not in (verdict.name, verdict.value):
-        return none(f"it says {told.verdict} on stdout and exits with {verdict.value} ({verdict.name})")
+    if given.event_id != event.event_id:
+        return none(f"it answers event {tidy(given.event_id)!r}, asked was {event.event_id!r}")
+    if given.verdict is not None and given.verdict not in (verdict.name, verdict.value):
+        return none(f"it says {given.verdict} on stdout and exits with {verdict.value} ({verdict.name})")
     return Answer(
         event.event_id,
         event.link_generation,
         verdict,
-        tidy(told.reason),
-        Evidence(told.evidence),
-        told.token,
-        told.valid_for_ms,
-        told.retry_ms,
+        tidy(given.reason),
+        Evidence(given.evidence),
+        given.token,
+        given.valid_for_ms,
+        given.retry_ms,
         duration_ms,
         by,
     )

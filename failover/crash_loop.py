@@ -1,4 +1,4 @@
-"""Tells a member that was the failed instance again and again from one that was so once; it stops nothing.
+"""Notices that a member was the failed instance again and again, not once; it stops nothing.
 
 A member whose classifier says 22 ends and is started again by whatever supervises it. One that does so three times in
 ten minutes stays out until an operator has looked (pair-protocol.md 4.3). Reads the classifier's journal, which

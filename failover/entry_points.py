@@ -67,7 +67,7 @@ class Aside:
     def _work(self) -> None:
         stopped = False
         while not stopped:
-            # A task that exits the process raises through the loop. It has been told to its caller; the loop goes on.
+            # A task that exits the process raises through the loop. Its caller knows of it; the loop goes on.
             with suppress(SystemExit, KeyboardInterrupt):
                 self._loop.run_forever()
                 stopped = True

@@ -122,7 +122,7 @@ class EtcdAuthority:
                 yield found.register
                 call = self._watch_call()
                 try:
-                    # From the next revision on: nothing between the read and the watch is missed or told twice.
+                    # From the next revision on: nothing between the read and the watch is missed or comes twice.
                     begin = pb.WatchCreateRequest(key=self._key(domain), start_revision=found.revision + 1)
                     await call.write(pb.WatchRequest(create_request=begin))
                     async for reply in call:
@@ -130,7 +130,7 @@ class EtcdAuthority:
                             break
                         if reply.events:
                             self._connected = True
-                            yield self._told(domain, reply.events[-1])
+                            yield self._register_of(domain, reply.events[-1])
                 except (grpc.aio.AioRpcError, asyncio.InvalidStateError, BadRegisterError):
                     pass  # an outage is visible in `connected`; what it means is for the caller's own reads to find out
                 finally:
@@ -214,7 +214,7 @@ class EtcdAuthority:
                 "forms anew and vouches for nobody"
             ) from error
 
-    def _told(self, domain: str, event: pb.Event) -> Register:
+    def _register_of(self, domain: str, event: pb.Event) -> Register:
         return self._found(domain, [] if event.type == pb.EVENT_TYPE_DELETE else [event.kv])
 
     def _failed(self, endpoint: str, error: grpc.aio.AioRpcError) -> str:

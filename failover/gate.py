@@ -136,11 +136,11 @@ def _rule(answer: Answer, now: Situation) -> tuple[Effect, str]:
 def _misfit(verdict: Verdict, now: Situation, *, by_operator: bool) -> str:
     """Why the verdict cannot be meant for this member; empty when it can."""
     if verdict is Verdict.CONTINUE_AS_MASTER:
-        return "" if now.role in MASTERS else f"told to continue as master, but it was {now.role.name}"
+        return "" if now.role in MASTERS else f"ordered to continue as master, but it was {now.role.name}"
     if now.role not in (Role.REPLICA, Role.PROBE):
-        return f"told to assume the mastership, but it was {now.role.name}"
+        return f"ordered to assume the mastership, but it was {now.role.name}"
     if not now.data.is_good:
-        return f"told to assume the mastership, but its copy is {now.data.name}: it may lack acknowledged operations"
+        return f"ordered to assume the mastership, but its copy is {now.data.name}: it may lack acknowledged operations"
     cold = now.kind is EventKind.COLD_START_ALONE and now.data is not DataMark.SOLE
     if cold and not now.has_authority and not by_operator:
         # A member that was switched off comes back believing IN_SYNC, whatever the other did since.

@@ -26,7 +26,7 @@ class LocalAuthority:
 
     member: str
     on_change: Callable[[str, bytes], None] = lambda _domain, _register: None
-    """Told (domain, register as bytes) after each change, so that the peer hears of it."""
+    """Called with (domain, register as bytes) after each change, so that the peer hears of it."""
     connected: bool = True
     _read: Callable[[str], bytes | None] = lambda _key: None
     _write: Callable[[str, bytes], Awaitable[None]] | None = None
@@ -73,14 +73,14 @@ class LocalAuthority:
         await self._keep(domain, desired)
         return CasDone(desired)
 
-    def adopt(self, domain: str, told: bytes) -> Awaitable[None] | None:
+    def adopt(self, domain: str, offered: bytes) -> Awaitable[None] | None:
         """What the peer's HELLO says. Returns the write to be awaited when it is further than the copy here.
 
         In force at once: should this process end before it is durable, it is as if the peer had not been heard.
         Raises BadRegisterError.
         """
         try:
-            register = from_message(pb.Register.FromString(told))
+            register = from_message(pb.Register.FromString(offered))
         except DecodeError as error:
             raise BadRegisterError(str(error)) from None
         if (why := check_form(register)) is not None:
@@ -99,7 +99,7 @@ class LocalAuthority:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def told(self, domain: str) -> bytes:
+    def as_bytes(self, domain: str) -> bytes:
         """The copy here as HELLO carries it."""
         return to_message(self.now(domain)).SerializeToString()
 

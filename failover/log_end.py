@@ -1,7 +1,7 @@
 """Where the logs of two copies end, and which of them holds more; never decides which member goes first.
 
 Two members of one committed set hold everything that was acknowledged, as long as both disks kept what they said was
-written. A disk that loses its last writes in silence makes its copy shorter and nothing else tells. So the ends are
+written. A disk that loses its last writes in silence makes its copy shorter and leaves no other trace. So the ends are
 compared (P20): what lies beyond the shorter one was ordered by a master that both followed, and may be acknowledged.
 
 The first record of an epoch is written by a claim, whether or not that mastership ever served: a tail of such records

@@ -1,4 +1,4 @@
-"""Tells the peer over a second path to mark its copy outdated, and believes its answer; without one it says nothing.
+"""Orders the peer over a second path to mark its copy outdated, and believes its answer; without one it says nothing.
 
 Safety class A while the peer is reachable: it answers after its own fsync, and a copy that is marked STALE is never
 promoted, by anybody but an operator. Then this member goes on with that as evidence. A peer that cannot be reached may

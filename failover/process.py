@@ -79,7 +79,7 @@ class Process:
         self._killed = self._left_open = False
 
     def why_not_startable(self) -> str | None:
-        """What would keep it from starting, as far as looking at the file can tell."""
+        """What would keep it from starting, as far as the file itself shows."""
         if not self.argv or not self.argv[0]:
             return "the command is empty"
         if shutil.which(self.argv[0]) is None:
@@ -111,13 +111,13 @@ class Process:
                 assert pipe is not None
                 os.set_blocking(pipe.fileno(), False)
                 opened.callback(_close, pipe)
-            told, gone = self._watch(process, limit, opened)
+            signalled, gone = self._watch(process, limit, opened)
             if gone:
                 assert process.stdout is not None
                 assert process.stderr is not None
                 self._left_open = not _drain(process.stdout, self._out)
                 _drain(process.stderr, self._err)
-        return self._ended(process, told=told, gone=gone)
+        return self._ended(process, signalled=signalled, gone=gone)
 
     def kill(self) -> None:
         """SIGKILL to the whole group, if any of it can still be there."""
@@ -127,7 +127,7 @@ class Process:
                 _signal_group(self._group, signal.SIGKILL)
 
     def _watch(self, process: subprocess.Popen[bytes], limit: float, opened: ExitStack) -> tuple[bool, bool]:
-        """Whether it was told to end, and whether it ended."""
+        """Whether it got a signal to end, and whether it ended."""
         selector = opened.enter_context(selectors.DefaultSelector())
         assert process.stdin is not None
         assert process.stdout is not None
@@ -148,14 +148,14 @@ class Process:
             (limit + TERM_GRACE_S, signal.SIGKILL),
             (limit + TERM_GRACE_S + KILL_GRACE_S, 0),
         ]
-        told = False
+        signalled = False
         while not _has_ended(process.pid):
             left_s = steps[0][0] - time.monotonic()
             if left_s <= 0:
                 number = steps.pop(0)[1]
                 if not number:
-                    return told, False
-                told, self._killed = True, number == signal.SIGKILL
+                    return signalled, False
+                signalled, self._killed = True, number == signal.SIGKILL
                 _signal_group(process.pid, number)
                 continue
             for key, _ in selector.select(left_s if wakes else min(left_s, POLL_S)):
@@ -163,7 +163,7 @@ class Process:
                     self._feed(selector, process.stdin)
                 elif isinstance(key.data, _Stream):
                     _read(selector, key.fd, key.data)
-        return told, True
+        return signalled, True
 
     def _feed(self, selector: selectors.BaseSelector, pipe: IO[bytes]) -> None:
         try:
@@ -176,7 +176,7 @@ class Process:
             selector.unregister(pipe)
             _close(pipe)
 
-    def _ended(self, process: subprocess.Popen[bytes], *, told: bool, gone: bool) -> Ran:
+    def _ended(self, process: subprocess.Popen[bytes], *, signalled: bool, gone: bool) -> Ran:
         with self._lock:
             cancelled = self._cancelled
             _signal_group(process.pid, signal.SIGKILL)  # what it left behind
@@ -189,7 +189,7 @@ class Process:
             ended, why = Ended.CANCELLED, "cancelled: nobody waits for the answer any more"
         elif not gone:
             ended, why = Ended.LIMIT, f"{within}, and SIGKILL did not end it"
-        elif told:
+        elif signalled:
             ended, why = Ended.LIMIT, f"{within}, and SIGTERM did not end it" if self._killed else within
         return Ran(
             ended,

@@ -78,7 +78,7 @@ class Facts:
     peer_data: DataMark | None  # None = no HELLO yet
     register: Register | None  # None = unreadable
     peer_lost: bool  # the lost timer has passed, or the link was reset and the reconnect refused
-    epoch: int = 0  # own durable one; with peer_epoch it tells two good copies apart when the register is blank
+    epoch: int = 0  # own durable one; with peer_epoch it orders two good copies when the register is blank
     peer_epoch: int = 0
     not_met: bool = False  # this process started lately, has not met the peer, and the committed set has both
     verdict_lets: bool = True  # the ruling on this loss lets this member go on alone (failover.gate)
@@ -206,11 +206,11 @@ def next_epoch(register: Register | None, own_epoch: int, promised_epoch: int, p
 
 
 def unrecorded_epoch(above: int, member: str, peer: str) -> int:
-    """A number for an epoch that one member begins alone without the register, or in one that has lost its records;
+    """A number for an epoch that one member starts alone without the register, or in one that has lost its records;
     `above` being next_epoch.
 
-    The other member may be beginning one too, or have begun some in the register since they last met: the number is far
-    ahead, and differs by member, so that two histories never give one name to two operations.
+    The other member may be starting one too, or have started some in the register since they last met: the number is
+    far ahead, and differs by member, so that two histories never give one name to two operations.
     """
     return (above // UNRECORDED_STEP + 1) * UNRECORDED_STEP + (1 if member < peer else 2)
 
@@ -261,8 +261,8 @@ def _eligible_word(facts: Facts) -> str:
     own = _is_eligible(facts.member, facts.data, facts.register)
     other = facts.peer_connected and _is_eligible(facts.peer, facts.peer_data, facts.register)
     if own and other and facts.register is not None:
-        # An epoch above the register's is unrecorded: begun by a handoff or an operator's word while the authority was
-        # away. Of two that may claim, the one that does not know it may lack what was acknowledged in it.
+        # An epoch above the register's is unrecorded: started by a handoff or an operator's word without the authority.
+        # Of two that may claim, the one that does not know it may lack what was acknowledged in it.
         known = facts.register.epoch
         own, other = (
             not facts.peer_epoch > max(known, facts.epoch),
@@ -284,7 +284,7 @@ def _named_word(facts: Facts) -> str:
 
 
 def _copies_word(facts: Facts) -> str:
-    """Which copy is best, where nothing but the copies can tell."""
+    """Which copy is best, where nothing but the copies can decide it."""
     if facts.peer_data is None:
         return "unclear"
     if facts.data is DataMark.EMPTY and facts.peer_data is DataMark.EMPTY:

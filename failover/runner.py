@@ -79,7 +79,7 @@ class Runner:
             self.journal.write_soon(outcome_line(outcome))
 
     async def report(self, outcome: Outcome) -> None:
-        """Journals what became of an answer and tells the classifier, without waiting for either."""
+        """Journals what became of an answer and notifies the classifier, without waiting for either."""
         self.record_outcome(outcome)
         task = asyncio.ensure_future(self.classifier.report(outcome))
         self._reports.add(task)
@@ -107,7 +107,7 @@ class Runner:
 
     async def _call(self, event: Event) -> Answer:
         if self._stuck is not None and not self._stuck.done():
-            answer = _none(event, self.classifier.name, "an earlier call has not ended although it was told to")
+            answer = _none(event, self.classifier.name, "an earlier call has not ended although it was asked to")
             return await self._keep(event, answer)
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -142,7 +142,7 @@ class Runner:
     def _end(self, task: asyncio.Task[Answer]) -> None:
         task.cancel()
         self._stuck = task
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # has been told of
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # is known already
 
     async def _keep(self, event: Event, answer: Answer) -> Answer:
         self._count(event, answer)

@@ -110,7 +110,7 @@ class WitnessServer:
 
 
 async def serve_witness(listen: str, data_dir: Path, *, ready: Callable[[int], None] | None = None) -> None:
-    """Serves until cancelled, then stops in order; `ready` is told the bound port.
+    """Serves until cancelled, then stops in order; `ready` gets the bound port.
 
     Raises what WitnessServer.start raises, and RuntimeError when the disk fails: then nothing more may be answered.
     """
@@ -193,7 +193,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
     async def _write(self, context: _Context, request: _Write, work: _Work) -> tuple[Register, str | None]:
         loop = asyncio.get_running_loop()
         try:
-            # A set that has begun goes on when its caller gives up: to the caller it is unknown, and may land (P1).
+            # A set that is under way goes on when its caller gives up: to the caller it is unknown, and may land (P1).
             return await loop.run_in_executor(self._writer, self._set, request, work, loop)
         except QuotaExceededError as error:
             await _abort(context, common_pb2.REASON_QUOTA_EXCEEDED, str(error))
@@ -217,7 +217,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
             seen = None
             while not self._ending:
                 changed.clear()
-                # Only the newest is told: a slow reader skips, it never makes the witness remember.
+                # Only the newest is sent: a slow reader skips, it never makes the witness remember.
                 if (current := self._store.get(*key)) != seen:
                     seen = current
                     yield pb.WatchRegisterResponse(register=to_message(current))

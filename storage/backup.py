@@ -190,7 +190,7 @@ class BackupFile:
         return self._decode(data, BackupHead, "head")
 
     def read_through(self, on_progress: Callable[[int, int], None]) -> None:
-        """Every frame once, to the foot; bytes read and bytes in all are told now and then."""
+        """Every frame once, to the foot; bytes read and bytes in all are reported now and then."""
         digest = blake2b(digest_size=DIGEST_BYTES)
         end = self._file.tell()
         self._file.seek(0)
@@ -214,7 +214,7 @@ class BackupFile:
         if self._file.tell() != self.bytes:
             raise self._damaged(f"{self.bytes - self._file.tell()} bytes follow its end")
         if (self.foot.records, self.foot.size, self.foot.digest) != (records, at, digest.digest()):
-            raise self._damaged("Its foot tells of other bytes than come before it: parts were changed or moved")
+            raise self._damaged("Its foot describes other bytes than come before it: parts were changed or moved")
         on_progress(self.bytes, self.bytes)
 
     def _next_frame(self) -> tuple[int, bytes]:

@@ -147,7 +147,7 @@ class DiskStore:
         self._directory = directory
         self._room = room
         self._mark = mark
-        self._transaction = 0  # of whoever writes to the database, the last that was begun
+        self._transaction = 0  # of whoever writes to the database, the last that was started
         self._pid = os.getpid()
         self._closed = False
         self._writing = threading.Lock()  # held inside commit, to notice a second writer
@@ -179,7 +179,7 @@ class DiskStore:
             recent = recent.add(entry.number, entry.content.appends, entry.content.meta)
         self._published = Published(recent)
         if log is not None and recent:
-            self._folder.tell()
+            self._folder.notify()
 
     @property
     def pending_changes(self) -> int:
@@ -232,13 +232,13 @@ class DiskStore:
             return False
         except OSError as error:
             raise StoreFailed(f"The commit log could not be written: {error}", str(self._directory)) from error
-        self._mark.tell(number, 0)
+        self._mark.report(number, 0)
         self._tops.update(tops)
         with self._publishing:
             published = self._published
             now = published.now.add(number, batch.appends, batch.meta)
             self._published = published._replace(now=now)
-        self._folder.tell()
+        self._folder.notify()
         if now.size > PENDING_BYTES_MAX or self._log.is_nearly_full:
             self._folder.hurry()
         return True
@@ -283,7 +283,7 @@ class DiskStore:
             try:
                 self._write_or_make_room(WriteBatch(), Load(0, 0), None)
             except StoreFull:
-                self._cannot_fold = True  # the next commit goes there directly, and is told
+                self._cannot_fold = True  # the next commit goes there directly, and gets the error
                 return False
             except StoreFailed as failure:
                 self._failure = failure
@@ -298,7 +298,7 @@ class DiskStore:
                 raise self._failure
             fresh = self._write_or_make_room(batch, load, self._log.last if self._log is not None else 0)
             # A transaction that changes nothing is never written, and its number used again; an append changes some.
-            self._mark.tell(0, self._transaction if batch.appends else self._env.info()["last_txnid"])
+            self._mark.report(0, self._transaction if batch.appends else self._env.info()["last_txnid"])
         self._void = False
         if fresh:
             self._domains = {**self._domains, **fresh}
@@ -347,7 +347,7 @@ class DiskStore:
                 with self._publishing:
                     pending = self._published.now
                     self._transaction = txn.id()
-                    self._published = self._published.begun(self._transaction)
+                    self._published = self._published.started(self._transaction)
                 write = Write(self._env, txn, self._meta, self._domains, str(self._directory))
                 log = self._log or self._made_log
                 if log is not None and (pending or self._void or self._log is None):
@@ -419,7 +419,7 @@ class DiskStore:
         self._check_usable()
         self._room.restore_ballast()
         if self._cannot_fold:
-            self._folder.tell()  # there may be room again
+            self._folder.notify()  # there may be room again
         return self._env.reader_check()
 
     def view(self) -> DiskView:
@@ -433,7 +433,7 @@ class DiskStore:
                 if view.knows_all():
                     self._views.add(view)
                     return view
-            txn.abort()  # a domain was made, or another write begun, between the lines: that is known in a moment
+            txn.abort()  # a domain was made, or another write started, between the lines: that is known in a moment
 
     def close(self) -> None:
         if not self._closed and os.getpid() == self._pid:

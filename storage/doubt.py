@@ -38,7 +38,7 @@ class DoubtKind(Enum):
     LOG_SHORT = "log-short"
     """The commit log's file is shorter than it was made."""
     LAST_ENTRY = "last-entry"
-    """Behind the last whole entry of the commit log is one that is not: torn before anybody was told, or damaged."""
+    """Behind the last whole entry of the commit log is one that is not: torn before it was reported, or damaged."""
 
 
 class Reported(NamedTuple):

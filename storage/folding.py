@@ -13,7 +13,7 @@ FOLD_S = 0.1
 
 
 class Folder:
-    """`fold` is called by one thread, made when first needed. `tell`, `hurry` and `stop` from any other."""
+    """`fold` is called by one thread, made when first needed. `notify`, `hurry` and `stop` from any other."""
 
     def __init__(self, fold: Callable[[], bool]) -> None:
         self._fold = fold
@@ -22,7 +22,7 @@ class Folder:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Something is pending."""
         if not self._pending.is_set():
             self._pending.set()

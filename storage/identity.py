@@ -9,7 +9,7 @@ from storage.store import META_FORMAT, META_INSTANCE, META_MEMBER, META_PAIR, ST
 
 
 def new_identity(pair: str, member: str, instance: bytes) -> dict[str, bytes]:
-    """What goes into the meta of a new store. `instance` tells this copy from an earlier or restored one."""
+    """What goes into the meta of a new store. `instance` marks this copy off from an earlier or restored one."""
     return {
         META_FORMAT: b"%d" % STORE_FORMAT,
         META_PAIR: pair.encode(),

@@ -5,7 +5,7 @@ Each transaction that commits writes one of them, in turn: number n the page n m
 the other the one before. LMDB takes the higher number for the newer page and has no checksum: a page that fell back, by
 a bit or by a write that never reached the disk, leaves the other in force, and the last transaction is gone without an
 error. Where the numbers no longer fit together that shows. A page that holds exactly what it held two transactions
-before fits, and nothing in the file tells.
+before fits, and nothing in the file shows it.
 """
 
 from __future__ import annotations

@@ -97,14 +97,14 @@ NOTHING = Recent({}, {}, 0, 0, 0)
 class Published(NamedTuple):
     """What readers find, replaced as a whole: what is pending, and which write to the database is the last that began.
 
-    A reader takes this, then begins to read the database, and then looks whether another write has begun meanwhile.
-    If so it begins anew. If not, what it reads is of before that last write, or of after it; after it when that had
+    A reader takes this, then begins to read the database, and then looks whether another write has started meanwhile.
+    If so it starts over. If not, what it reads is of before that last write, or of after it; after it when that had
     ended when this was published. Thus nobody waits for a sync.
     """
 
     now: Recent = NOTHING
     attempt: int = 0
-    """Counts the writes to the database that have begun."""
+    """Counts the writes to the database that have started."""
     writing: Recent | None = None
     """While one is under way: what of `now` it writes; all else in it is newer than `now`, and changes nothing here."""
     transaction: int = 0
@@ -116,7 +116,7 @@ class Published(NamedTuple):
             return self.now
         return self.now.since(self.writing)
 
-    def begun(self, transaction: int) -> Published:
+    def started(self, transaction: int) -> Published:
         """A write of all that is pending now begins."""
         return Published(self.now, self.attempt + 1, self.now, transaction)
 

@@ -98,7 +98,7 @@ def read_prefix(record: bytes | memoryview) -> Prefix:
 
 
 def is_bare(record: bytes | memoryview) -> bool:
-    """Whether a stored record lacks the body that its prefix tells of. Raises CorruptRecord."""
+    """Whether a stored record lacks the body that its prefix describes. Raises CorruptRecord."""
     prefix = read_stored_prefix(record)
     return prefix.body_len > 0 and len(record) == PREFIX_SIZE + prefix.header_len
 
@@ -140,7 +140,7 @@ def _verify_head(raw: bytes) -> Prefix:
 
 
 def is_body(prefix: Prefix, body: bytes) -> bool:
-    """Whether these bytes are the body that the prefix tells of."""
+    """Whether these bytes are the body that the prefix describes."""
     return len(body) == prefix.body_len and _crc32c(body) == prefix.body_crc
 
 

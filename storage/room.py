@@ -5,7 +5,7 @@ would stop too. So some of the disk is occupied at the start by a file that is g
 and the room that it stood for is never reported as available.
 
 LMDB reports a full disk as ENOSPC only if not one byte fits; if a part of its pages fits, the short write becomes EIO,
-the same as a dying disk's. `cannot_take` tells the two apart by looking at the disk.
+the same as a dying disk's. `cannot_take` distinguishes the two by looking at the disk.
 """
 
 from __future__ import annotations

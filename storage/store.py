@@ -19,7 +19,7 @@ from storage.records import Prefix, is_bare, is_body, read_stored_prefix
 STORE_FORMAT = 2
 META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE = "format", "pair", "member", "instance"
 RESERVED_META = frozenset((META_FORMAT, META_PAIR, META_MEMBER, META_INSTANCE))  # written with the directory
-META_LOG = "commit log"  # a store's own, shown to nobody
+META_LOG = "commit log"  # a store's own, given to nobody
 META_KEY_BYTES_MAX = 511  # LMDB 0.9
 LOG_INDEX_MAX = (1 << 64) - 1
 

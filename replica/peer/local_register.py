@@ -55,7 +55,7 @@ def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[],
     authority.on_change = on_change
     node.on_peer_hello = on_hello
     for name, domain in by_name.items():
-        domain.shared.told_register = authority.told(name)
+        domain.shared.told_register = authority.as_bytes(name)
 
 
 async def _wait(adopting: Awaitable[None]) -> None:

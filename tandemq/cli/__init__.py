@@ -69,12 +69,12 @@ class LazyGroup(click.Group):
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """What was typed may be any bytes, and files may have such names; a member is told text, which is UTF-8."""
+        """What was typed may be any bytes, and files may have such names; a member is sent text, which is UTF-8."""
         try:
             with _escaped_errors():
                 return super().invoke(ctx)
         except UnicodeEncodeError as error:
-            raise click.UsageError(f"{error.object[:80]!r} is not UTF-8, and cannot be told to a member") from error
+            raise click.UsageError(f"{error.object[:80]!r} is not UTF-8, and cannot be sent to a member") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx

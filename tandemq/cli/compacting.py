@@ -1,4 +1,4 @@
-"""Makes the data file of a stopped member smaller; decides how it is asked for and shown, never how it is done."""
+"""Makes the data file of a stopped member smaller; decides how it is asked for and printed, never how it is done."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def starting_in(data_dir: Path) -> Iterator[None]:
 
     path = current_path().with_name(STARTING_FILE)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with held(path, str(data_dir)) as is_ours:  # of two that start at a time one is told
+    with held(path, str(data_dir)) as is_ours:  # of two that start at a time one is refused
         try:
             yield
         finally:

@@ -95,8 +95,8 @@ def _play(directory: Path, rows: Rows, kills: int, seed: int, *, to_stderr: bool
 
     ledger = Ledger(len(rows))
     failures: list[str] = []
-    with screen(console(), to_stderr=to_stderr) as shown:
-        story = Story(Cluster(directory, pair="demo"), ledger, rows, Plan(kills, seed), shown)
+    with screen(console(), to_stderr=to_stderr) as display:
+        story = Story(Cluster(directory, pair="demo"), ledger, rows, Plan(kills, seed), display)
         try:
             asyncio.run(_interruptible(story))
         except* (TandemqError, RuntimeError, TimeoutError) as group:

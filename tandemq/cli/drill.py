@@ -278,7 +278,7 @@ def _guarded(cause: str) -> Failure:
     return Failure("REFUSED", f"{cause}; nothing was hurt", "add --i-mean-it if that is what you want", REFUSED)
 
 
-# -- playing and telling -----------------------------------------------------------------------------------------------
+# -- playing and reporting ---------------------------------------------------------------------------------------------
 
 
 def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: Path, *, to_stderr: bool) -> Outcome:
@@ -327,7 +327,7 @@ def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: P
 
 
 def _unwritten(write: Callable[[Path, Written], None], directory: Path, what: Written) -> str:
-    """Why it could not be written, or nothing: what was found out is told all the same."""
+    """Why it could not be written, or nothing: what was found out is printed all the same."""
     try:
         write(directory, what)
     except OSError as error:

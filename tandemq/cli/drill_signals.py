@@ -1,5 +1,5 @@
-"""Decides what signals do to a drill: the first ends it and has everything healed, the second is told what still goes
-on, the third ends the healing too; what healing found is the player's to say.
+"""Decides what signals do to a drill: the first ends it and has everything healed, the second is answered with what is
+still under way, the third ends the healing too; what healing found is the player's to say.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 NO_CHANGE = {("INIT", "PROBE"), ("MAINTENANCE", "PROBE"), ("PROBE", "PROBE")}
 """Steps that no client notices."""
 BEFORE_MS = 120_000
-"""What happened earlier than this before a change is not told as its cause."""
+"""What happened earlier than this before a change is not reported as its cause."""
 HANDED = " handed over"
 """Ends the reason of a mastership that the other member gave away."""
 RECORDED = "recorded what was decided without the register"
 """Reason of an epoch that follows an unrecorded one of the same master."""
-TOLD_ROLES = ("MASTER", "MASTER_SUSPENDED", "DIVERGED", "MAINTENANCE", "FAILED")
+REPORTED_ROLES = ("MASTER", "MASTER_SUSPENDED", "DIVERGED", "MAINTENANCE", "FAILED")
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +64,8 @@ def explain(events: Sequence[Happening], view: PairView, domain: str, now_ms: in
     known = sorted((e for e in events if e.domain in ("", domain)), key=lambda e: (e.time_ms, e.member, e.number))
     now, todo = _now(view, domain)
     served = any(found.role == "MASTER" for member in view.members if (found := member.domain(domain)) is not None)
-    told = TOLD_ROLES if served else (*TOLD_ROLES, "PROBE")
-    changes = [e for e in known if e.kind == "ROLE" and e.domain == domain and e.facts.get("to") in told]
+    roles = REPORTED_ROLES if served else (*REPORTED_ROLES, "PROBE")
+    changes = [e for e in known if e.kind == "ROLE" and e.domain == domain and e.facts.get("to") in roles]
     changes = [e for e in changes if (e.facts.get("from"), e.facts["to"]) not in NO_CHANGE]
     if not changes:
         return Story(what=f"Nothing has changed in {domain} as far as is known", when="", who="", now=now, do=todo)
@@ -74,10 +74,10 @@ def explain(events: Sequence[Happening], view: PairView, domain: str, now_ms: in
     # A loss is noticed first and judged afterwards; a mastership is the end of what led to it.
     last = change.number if change.facts["to"] == "MASTER" else own[-1].number if own else 0
     recent = [e for e in own if e.number <= last and e.time_ms >= change.time_ms - BEFORE_MS]
-    what, who = _what(change, recent, view)
+    what, decider = _what(change, recent, view)
     if "by a handoff" in what:
-        who = f"{_asked(known, change)} {who}".strip()
-    return Story(what=what, when=_when(change.time_ms, now_ms), who=who, now=now, do=todo, event=change)
+        decider = f"{_asked(known, change)} {decider}".strip()
+    return Story(what=what, when=_when(change.time_ms, now_ms), who=decider, now=now, do=todo, event=change)
 
 
 # -- what and who ------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ class JsonFormatter(logging.Formatter):
     """`{"time", "level", "pair", "member", "epoch", "logger", "message", ...}` with whatever `extra` holds: `domain`,
     `queue`, `request`, `event_id`, `method` where they are known.
 
-    `epoch` is that of the line's domain, or of `main`: whoever runs a member sets `epoch_of` when it can tell. A line
+    `epoch` is that of the line's domain, or of `main`: whoever runs a member sets `epoch_of` when it knows one. A line
     that has a pair or an epoch of its own keeps it.
     """
 
@@ -77,7 +77,7 @@ def readable(line: str) -> str:
 
 
 def set_up(member: str, level: str, *, as_json: bool, pair: str = "") -> JsonFormatter:
-    """Sends every log line of this process to stderr. Returns what makes them, to be told how an epoch is found."""
+    """Sends every log line of this process to stderr. Returns what makes them, so that `epoch_of` can be set."""
     handler = logging.StreamHandler(sys.stderr)
     as_data = JsonFormatter(member, pair)
     handler.setFormatter(as_data if as_json else PlainFormatter(as_data))

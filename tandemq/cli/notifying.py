@@ -1,4 +1,4 @@
-"""Tells a service manager that a process is ready, alive and stopping, as sd_notify(3) has it; says nothing where
+"""Notifies a service manager that a process is ready, alive and stopping, as sd_notify(3) has it; says nothing where
 nobody listens, and never decides whether the process is well.
 
 What it proves is that the event loop turns: the sign of life comes from a task on it. A disk that hangs is not seen
@@ -47,7 +47,7 @@ class Notifier:
                 out.setblocking(False)
                 out.sendto("\n".join(lines).encode(), path)
         except OSError as error:
-            log.warning("cannot tell the service manager %s: %s", lines[0], error)
+            log.warning("cannot notify the service manager of %s: %s", lines[0], error)
 
     async def beat(self) -> None:
         """Signs of life until it is cancelled."""

@@ -51,12 +51,12 @@ def say(
     text: str, *, label: str = "", fg: str | None = None, bold: bool = False, err: bool = False, file: Any = None
 ) -> None:
     """One line for people. `fg` and `bold` are of the label, or of the text when there is none."""
-    shown = escaped(text)
+    line = escaped(text)
     if label:
-        shown = f"{click.style(escaped(label), fg=fg, bold=bold)} {shown}"
+        line = f"{click.style(escaped(label), fg=fg, bold=bold)} {line}"
     elif fg or bold:
-        shown = click.style(shown, fg=fg, bold=bold)
-    click.echo(shown, err=err, file=file)
+        line = click.style(line, fg=fg, bold=bold)
+    click.echo(line, err=err, file=file)
 
 
 def say_lines(text: str, *, err: bool = False) -> None:

@@ -51,7 +51,7 @@ def look_at(target: str | None, timeout_ms: int) -> PairView:
 def choose(
     view: PairView, target: str | None, member: str | None, *, prefer: Callable[[MemberView], bool] | None = None
 ) -> MemberView:
-    """The member that an order is for: the one that was named, the only one, or the only one that `prefer` fits."""
+    """The member that an order is for: the one that was named, the only one, or the only one that `prefer` suits."""
     reachable = [each for each in view.members if each.reachable]
     if member is not None:
         for each in view.members:
@@ -76,13 +76,13 @@ def choose(
 
 
 def holds_role(role: str, domain: str) -> Callable[[MemberView], bool]:
-    """Whom an order is meant for, when nobody is named."""
+    """Which member an order is meant for, when none is named."""
 
-    def fits(member: MemberView) -> bool:
+    def suits(member: MemberView) -> bool:
         found = member.domain(domain)
         return found is not None and found.role == role
 
-    return fits
+    return suits
 
 
 def check_other(view: PairView, asked: MemberView) -> None:
@@ -106,7 +106,7 @@ def call(
 ) -> Answer:
     """One conversation with one member, never repeated: an order is carried out where it was given.
 
-    `next_step` is told with a refusal that has none of its own.
+    `next_step` is printed with a refusal that has none of its own.
     """
     import grpc
     import grpc.aio
@@ -137,7 +137,7 @@ def call(
 def finish(facts: dict[str, Any], output: str, *, done: bool, reason: str, next_step: str = "") -> None:
     """Print an answer. One that says "not done" ends the command with exit code 1; JSON is printed all the same."""
     if done or output != "table":
-        shown = {name: value for name, value in facts.items() if value not in ("", 0, [], None)} or facts
-        print_facts(facts if output != "table" else shown, output)
+        given = {name: value for name, value in facts.items() if value not in ("", 0, [], None)} or facts
+        print_facts(facts if output != "table" else given, output)
     if not done:
         raise Failure(reason, str(facts.get("text") or "refused"), next_step, FAILED)

@@ -53,7 +53,7 @@ def history(target: str | None, member: str | None, domain: str, limit: int, tim
 @timeout_option("5s")
 @output_option("table", "json")
 def why(target: str | None, domain: str, timeout_ms: int, output: str) -> None:
-    """Tell the last change in a sentence: what, when, who decided, what is now, what to do.
+    """Print the last change in a sentence: what, when, who decided, what is now, what to do.
 
     Example: tandemq pair why
     """

@@ -235,9 +235,9 @@ def _set_automation(
     print_rows(rows, "members", output)
     missed = [] if single else [each.name or each.endpoint for each in view.members if not each.reachable]
     if missed:
-        order, who = "pause" if paused else "resume", " and ".join(missed)
-        text = f"{who} was not reached and is as it was before"
-        raise Failure("PARTIAL", text, f"start {who}, then `tandemq pair {order}` again", FAILED)
+        order, names = "pause" if paused else "resume", " and ".join(missed)
+        text = f"{names} was not reached and is as it was before"
+        raise Failure("PARTIAL", text, f"start {names}, then `tandemq pair {order}` again", FAILED)
 
 
 @click.command()
@@ -249,7 +249,7 @@ def _set_automation(
 def pause(target: str | None, member: str | None, reason: str, timeout_ms: int, output: str) -> None:
     """Let no member change roles by itself. Verdicts are recorded and not acted upon; survives restarts.
 
-    Without --member or a single --target every member is told; exit code 1 when one was not reached.
+    Without --member or a single --target the order goes to every member; exit code 1 when one was not reached.
 
     Example: tandemq pair pause --reason "network work tonight"
     """
@@ -342,7 +342,7 @@ def resync(
         asked.endpoint,
         timeout_ms + 500,
         work,
-        "it is for the replica: --member NAME; `tandemq pair status` tells which one that is",
+        "it is for the replica: --member NAME; `tandemq pair status` says which one that is",
     )
     facts = {"done": answer.done, "text": answer.text}
     finish(facts, output, done=answer.done, reason="REFUSED", next_step=SEE_STATUS)
@@ -404,7 +404,7 @@ def resolve(
 ) -> None:
     """End DIVERGED by naming the member whose history stands. The other one's goes to its salvage files.
 
-    The member that gives way is asked first, then the one that is kept; with --member only that one.
+    The member that yields is asked first, then the one that is kept; with --member only that one.
 
     Example: tandemq pair resolve --keep a --reason "b served test traffic only"
     """

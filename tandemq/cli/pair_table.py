@@ -49,8 +49,8 @@ def notes(view: PairView) -> list[Text]:
             states += [", ", waits] if member.waiting_event_id else []
             near = member.authority == "none" or member.witness_connected
             lost: list[str | tuple[str, str]] = [] if near else [" (", ("out of reach", WARNS), ")"]
-            who = f", classifier {member.classifier} ({member.classifier_mode}), safety class {member.safety_class}"
-            lines.append(styled(f"{member.name}: authority {member.authority}", *lost, who, *states))
+            decider = f", classifier {member.classifier} ({member.classifier_mode}), safety class {member.safety_class}"
+            lines.append(styled(f"{member.name}: authority {member.authority}", *lost, decider, *states))
         for domain in member.domains:
             if domain.name == OWN_DOMAIN or not member.authority:
                 continue
@@ -75,11 +75,11 @@ def status_table(view: PairView, out: Console) -> Table:
     from tandemq.cli.terminal import Column, fitted, styled
     from tandemq.cli.view import OWN_DOMAIN
 
-    shown = [(member, [d for d in member.domains if d.name != OWN_DOMAIN]) for member in view.members]
-    many = len({domain.name for _, domains in shown for domain in domains}) > 1
+    chosen = [(member, [d for d in member.domains if d.name != OWN_DOMAIN]) for member in view.members]
+    many = len({domain.name for _, domains in chosen for domain in domains}) > 1
     names = (*COLUMNS[:2], *(["domain"] if many else []), *COLUMNS[2:])
     rows: list[list[str | Text]] = []
-    for member, domains in shown:
+    for member, domains in chosen:
         if not domains:
             seen = "-" if member.reachable else styled(("unreachable", "red"))
             rows.append([member.name or "?", member.endpoint, *(["-"] if many else []), seen, *["-"] * 5])

@@ -34,7 +34,7 @@ def verify(
 
     asked = choose(look_at(target, timeout_ms), target, member, prefer=holds_role("MASTER", domain))
     facts: dict[str, Any] = {"domain": domain, "ranges": 0, "records": 0, "end_index": 0, "different": []}
-    bar = _Bar(shown=output == "table" and sys.stderr.isatty())
+    bar = _Bar(visible=output == "table" and sys.stderr.isatty())
 
     async def work(stub: PairServiceAsyncStub) -> None:
         request = pb.VerifyRequest(domain=domain, range_records=range_records)
@@ -63,10 +63,10 @@ def verify(
 class _Bar:
     """A progress bar on a terminal's stderr."""
 
-    def __init__(self, *, shown: bool) -> None:
+    def __init__(self, *, visible: bool) -> None:
         self._progress: Any = None
         self._task: Any = None
-        if shown:
+        if visible:
             from rich.progress import Progress
 
             from tandemq.cli.output import console

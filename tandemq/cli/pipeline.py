@@ -1,4 +1,4 @@
-"""The jobs on Spark as commands: what they are given, how they tell and how they end; what they do is in `pipeline`."""
+"""The jobs on Spark as commands: what they take, how they report and how they end; what they do is in `pipeline`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def ingest(ctx: click.Context, file: str, master: str, output: str, *, continuou
 @job_options
 @click.pass_context
 def audit(ctx: click.Context, file: str, master: str, output: str, history: str, *, verbose: bool) -> None:
-    """Hold both journals of the lake against each other and against what clients were told.
+    """Hold both journals of the lake against each other and against what clients were answered.
 
     Ends with 5 when something is wrong: the report, and Parquet beside it, have a row for each violation that proves
     it. Without a client history nothing is said of messages that are in neither journal. Up to audit.memory_rows rows
@@ -177,12 +177,12 @@ def demo(ctx: click.Context, out: str, rows: int, output: str) -> None:
     Example: tandemq pipeline demo --out build/pipeline-demo
     """
 
-    def play(tell: Callable[[str], None]) -> Ended:
+    def play(report: Callable[[str], None]) -> Ended:
         from pipeline import demo as story
 
-        return story.play(Path(out), tell, rows=rows)
+        return story.play(Path(out), report, rows=rows)
 
-    _finish(ctx, _told("demo", play), output)
+    _finish(ctx, _reported("demo", play), output)
 
 
 @pipeline.command()
@@ -194,7 +194,7 @@ def demo(ctx: click.Context, out: str, rows: int, output: str) -> None:
 @click.option("--journal", is_flag=True, help="From the journals as they are now, and not from the lake.")
 @click.option("--writer", metavar="NAME", default="", help="Each message once, however often this is run.")
 @click.option("--skip-missing", is_flag=True, help="Leave out messages whose payload is nowhere.")
-@click.option("--dry-run", is_flag=True, help="Tell what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be sent, and send nothing.")
 @job_options
 @click.pass_context
 def replay(ctx: click.Context, /, file: str, master: str, output: str, *, verbose: bool, **asked: Any) -> None:
@@ -242,14 +242,14 @@ def verify(ctx: click.Context, lake: str | None, file: str, output: str, *, adop
     if bool(lake) == bool(file):
         raise click.UsageError("Give the directory of a lake, or --config FILE.")
 
-    def run(tell: Callable[[str], None]) -> Ended:
+    def run(report: Callable[[str], None]) -> Ended:
         from pipeline.verifying import verified
 
-        del tell  # the bar tells
+        del report  # the bar shows it
         return verified(lake or "", file, adopted=adopt, on_progress=bar)
 
     with bar_for(output) as bar:
-        ended = _told("verify", run, spark=False)
+        ended = _reported("verify", run, spark=False)
     if output == "table":
         for row in ended.outcome.tables[0].rows[:FINDINGS_SHOWN_MAX]:
             say(row["path"], label=row["reason"], fg="red", bold=True)
@@ -292,19 +292,19 @@ def _run(
     verbose: bool,
     small: Callable[[Pipeline], Outcome | None] | None = None,
 ) -> Ended:
-    def run(tell: Callable[[str], None]) -> Ended:
+    def run(report: Callable[[str], None]) -> Ended:
         from pipeline import running
 
-        return running.run(name, make, Path(file), master=master, verbose=verbose, tell=tell, small=small)
+        return running.run(name, make, Path(file), master=master, verbose=verbose, tell=report, small=small)
 
-    return _told(name, run)
+    return _reported(name, run)
 
 
-def _told(name: str, run: Callable[[Callable[[str], None]], Ended], *, spark: bool = True) -> Ended:
+def _reported(name: str, run: Callable[[Callable[[str], None]], Ended], *, spark: bool = True) -> Ended:
     """What it came to; a PipelineError ends the command, by its reason."""
     from pipeline.problems import PipelineError
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         with unread_is_no_error(stderr=True):
             say(f"{name}: {text}", err=True)
 
@@ -313,7 +313,7 @@ def _told(name: str, run: Callable[[Callable[[str], None]], Ended], *, spark: bo
             from pipeline.session import check_machine
 
             check_machine()  # before anything that imports Spark
-        return run(tell)
+        return run(report)
     except PipelineError as error:
         code = EXIT_CODES.get(error.reason, FAILED)
         raise Failure(error.reason, error.cause, error.next_step, code) from error

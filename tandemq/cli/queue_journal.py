@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 class PlaceType(PlaceParamType):
     """`INDEX`; with `:EPOCH`, which is refused where that history was given up (EPOCH_DIVERGED); and with
-    `:EPOCH:HISTORY`, which is refused at another pair, and at one that was begun anew (PAIR_CHANGED).
+    `:EPOCH:HISTORY`, which is refused at another pair, and at one that was emptied and formed anew (PAIR_CHANGED).
     """
 
     name = "n[:epoch[:history]]"
@@ -52,10 +52,10 @@ class PlaceType(PlaceParamType):
         epoch, history_id = more[0] if more else "0", more[1].lower() if len(more) > 1 else ""
         known = _is_number(number) and int(number) and _is_number(epoch) and len(more) <= 2
         if not known or (len(more) > 1 and not _HISTORY_ID.fullmatch(history_id)):
-            told = (
+            hint = (
                 "write a number from 1, or with its epoch: 120:3, or with the history's id behind that: 120:3:0a1b..."
             )
-            self.fail(f"{value!r} is no place; {told}", param, ctx)
+            self.fail(f"{value!r} is no place; {hint}", param, ctx)
         return Place(int(number), int(epoch), history_id)
 
 
@@ -74,7 +74,7 @@ PLACE = PlaceType()
 @click.option("--every-record", is_flag=True, help="Records that did nothing to a queue too: kind nothing.")
 @click.option("--count", type=click.IntRange(min=0), default=0, help="Rows; 0 means all there are.")
 @click.option("--no-body", is_flag=True, help="Leave out what the messages say.")
-@click.option("--head", is_flag=True, help="Only tell where the journal begins and ends.")
+@click.option("--head", is_flag=True, help="Only print where the journal begins and ends.")
 @click.option("--this-member", is_flag=True, help="Of the first endpoint of --target alone, whatever its role.")
 @target_option
 @timeout_option()
@@ -98,7 +98,7 @@ def journal(
     Without a NAME: of every queue of domain main. A replica answers where there is one. Nothing is changed.
 
     `-o json` says in `next` where the next run begins, `--head` in `from_here` where the journal ends: N:EPOCH:HISTORY.
-    At another pair, and at one that was begun anew, such a place is refused: PAIR_CHANGED, exit code 1. After --count
+    At another pair, and at one that was formed anew, such a place is refused: PAIR_CHANGED, exit code 1. After --count
     rows it may be inside a record, all of which comes once more then.
 
     Example: tandemq queue journal orders --kind enqueued --kind acked -o jsonl

@@ -1,4 +1,4 @@
-"""Moves, moves back and removes what is in a queue; decides how that is told, never what goes."""
+"""Moves, moves back and removes what is in a queue; decides how that is printed, never what goes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def move(
         )  # fmt: skip
 
     done = _carry_out(name, "moved", request_id, target, timeout_ms, work)
-    _tell_moved({"queue": name, "to": to}, done, output)
+    _print_moved({"queue": name, "to": to}, done, output)
 
 
 @click.command()
@@ -92,7 +92,7 @@ def redrive(
         )  # fmt: skip
 
     done = _carry_out(name, "moved", request_id, target, timeout_ms, work)
-    _tell_moved({"queue": name, "to": to or None}, done, output)
+    _print_moved({"queue": name, "to": to or None}, done, output)
 
 
 @click.command("delete-messages")
@@ -153,7 +153,7 @@ def _carry_out(
     try:
         return run(target, timeout_ms, watched)
     except Failure as failure:
-        if failure.reason not in _UNDONE:  # it may have begun
+        if failure.reason not in _UNDONE:  # it may be under way
             again = f"repeat it with --request-id {identity.hex()}: it goes on where it stopped"
             failure.next_step = f"{failure.next_step}; {again}" if failure.next_step else again
         raise
@@ -172,7 +172,7 @@ async def _watch(client: Client, name: str, verb: str) -> None:
         await asyncio.sleep(PROGRESS_S)
 
 
-def _tell_moved(facts: dict[str, Any], done: Any, output: str) -> None:
+def _print_moved(facts: dict[str, Any], done: Any, output: str) -> None:
     from tandemq.v1.common_pb2 import Reason
 
     behind = [
@@ -184,9 +184,9 @@ def _tell_moved(facts: dict[str, Any], done: Any, output: str) -> None:
         }
         for each in done.behind
     ]
-    told = {**facts, "moved": done.moved, "left": done.left, "leased": done.leased, "duplicate": done.duplicate}
+    found = {"moved": done.moved, "left": done.left, "leased": done.leased, "duplicate": done.duplicate}
     table = output == "table"
-    print_facts(told if table else {**told, "behind": behind}, output)
+    print_facts({**facts, **found} if table else {**facts, **found, "behind": behind}, output)
     if done.left:
         why = "; ".join(f"{each['count']}: {each['reason']}, {each['message']}" for each in behind)
         text = f"{done.left} messages stay where they are ({why})"

@@ -1,4 +1,4 @@
-"""Has the master put back what a queue held in a backup; decides how that is told, never what enters."""
+"""Has the master put back what a queue held in a backup; decides how that is printed, never what enters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def restore(name: str, source: str, request_id: str | None, target: str | None, 
             lambda client: client.restore_queue(name, source, request_id=identity, timeout=timeout_ms / 1000),
         )
     except Failure as failure:
-        if failure.reason not in ("BAD_REQUEST", "NOT_EMPTY", "QUEUE_NOT_FOUND"):  # it may have begun
+        if failure.reason not in ("BAD_REQUEST", "NOT_EMPTY", "QUEUE_NOT_FOUND"):  # it may be under way
             again = f"repeat it with --request-id {identity.hex()}: nothing enters twice"
             failure.next_step = f"{failure.next_step}; {again}" if failure.next_step else again
         raise

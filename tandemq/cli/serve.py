@@ -1,4 +1,4 @@
-"""Runs one manager or one witness until it is told to stop; decides how that ends, never what the server does."""
+"""Runs one manager or one witness until it is asked to stop; decides how that ends, never what the server does."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def serve_witness(
     insecure_network: bool,
     until_stdin_closes: bool,
 ) -> None:
-    """Runs a witness until it is told to stop."""
+    """Runs a witness until it is asked to stop."""
     from tandemq.config import ConfigError, check_exposure, parse_address
 
     try:
@@ -248,19 +248,19 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(opening: Awaitable[Server], name: str, endpoint: str, *, until_stdin_closes: bool) -> None:
-    told_to_stop = asyncio.Event()
+    stop_asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told_to_stop.set)
+        loop.add_signal_handler(number, stop_asked.set)
     if until_stdin_closes:
-        loop.add_reader(sys.stdin.fileno(), _on_stdin, told_to_stop)
+        loop.add_reader(sys.stdin.fileno(), _on_stdin, stop_asked)
     notifier = Notifier.take()
     server = await opening
     log.info("%s serves at %s", name, endpoint, extra={"pid": os.getpid()})
     # Ready is: it answers. A member that waits for its peer is as ready as it can be alone.
     notifier.say("READY=1", f"STATUS={name} serves at {endpoint}")
     beating = asyncio.ensure_future(notifier.beat())
-    asked = asyncio.ensure_future(told_to_stop.wait())
+    asked = asyncio.ensure_future(stop_asked.wait())
     gave_up = asyncio.ensure_future(_gives_up(server))
     try:
         await asyncio.wait({asked, gave_up}, return_when=asyncio.FIRST_COMPLETED)
@@ -297,7 +297,7 @@ async def _gives_up(server: Server) -> None:
         await asyncio.get_running_loop().create_future()
 
 
-def _on_stdin(told_to_stop: asyncio.Event) -> None:
+def _on_stdin(stop_asked: asyncio.Event) -> None:
     if not os.read(sys.stdin.fileno(), 4096):
         asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
-        told_to_stop.set()
+        stop_asked.set()

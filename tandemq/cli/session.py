@@ -1,4 +1,4 @@
-"""Decides whom a command talks to, for how long, and how the errors of the SDK end it; it never repeats a call."""
+"""Decides which member a command calls, for how long, and how the errors of the SDK end it; it never repeats a call."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ GENERAL_STEPS = {  # for a command that has no better word
 
 
 def target_of(given: str | None) -> Target:
-    """Whom to ask: --target, else the manager in a full name among the arguments, else the default one.
+    """Which manager to ask: --target, else the manager in a full name among the arguments, else the default one.
 
     Ends the command as unreachable when nobody is named.
     """
@@ -138,7 +138,7 @@ def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[
 
 
 def failure_of(error: TandemqError, target: str, next_step: str = "") -> Failure:
-    """How a command ends that got this error. `next_step` is told with a refusal that has none of its own."""
+    """How a command ends that got this error. `next_step` is printed with a refusal that has none of its own."""
     from tandemq.errors import InDoubt, TimedOut, Unreachable
 
     if error.reason == "MANAGER_UNREACHABLE" or "last: MANAGER_UNREACHABLE" in error.message:

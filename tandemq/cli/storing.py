@@ -60,11 +60,11 @@ def failure_of_storage(error: Any) -> Failure:
 class Progress:
     """A progress bar on a terminal's stderr; one step after the other."""
 
-    def __init__(self, *, shown: bool) -> None:
+    def __init__(self, *, visible: bool) -> None:
         self._progress: Any = None
         self._task: Any = None
         self._step = ""
-        if shown:
+        if visible:
             from rich.progress import Progress as Bar
 
             from tandemq.cli.output import console
@@ -86,7 +86,7 @@ class Progress:
 
 @contextmanager
 def bar_for(output: str) -> Iterator[Progress]:
-    bar = Progress(shown=output == "table" and sys.stderr.isatty())
+    bar = Progress(visible=output == "table" and sys.stderr.isatty())
     try:
         yield bar
     finally:

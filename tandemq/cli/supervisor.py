@@ -67,23 +67,23 @@ class Supervisor:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._told_to_stop = asyncio.Event()
-        self._reported: dict[str, int] = {}  # process id of the last death that was told, by name
+        self._stop_asked = asyncio.Event()
+        self._reported: dict[str, int] = {}  # process id of the last death that was reported, by name
         self._busy = asyncio.Lock()  # one restart at a time
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._told_to_stop.set)
+            loop.add_signal_handler(number, self._stop_asked.set)
         async with contextlib.AsyncExitStack() as cleanup:
-            told_of = cleanup.enter_context(contextlib.ExitStack())
-            told_of.enter_context(context.starting_in(self._cluster.data_dir))
+            while_starting = cleanup.enter_context(contextlib.ExitStack())
+            while_starting.enter_context(context.starting_in(self._cluster.data_dir))
             say("dev", f"starting a, b and witness in {self._cluster.data_dir}")
             cleanup.push_async_callback(self._cluster.stop)
             starting = asyncio.ensure_future(self._cluster.start())
-            told = asyncio.ensure_future(self._told_to_stop.wait())
-            cleanup.callback(told.cancel)
-            await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+            stopping = asyncio.ensure_future(self._stop_asked.wait())
+            cleanup.callback(stopping.cancel)
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not starting.done():
                 starting.cancel()
                 return
@@ -91,7 +91,7 @@ class Supervisor:
             cleanup.callback(context.forget, self._cluster.data_dir)
             self._write_context()
             await self._open_control(cleanup)
-            told_of.close()
+            while_starting.close()
             self._greet()
             await self._watch()
             say("dev", "stopping")
@@ -122,7 +122,7 @@ class Supervisor:
         say("dev", f"hurt it: kill -9 {cluster.children[cluster.members[0]].pid}; Ctrl-C stops everything")
 
     async def _watch(self) -> None:
-        while not self._told_to_stop.is_set():
+        while not self._stop_asked.is_set():
             for name, child in self._cluster.children.items():
                 pid = child.pid or 0
                 if not child.running and not self._busy.locked() and self._reported.get(name) != pid:
@@ -130,7 +130,7 @@ class Supervisor:
                     restart = f"tandemq dev --data-dir {self._cluster.data_dir} restart {name}"
                     say("dev", f"{name} died ({child.ending}); restart with: {restart}")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._told_to_stop.wait(), WATCH_S)
+                await asyncio.wait_for(self._stop_asked.wait(), WATCH_S)
 
     async def _on_question(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -147,7 +147,7 @@ class Supervisor:
             case {"verb": "status"}:
                 return {"ok": True, "processes": self._processes()}
             case {"verb": "stop"}:
-                self._told_to_stop.set()
+                self._stop_asked.set()
                 return {"ok": True}
             case {"verb": "restart", "name": str(name)} if name in self._cluster.children:
                 return await self._restart(name)

@@ -1,5 +1,5 @@
 """Decides how tables and live views are made: the one file that makes rich's consoles, tables and texts. Every string
-that is given to them is text, never mark-up, and is shown escaped; only what is said by `styled` has a colour.
+that is given to them is text, never mark-up, and is printed escaped; only what is said by `styled` has a colour.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def fitted(
 ) -> Table:
     """A table as wide as the console at most. A column whose texts somebody has to type is never cut, only folded if it
     must be; the others give their width first, and end in an ellipsis."""
-    shown = [[column.head for column in columns], *([escaped(str(cell)) for cell in row] for row in rows)]
-    natural = [max(map(cell_len, cells)) for cells in zip(*shown, strict=True)]
+    lines = [[column.head for column in columns], *([escaped(str(cell)) for cell in row] for row in rows)]
+    natural = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
     widths = shared_out(natural, [column.typed for column in columns], console.width - 3 * len(columns) + 1)
     table = new_table(title)
     for column, width in zip(columns, widths, strict=True):

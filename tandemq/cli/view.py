@@ -63,7 +63,7 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why it has no view; empty when it is reachable."""
     clock_ahead_ms: int | None = None
-    """Of its wall clock, against the one here; None when it does not tell. Sure to half of `round_trip_ms`."""
+    """Of its wall clock, against the one here; None when it does not say. Sure to half of `round_trip_ms`."""
     round_trip_ms: int = 0
     peer_connected: bool = False
     witness_connected: bool = False

@@ -120,7 +120,7 @@ def set_epoch(
     """Replace a register by your word, when the witness lost it or came back from an old copy.
 
     Only the holder may become master then, in a higher epoch; the other member's copy counts as outdated until it has
-    been brought up to date. Choose an epoch above every one that a member has had: `tandemq pair status` tells.
+    been brought up to date. Choose an epoch above every one that a member has had: `tandemq pair status` prints it.
 
     Example: tandemq witness set-epoch --pair orders --epoch 12 --holder a --reason "witness restored from a backup"
     """

@@ -1,4 +1,4 @@
-"""Decides how the outcome of the demo is told: a table for people, summary.json for programs, a picture for both."""
+"""Decides how the demo's outcome is reported: a table for people, summary.json for programs, a picture for both."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def print_account(console: Console, facts: dict[str, Any], out: Path) -> None:
         return
     for line in doctor["not_ok"]:
         console.print(line, style="yellow", soft_wrap=True)
-    told = ", ".join(f"{count} {level}" for level, count in doctor.items() if level != "not_ok")
-    console.print(f"tandemq doctor: {told}", style="yellow" if doctor["not_ok"] else "green")
+    counts = ", ".join(f"{count} {level}" for level, count in doctor.items() if level != "not_ok")
+    console.print(f"tandemq doctor: {counts}", style="yellow" if doctor["not_ok"] else "green")
 
 
 def sentence(facts: dict[str, Any]) -> str:

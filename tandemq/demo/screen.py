@@ -24,9 +24,9 @@ _ROLE_COLOURS = {"MASTER": "bold green", "REPLICA": "cyan"}
 
 
 class Screen(Protocol):
-    """Shown to people while the demo runs."""
+    """What people see while the demo runs."""
 
-    def tell(self, event: Event) -> None: ...
+    def add(self, event: Event) -> None: ...
     def show(self, view: PairView, ledger: Ledger, record: Record, now_s: float) -> None: ...
 
 
@@ -37,7 +37,7 @@ class PlainScreen:
         self._stream = stream
         self._next_s = 0.0
 
-    def tell(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         say(f"{event.at_s:6.2f}  {event.text}", file=self._stream)
 
     def show(self, view: PairView, ledger: Ledger, record: Record, now_s: float) -> None:
@@ -58,7 +58,7 @@ class LiveScreen:
         self._live = live
         self._events: list[Event] = []
 
-    def tell(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         self._events = [*self._events, event][-EVENTS_SHOWN:]
 
     def show(self, view: PairView, ledger: Ledger, record: Record, now_s: float) -> None:
@@ -103,5 +103,5 @@ def frame(view: PairView, ledger: Ledger, record: Record, events: list[Event], n
     for label, count in facts.items():
         counts.add_row(label, ProgressBar(total=ledger.rows, completed=count, width=40), f"{count:>7,}")
     rate = f"{record.rate(now_s):,.0f} rows/s acknowledged, longest pause so far {ledger.longest_pause.length_ms:,} ms"
-    told = [styled((f"{event.at_s:6.2f}  {event.text}", _COLOURS[event.kind])) for event in events]
-    return Group(members, counts, styled((rate, "dim")), "", *told)
+    lines = [styled((f"{event.at_s:6.2f}  {event.text}", _COLOURS[event.kind])) for event in events]
+    return Group(members, counts, styled((rate, "dim")), "", *lines)

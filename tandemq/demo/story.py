@@ -77,7 +77,7 @@ class Story:
         try:
             async with asyncio.timeout(DEADLINE_S), self._cluster.running():
                 self._began_s = time.monotonic()
-                self._tell(NOTE, "", f"pair {', '.join(self._cluster.members)} is whole; witness beside it")
+                self._note(NOTE, "", f"pair {', '.join(self._cluster.members)} is whole; witness beside it")
                 await self._with_client()
         finally:
             self.record.ended_s = self.now_s
@@ -99,7 +99,7 @@ class Story:
                     await self._drained(client)
                     consuming.cancel()
                 await self._cluster.wait_for(lambda view: view.equal(), "equal on both members", SYNC_DEADLINE_S)
-                self._tell(IN_SYNC, "", "drained; both members hold the same log and the same queues")
+                self._note(IN_SYNC, "", "drained; both members hold the same log and the same queues")
                 self.findings = await self._examine()
                 watcher.cancel()
 
@@ -164,7 +164,7 @@ class Story:
                 settling.create_task(self._settle(batch, rows, room))
 
     async def _settle(self, batch: DeliveryBatch, rows: dict[int, int], room: asyncio.Semaphore) -> None:
-        with contextlib.suppress(LeaseLost):  # _on_refused was told which; they come again
+        with contextlib.suppress(LeaseLost):  # _on_refused was given them; they come again
             await batch.ack_async()
         self._ledger.on_settled(row for index, row in rows.items() if (batch.lease_id, index) not in self._refused)
         room.release()
@@ -215,7 +215,7 @@ class Story:
         pid = self._cluster.kill(victim)
         self.record.saw(victim, GONE, 0, killed_s)
         self._ledger.on_kill(victim, epoch, killed_s)
-        self._tell(KILL, victim, f"kill -9 {pid}: master {victim} is gone after {self._ledger.acknowledged:,} rows")
+        self._note(KILL, victim, f"kill -9 {pid}: master {victim} is gone after {self._ledger.acknowledged:,} rows")
 
         def taken_over(view: PairView) -> bool:
             return any(epoch_of(view, name) > epoch for name in view.masters())
@@ -225,13 +225,13 @@ class Story:
         self._ledger.on_master(epoch_of(view, heir))
         self.record.saw(heir, "MASTER", epoch_of(view, heir), self.now_s)
         took_ms = (self.now_s - killed_s) * 1000
-        self._tell(
+        self._note(
             TAKEOVER, heir, f"{heir} is master, epoch {epoch_of(view, heir)}, seen {took_ms:.0f} ms after the kill"
         )
         await self._cluster.restart(victim)
-        self._tell(RESTART, victim, f"{victim} runs again, pid {self._cluster.children[victim].pid}")
+        self._note(RESTART, victim, f"{victim} runs again, pid {self._cluster.children[victim].pid}")
         await self._cluster.wait_for(lambda view: view.whole(), "in sync again", SYNC_DEADLINE_S)
-        self._tell(IN_SYNC, victim, f"{victim} is replica and in sync")
+        self._note(IN_SYNC, victim, f"{victim} is replica and in sync")
 
     # -- watching ------------------------------------------------------------------------------------------------
 
@@ -248,10 +248,10 @@ class Story:
             self._screen.show(view, self._ledger, self.record, now_s)
             await asyncio.sleep(LOOK_S)
 
-    def _tell(self, kind: str, member: str, text: str) -> None:
+    def _note(self, kind: str, member: str, text: str) -> None:
         event = Event(self.now_s, kind, member, text)
         self.record.events.append(event)
-        self._screen.tell(event)
+        self._screen.add(event)
 
 
 def epoch_of(view: PairView, name: str) -> int:

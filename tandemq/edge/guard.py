@@ -90,7 +90,7 @@ class FloodGuard:
             return
         self._servers = _servers()
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(_tell)
+        self._task.add_done_callback(_log_failure)
 
     def stop(self) -> None:
         """No more looks. May be repeated."""
@@ -244,7 +244,7 @@ def _received_of(sock: socket.socket) -> int | None:
     return int(_RECEIVED.unpack_from(info, _RECEIVED_AT)[0]) if len(info) == _INFO_BYTES else None
 
 
-def _tell(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("floods are not ended any more", exc_info=error)
 
@@ -278,7 +278,7 @@ def _remote_of(name: str) -> tuple[str, int]:
 
 
 class _NoCall:
-    """What channelz is told instead of a call's context: it says there what it did not find, and answers None."""
+    """What channelz is given instead of a call's context: it says there what it did not find, and answers None."""
 
     def set_code(self, code: object) -> None: ...
 

@@ -125,7 +125,7 @@ async def test_one_that_does_not_end_is_left_behind_and_not_asked_twice(monkeypa
     run, asked = runner(go, call_ms=50, attempts=1)
     asked.classify = _stubborn(asked, go)  # type: ignore[method-assign]
     assert (await run.ask(event())).reason == "no end within 50 ms, and it could not be ended"
-    assert (await run.ask(event())).reason == "an earlier call has not ended although it was told to"
+    assert (await run.ask(event())).reason == "an earlier call has not ended although it was asked to"
     assert len(asked.asked) == 1
     go.set()
     await until(lambda: _done(run), "the earlier call has ended")

@@ -70,7 +70,7 @@ def test_a_wrong_verdict_of_the_other_role_changes_nothing() -> None:
     bereft(pair, pair.b)
     ruling = pair.b.verdict(Verdict.CONTINUE_AS_MASTER)
     assert ruling.effect is Effect.REFUSE
-    assert "told to continue as master" in ruling.why
+    assert "ordered to continue as master" in ruling.why
     pair.settle(2_000)
     assert not pair.b.serving
 

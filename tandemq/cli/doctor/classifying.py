@@ -12,7 +12,7 @@ REPLAY = "try it: `tandemq classifier test --event PEER_LOST`, and see docs/OPER
 
 
 async def check(config: ManagerConfig, about: str) -> Finding:
-    """One PREFLIGHT, within the time limit of the configuration. A command is really run, and told that it is one."""
+    """One PREFLIGHT, within the time limit of the configuration. A command is really run, with that event."""
     from tandemq.embedded import server_path
 
     server_path()

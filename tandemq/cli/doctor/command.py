@@ -1,4 +1,4 @@
-"""The command `tandemq doctor`: which checks are done, how they are shown, and how it ends; it judges nothing."""
+"""The command `tandemq doctor`: which checks are done, how they are printed, and how it ends; it judges nothing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def doctor(
     has is opened for reading, for a moment under its lock. A classifier of your own is really run, with a PREFLIGHT.
 
     A bundle has all answers, configuration, event logs, journals, tails of logs, metrics and environment; never
-    messages. Passwords and tokens are taken out where they can be told from other words; look before you send it.
+    messages. Passwords and tokens are taken out where they differ from other words; look before you send it.
 
     Exit codes: 0 nothing fails (there may be warnings), 1 something fails, 2 usage, 5 the bundle was not written.
 

@@ -24,7 +24,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     check: str
     """Name of the check, stable over versions: programs may look for it."""
     about: str
-    """Whom it is about: this machine, a member, a file, the pair, a domain of it."""
+    """What it is about: this machine, a member, a file, the pair, a domain of it."""
     level: Level
     what: str
     why: str

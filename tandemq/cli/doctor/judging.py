@@ -33,7 +33,7 @@ PEER_PORT = Check("peer-port", "members reach each other there, and nowhere else
 OWN_DOMAIN = "local"
 CLOCK_WARN_MS, CLOCK_FAIL_MS = 1_000, 60_000
 ROOM_WARN, ROOM_FAIL = 0.6, 0.8
-START = "start it, or look at its log; `tandemq pair why` tells what happened"
+START = "start it, or look at its log; `tandemq pair why` says what happened"
 
 
 def judge(asked: Asked, configs: Sequence[ManagerConfig], problem: str = "") -> list[Finding]:
@@ -98,48 +98,48 @@ def _domain(name: str, here: Sequence[MemberView], *, whole: bool) -> list[Findi
 
 
 def _roles(about: str, states: dict[str, DomainView], *, paired: bool, whole: bool) -> Finding:
-    told = ", ".join(f"{name} is {state.role}" for name, state in states.items())
+    summary = ", ".join(f"{name} is {state.role}" for name, state in states.items())
     masters = [name for name, state in states.items() if state.role == "MASTER"]
     advice = next((state.advice for state in states.values() if state.advice), "")
     if len(masters) > 1:
-        return ROLES.fail(about, told, "look at both logs and the register now: `tandemq pair history`")
+        return ROLES.fail(about, summary, "look at both logs and the register now: `tandemq pair history`")
     if not masters:
-        return ROLES.fail(about, told, advice or "wait a few seconds and look again, then `tandemq pair why`")
+        return ROLES.fail(about, summary, advice or "wait a few seconds and look again, then `tandemq pair why`")
     if paired and whole and any(state.role not in ("MASTER", "REPLICA") for state in states.values()):
-        return ROLES.warn(about, told, advice or "see its log: it should be a replica")
-    return ROLES.ok(about, told)
+        return ROLES.warn(about, summary, advice or "see its log: it should be a replica")
+    return ROLES.ok(about, summary)
 
 
 def _in_sync(about: str, states: dict[str, DomainView], *, whole: bool) -> Finding:
-    told = ", ".join(f"{name} is {state.data_state}" for name, state in states.items())
+    summary = ", ".join(f"{name} is {state.data_state}" for name, state in states.items())
     if any(state.data_state in ("DAMAGED", "DIVERGED") or state.role == "DIVERGED" for state in states.values()):
         return IN_SYNC.fail(
-            about, told, "see `tandemq pair why`, and docs/OPERATIONS.md on damaged copies and DIVERGED"
+            about, summary, "see `tandemq pair why`, and docs/OPERATIONS.md on damaged copies and DIVERGED"
         )
     if not whole:
-        return IN_SYNC.warn(about, f"{told}; the other member was not seen", "start it and wait until it is IN_SYNC")
+        return IN_SYNC.warn(about, f"{summary}; the other member was not seen", "start it and wait until it is IN_SYNC")
     if all(state.data_state == "IN_SYNC" for state in states.values()):
-        return IN_SYNC.ok(about, told)
+        return IN_SYNC.ok(about, summary)
     behind = max((state.peer_backlog for state in states.values()), default=0)
     return IN_SYNC.warn(
-        about, f"{told}; {behind:,} operations behind", "wait; `tandemq pair watch` shows it come along"
+        about, f"{summary}; {behind:,} operations behind", "wait; `tandemq pair watch` shows it come along"
     )
 
 
 def _epochs(about: str, states: dict[str, DomainView]) -> Finding:
     epochs = {name: state.epoch for name, state in states.items()}
-    told = ", ".join(f"{name} is in {epoch}" for name, epoch in epochs.items())
+    summary = ", ".join(f"{name} is in {epoch}" for name, epoch in epochs.items())
     if len(set(epochs.values())) > 1:
-        return EPOCHS.warn(about, told, "look again in a few seconds; if it stays, see `tandemq pair why`", **epochs)
-    return EPOCHS.ok(about, told, **epochs)
+        return EPOCHS.warn(about, summary, "look again in a few seconds; if it stays, see `tandemq pair why`", **epochs)
+    return EPOCHS.ok(about, summary, **epochs)
 
 
 def _copies(about: str, states: dict[str, DomainView]) -> Finding:
     logs = {(state.log_index, state.digest) for state in states.values()}
-    told = ", ".join(f"{name} has {state.log_index:,}" for name, state in states.items())
+    summary = ", ".join(f"{name} has {state.log_index:,}" for name, state in states.items())
     if len({index for index, _ in logs}) == 1 and len({digest for _, digest in logs}) > 1:
-        return COPIES.fail(about, f"{told}, with other digests", "`tandemq pair verify`, before either is restarted")
-    return COPIES.ok(about, f"log indexes: {told}")
+        return COPIES.fail(about, f"{summary}, with other digests", "`tandemq pair verify`, before either is restarted")
+    return COPIES.ok(about, f"log indexes: {summary}")
 
 
 # -- members -----------------------------------------------------------------------------------------------------------
@@ -160,16 +160,18 @@ def _member(member: MemberView) -> list[Finding]:
     else:
         step = "compare peer.address with where the peer listens, and look at the network between them"
         found.append(LINK.fail(about, "not connected to its peer", step))
-    told = f"{member.authority}, classifier {member.classifier} ({member.classifier_mode}), class {member.safety_class}"
+    summary = (
+        f"{member.authority}, classifier {member.classifier} ({member.classifier_mode}), class {member.safety_class}"
+    )
     if member.authority != "none" and not member.witness_connected:
         found.append(
-            AUTHORITY.fail(about, f"{told}: out of reach", f"start the {member.authority}, or mend the way to it")
+            AUTHORITY.fail(about, f"{summary}: out of reach", f"start the {member.authority}, or mend the way to it")
         )
     elif member.authority == "none" and member.classifier == "suspend":
         step = "name a witness (witness.address), else an operator must decide each time"
-        found.append(AUTHORITY.warn(about, f"{told}: nobody decides by himself", step))
+        found.append(AUTHORITY.warn(about, f"{summary}: nobody decides by himself", step))
     else:
-        found.append(AUTHORITY.ok(about, told))
+        found.append(AUTHORITY.ok(about, summary))
     if member.automation_paused:
         found.append(ORDERS.warn(about, "automation is paused", f"`tandemq pair resume --member {member.name}`"))
     if member.maintenance:
@@ -185,14 +187,16 @@ def versions(managers: dict[str, manager_pb.GetManagerResponse]) -> list[Finding
     """Of all members that said theirs."""
     if not managers:
         return []
-    told = ", ".join(f"{name} runs {facts.version}, format {facts.format_version}" for name, facts in managers.items())
+    summary = ", ".join(
+        f"{name} runs {facts.version}, format {facts.format_version}" for name, facts in managers.items()
+    )
     low = max(facts.protocol_min for facts in managers.values())
     high = min(facts.protocol_max for facts in managers.values())
     if low > high:
-        return [VERSIONS.fail(PAIR, f"{told}: they have no protocol in common", "upgrade the older one first")]
+        return [VERSIONS.fail(PAIR, f"{summary}: they have no protocol in common", "upgrade the older one first")]
     if len({(facts.version, facts.format_version) for facts in managers.values()}) > 1:
-        return [VERSIONS.warn(PAIR, told, "upgrade the other member too")]
-    return [VERSIONS.ok(PAIR, told)]
+        return [VERSIONS.warn(PAIR, summary, "upgrade the other member too")]
+    return [VERSIONS.ok(PAIR, summary)]
 
 
 def clocks(here: Sequence[MemberView]) -> list[Finding]:
@@ -241,12 +245,12 @@ def _etcd(configs: Iterable[ManagerConfig], tcp: dict[str, bool]) -> list[Findin
     if not endpoints:
         return []
     away = [each for each in endpoints if not tcp.get(each)]
-    told = f"{len(endpoints) - len(away)} of {len(endpoints)} endpoints of etcd take connections"
+    summary = f"{len(endpoints) - len(away)} of {len(endpoints)} endpoints of etcd take connections"
     if 2 * len(away) >= len(endpoints):
-        return [AUTHORITY.fail("etcd", f"{told}; away: {', '.join(away)}", "start them, or mend the way to them")]
+        return [AUTHORITY.fail("etcd", f"{summary}; away: {', '.join(away)}", "start them, or mend the way to them")]
     if away:
-        return [AUTHORITY.warn("etcd", f"{told}; away: {', '.join(away)}", "start it before another one goes")]
-    return [AUTHORITY.ok("etcd", told)]
+        return [AUTHORITY.warn("etcd", f"{summary}; away: {', '.join(away)}", "start it before another one goes")]
+    return [AUTHORITY.ok("etcd", summary)]
 
 
 def _register(endpoint: str, said: object, asked: Asked, configs: Sequence[ManagerConfig]) -> list[Finding]:

@@ -45,9 +45,9 @@ def configuration(local: Local) -> Finding:
     if local.config is None:
         return CONFIG.fail(local.source, local.problem, "correct it, and see `tandemq config check`")
     origins = [each.origin for each in local.settings if each.origin != DEFAULT]
-    told = ", ".join(f"{origins.count(origin)} of {origin}" for origin in dict.fromkeys(origins))
+    summary = ", ".join(f"{origins.count(origin)} of {origin}" for origin in dict.fromkeys(origins))
     by_key = {each.key: each.origin for each in local.settings if each.origin != DEFAULT}
-    return CONFIG.ok(local.about, f"valid; values: {told or 'defaults alone'}, the rest defaults", origins=by_key)
+    return CONFIG.ok(local.about, f"valid; values: {summary or 'defaults alone'}, the rest defaults", origins=by_key)
 
 
 # -- store -------------------------------------------------------------------------------------------------------------
@@ -64,8 +64,8 @@ def store(config: ManagerConfig, about: str) -> tuple[int | None, Finding]:
     except OSError as error:
         return None, STORE.fail(about, f"{directory}: {error.strerror}", "run this as the user of the member")
     if holder is not None:
-        who = f"process {holder}" if holder else "a process"
-        return holder, STORE.ok(about, f"{directory}: {who} has it", pid=holder)
+        process = f"process {holder}" if holder else "a process"
+        return holder, STORE.ok(about, f"{directory}: {process} has it", pid=holder)
     return None, _opened(directory, config, about)
 
 
@@ -125,21 +125,21 @@ def ports(config: ManagerConfig, about: str, *, runs: bool, answers: bool) -> Fi
         if (address := getattr(config, name)) and not (name == "listen_peer" and not config.pair)
     }
     taken = {name: address for name, address in listening.items() if accepts(address)}
-    told = ", ".join(f"{name} {address}" for name, address in listening.items())
+    summary = ", ".join(f"{name} {address}" for name, address in listening.items())
     if not config.server_required:
         return PORTS.ok(about, "it has no ports, by manager.server_required = false")
     if not runs and not answers:
         if taken:
             busy = ", ".join(f"{name} {address}" for name, address in taken.items())
             return PORTS.fail(about, f"it does not run, and another has {busy}", "stop that, or choose other ports")
-        return PORTS.ok(about, f"free for it: {told}")
+        return PORTS.ok(about, f"free for it: {summary}")
     closed = [f"{name} {address}" for name, address in listening.items() if name not in taken]
     if closed:
         return PORTS.fail(about, f"it runs, and nobody listens at {', '.join(closed)}", "look at its log")
     if not answers:
-        text = f"it runs and listens at {told}, and does not say how it does"
+        text = f"it runs and listens at {summary}, and does not say how it does"
         return PORTS.fail(about, text, "look at its log; it may hang on its disk")
-    return PORTS.ok(about, f"open: {told}")
+    return PORTS.ok(about, f"open: {summary}")
 
 
 def accepts(address: str) -> bool:

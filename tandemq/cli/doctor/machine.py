@@ -38,7 +38,7 @@ VOLATILE_TYPES = frozenset(("tmpfs", "ramfs"))
 LAYERED_TYPES = frozenset(("overlay", "overlayfs", "aufs"))
 
 FSYNC_COUNT, FSYNC_BYTES = 16, 4096
-FSYNC_TOTAL_S = 3.0  # a disk that is slower than this all together has told enough
+FSYNC_TOTAL_S = 3.0  # a disk that is slower than this all together has been measured enough
 FSYNC_WARN_S, FSYNC_FAIL_S = 0.020, 0.500
 FREE_BYTES_MIN = 256 << 20
 FREE_SHARE_WARN = 0.10
@@ -82,8 +82,8 @@ def packages(requirements: Iterable[str] | None = None) -> Finding:
             wrong.append(f"{name} is {found[name]}, wanted is {wanted}")
     if wrong:
         return PACKAGES.fail(HERE, "; ".join(wrong), "install them: python -m pip install --upgrade tandemq", **found)
-    told = ", ".join(f"{name} {found[name]}" for name in ("grpcio", "protobuf", "lmdb", "msgspec") if name in found)
-    return PACKAGES.ok(HERE, told or "none is needed", **found)
+    versions = ", ".join(f"{name} {found[name]}" for name in ("grpcio", "protobuf", "lmdb", "msgspec") if name in found)
+    return PACKAGES.ok(HERE, versions or "none is needed", **found)
 
 
 def fits(version: str, wanted: str) -> bool:
@@ -262,12 +262,12 @@ def own_open_files() -> int | None:
 
 
 def open_files_of(pid: int) -> int | None:
-    """The limit of a process here. Raises OSError when it is not ours to look at, ValueError when it is not told."""
+    """The limit of a process here. Raises OSError when it is not ours to look at, ValueError when it has none."""
     for line in Path(f"/proc/{pid}/limits").read_text(encoding="ascii").splitlines():
         if line.startswith("Max open files"):
             word = line.removeprefix("Max open files").split()[0]
             return None if word == "unlimited" else int(word)
-    raise ValueError(f"/proc/{pid}/limits does not tell")
+    raise ValueError(f"/proc/{pid}/limits does not say")
 
 
 def _size(count: int) -> str:

@@ -1,7 +1,7 @@
 """Decides what may not leave this machine in a bundle: passwords, tokens and keys, wherever they stand; names of hosts,
 queues and members stay.
 
-A value that was found to be secret is taken out everywhere, in logs as well. What nobody can tell from any other word,
+A value that was found to be secret is taken out everywhere, in logs as well. What looks like any other word,
 such as a password that is a command's plain argument, is not found: a bundle is read before it is sent.
 """
 

@@ -40,11 +40,11 @@ def test_what_came_since_has_lists_of_its_own() -> None:
 
 def test_a_read_sees_what_a_write_under_way_writes_exactly_once() -> None:
     pending = added(NOTHING, 1, 5, a=b"1")
-    begun = Published(pending).begun(7)
-    later = begun._replace(now=added(begun.now, 2, 6))
+    started = Published(pending).started(7)
+    later = started._replace(now=added(started.now, 2, 6))
     assert (rows(later.over(6)), rows(later.over(7))) == ([5, 6], [6])
     ended = later.ended(done=True)
     assert (rows(ended.over(0)), ended.attempt) == ([6], 1)
     failed = later.ended(done=False)
     assert rows(failed.over(0)) == [5, 6]
-    assert failed.begun(7).attempt == 2
+    assert failed.started(7).attempt == 2
