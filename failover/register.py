@@ -13,7 +13,7 @@ acknowledged. Members build the next record with `claim`, `commit` and `add_memb
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
 
 EPOCH_MAX = 2**63 - 1  # leaves room in every signed 64-bit language that reads it
 EPOCH_LAST = 2**23 - 1
@@ -21,6 +21,22 @@ EPOCH_LAST = 2**23 - 1
 NONCE_BYTES_MAX = 64
 STARTS = "start/"  # + member: the domain whose epoch counts the starts of that member
 MEMBER_COUNT_MAX = 2  # a pair; more members would be another protocol (DESIGN.md decision 11)
+
+
+class Change(StrEnum):
+    """The three steps: what a compare-and-set is to do to the register. The values name its calls in logs."""
+
+    CLAIM = "claim"
+    COMMIT = "commit"
+    ADD = "add"
+
+
+class SetOutcome(StrEnum):
+    """What became of a compare-and-set (P1). The values are those of events and logs."""
+
+    DONE = "done"  # the register says so
+    REFUSED = "refused"  # it says that the call was not made and never will be
+    UNKNOWN = "unknown"  # no answer: the call may still land, at any time
 
 
 class RegisterState(Enum):

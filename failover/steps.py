@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from failover.register import SetOutcome
+
 
 class Step(StrEnum):
-    """How far a claim of mastership is. The values name register calls in logs and events."""
+    """How far a claim of mastership is."""
 
     READING = "reading"  # a ceded epoch: the register as it is now
     CLAIMING = "claiming"  # the claim is at the register
@@ -63,6 +65,15 @@ DEADLINES: dict[Step, str] = {
     Step.STORING: "failover.stall_ms: then LOCAL_FAULT",
     Step.COMMITTING: "one call of the authority, 1 s: then unknown",
 }
+
+
+def found_of(outcome: SetOutcome, *, ceded: bool) -> Found:
+    """What a compare-and-set of a claim has come to; `ceded`: the old master has given the epoch to us, durably."""
+    if outcome is SetOutcome.DONE:
+        return Found.DONE
+    if outcome is SetOutcome.REFUSED:
+        return Found.REFUSED
+    return Found.UNKNOWN_CEDED if ceded else Found.UNKNOWN
 
 
 def follow(step: Step, found: Found) -> Step:

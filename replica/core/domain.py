@@ -8,7 +8,7 @@ answer rests on is committed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from failover.marks import Role
 from replica.core.delivery.completing import Completing
@@ -25,17 +25,19 @@ from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.durable import state_key
 from replica.core.state.effects import Persist
 from replica.core.state.outcomes import Failed, Moved
+from replica.core.state.write_tokens import BaseStored, CededStored, EpochStored, OpenStored, SoloStored
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
-    from failover.register import Register
+    from failover.register import Register, SetOutcome
     from replica.core.mastership.claims import ClaimUnderWay
     from replica.core.state.calls import Call, Consumer, EnqueueCall
-    from replica.core.state.effects import Effect
+    from replica.core.state.effects import Effect, Purpose
     from replica.core.state.shared import Shared
+    from replica.core.state.write_tokens import WriteToken
     from replica.machine import Machine
     from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame
 
@@ -113,7 +115,7 @@ class Domain:
         shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
         machine.apply(entry.log_index, epoch, header)
         meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode()}
-        shared.effects.append(Persist(appends=(entry,), meta=meta, token=("epoch", epoch)))
+        shared.effects.append(Persist(appends=(entry,), meta=meta, token=EpochStored(epoch)))
         return entry.log_index
 
     def on_serving(self) -> None:
@@ -148,7 +150,7 @@ class Domain:
         self.orders.now_ms = domain_ms
         self.replication.start(now_ms)
 
-    def on_persisted(self, generation: int, last_index: int, tokens: list[object]) -> None:
+    def on_persisted(self, generation: int, last_index: int, tokens: list[WriteToken]) -> None:
         """A group commit is durable: the last log index in it (0 = none), and the tokens of its parts."""
         shared = self.shared
         if last_index and generation == shared.progress.generation:
@@ -160,20 +162,22 @@ class Domain:
         for token in tokens:
             self._on_token(token)
 
-    def _on_token(self, token: object) -> None:
-        if isinstance(token, tuple):
-            if token[0] == "epoch":
-                self.replication.on_epoch_durable(token[1])
-            elif token[0] == "solo":
+    def _on_token(self, token: WriteToken) -> None:
+        match token:
+            case EpochStored():
+                self.replication.on_epoch_durable(token.epoch)
+            case SoloStored():
                 self.replication.on_solo_durable()
-            elif token[0] == "base":
-                self.target.on_base_durable(token[1], token[2])
+            case BaseStored():
+                self.target.on_base_durable(token.sync_id, token.log_index)
                 self.holding.on_following()
-            elif token[0] == "opened":
-                self.target.on_opened(token[1])
+            case OpenStored():
+                self.target.on_opened(token.sync_id)
                 self.shared.tell_transfer(f"is in step with {self.shared.peer}")
-            elif token[0] == "ceded":
-                self.handoff.on_ceded(token[1])
+            case CededStored():
+                self.handoff.on_ceded(token.handoff_id)
+            case _:
+                assert_never(token)
 
     def on_rebuilt(self, machine: Machine, now_ms: int) -> None:
         """The queues' state is made anew, up to where the log was cut or the snapshot stands."""
@@ -190,7 +194,7 @@ class Domain:
         """The register was read."""
         self.replication.on_register(register, now_ms)
 
-    def on_set_result(self, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
+    def on_set_result(self, purpose: Purpose, outcome: SetOutcome, register: Register | None, now_ms: int) -> None:
         """A compare-and-set ended."""
         self.replication.on_set_result(purpose, outcome, register, now_ms)
 

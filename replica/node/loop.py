@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from failover.authority import CasDone, CasRefused
-from failover.register import Register
+from failover.register import Change, Register, SetOutcome
 from replica.core.state.effects import (
     AskVerdict,
     CheckTransfer,
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from failover.authority import Authority, CasOutcome, Unreachable
     from replica.core.domain import Domain
-    from replica.core.state.effects import Effect
+    from replica.core.state.effects import Effect, Purpose
+    from replica.core.state.write_tokens import WriteToken
     from replica.machine.state.limits import Limits
     from storage.store import Store
     from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, PeerFrame
@@ -86,7 +87,7 @@ class Group:
         self.batch = WriteBatch()
         self.last: dict[int, tuple[int, int]] = {}
         """Domain: (generation, last log index)."""
-        self.tokens: list[tuple[int, object]] = []
+        self.tokens: list[tuple[int, WriteToken]] = []
         self.done: list[asyncio.Future[None]] = []
         self.salvage: list[tuple[Domain, Salvage]] = []
         """What this batch takes away, to be copied first."""
@@ -249,8 +250,8 @@ class Node:
                     self.outbox.append(frame)
             case GetRegister():
                 self.spawn(self._get_register(domain))
-            case SetRegister(purpose=purpose):
-                self.spawn(self._set_register(domain, effect, purpose))
+            case SetRegister():
+                self.spawn(self._set_register(domain, effect))
             case Rebuild(up_to):
                 self.spawn(self._rebuild(domain, up_to, domain.shared.generation))
             case CheckTransfer() | StartTransfer():
@@ -300,15 +301,15 @@ class Node:
             text = f"the register cannot be read: {why}" if why else "the register can be read again"
             self._report(domain, Note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, text, {"why": why}))
 
-    async def _set_register(self, domain: Domain, effect: SetRegister, purpose: str) -> None:
+    async def _set_register(self, domain: Domain, effect: SetRegister) -> None:
         assert self.authority is not None
         if effect.forced:
             result = await self._force_register(domain.shared.name, effect)
         else:
             result = await self.authority.compare_and_set(domain.shared.name, effect.expected, effect.desired)
         outcome, register = outcome_of(result)
-        self._report(domain, _note_of_set(purpose, outcome, effect.desired, getattr(result, "why", "")))
-        domain.on_set_result(purpose, outcome, register, monotonic_ms())
+        self._report(domain, _note_of_set(effect.purpose, outcome, effect.desired, getattr(result, "why", "")))
+        domain.on_set_result(effect.purpose, outcome, register, monotonic_ms())
         self.dispatch(domain)
 
     async def _force_register(self, domain: str, effect: SetRegister) -> CasOutcome:
@@ -388,7 +389,7 @@ class Node:
 
     def _tell(self, group: Group) -> None:
         self.unwritten_bytes -= group.bytes
-        tokens: dict[int, list[object]] = {}
+        tokens: dict[int, list[WriteToken]] = {}
         for number, token in group.tokens:
             tokens.setdefault(number, []).append(token)
         for number in group.last.keys() | tokens.keys():
@@ -433,22 +434,22 @@ def register_of(found: object) -> Register | None:
     return found if isinstance(found, Register) else None
 
 
-def _note_of_set(purpose: str, outcome: str, desired: Register, why: str) -> Note:
+def _note_of_set(purpose: Purpose, outcome: SetOutcome, desired: Register, why: str) -> Note:
     """What an operator reads about a compare-and-set."""
-    step = {"claiming": "claim", "committing": "commit"}.get(purpose.partition(":")[0], "addition of the peer")
+    step = "addition of the peer" if purpose.change is Change.ADD else purpose.change.value
     members = ", ".join(sorted(desired.in_sync_set))
     text = f"register: {step} of epoch {desired.epoch} by {desired.holder}, in sync {{{members}}}: {outcome}"
-    facts = {"step": step, "outcome": outcome, "epoch": str(desired.epoch), "holder": desired.holder, "why": why}
+    facts = {"step": step, "outcome": outcome.value, "epoch": str(desired.epoch), "holder": desired.holder, "why": why}
     return Note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, f"{text} ({why})" if why else text, facts)
 
 
-def outcome_of(result: object) -> tuple[str, Register | None]:
+def outcome_of(result: object) -> tuple[SetOutcome, Register | None]:
     """The three outcomes of P1 as the core names them."""
     if isinstance(result, CasDone):
-        return "done", result.register
+        return SetOutcome.DONE, result.register
     if isinstance(result, CasRefused):
-        return "refused", result.register
-    return "unknown", None
+        return SetOutcome.REFUSED, result.register
+    return SetOutcome.UNKNOWN, None
 
 
 __all__ = ["DomainClock", "Node", "StorageError", "outcome_of", "register_of"]

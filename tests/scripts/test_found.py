@@ -52,11 +52,11 @@ def test_p12_one_hello_makes_one_sync() -> None:
     a, b = pair.a, pair.b
     pair.disconnect()
     a.lost()
-    pair.quiesce(keep=("claiming",), disks="a")
+    pair.quiesce(keep=("claim",), disks="a")
     pair.connect()
     pair.quiesce(keep=("",), link=True)
     a.core.replication.sync_when_read = True  # a HELLO was taken just before the claim was made
-    pair.quiesce(keep=("get",))
+    pair.quiesce(keep=("read",))
     op = x.send(a)
     pair.settle(300)
     assert op.done is not None
@@ -100,10 +100,10 @@ def test_p8_a_replica_whose_master_stepped_down_does_not_wait_for_it() -> None:
     pair.disconnect()
     b.lost()
     pair.tick(400)
-    pair.quiesce(keep=("claiming",))
-    late = pair.call(b, "claiming")
+    pair.quiesce(keep=("claim",))
+    late = pair.call(b, "claim")
     pair.connect()
-    pair.quiesce(keep=("claiming",))
+    pair.quiesce(keep=("claim",))
     assert b.role is Role.REPLICA
     pair.lose(late)
     pair.land_late()
@@ -250,9 +250,9 @@ def test_p12_a_member_that_changed_while_it_connected_says_so() -> None:
     pair.disconnect()
     pair.b.lost()
     pair.tick(400)
-    pair.quiesce(keep=("claiming",))
+    pair.quiesce(keep=("claim",))
     pair.connect()
-    pair.lose(pair.call(pair.b, "claiming"))
+    pair.lose(pair.call(pair.b, "claim"))
     pair.land_late()
     pair.tick(1100)
     pair.quiesce(link=False)
@@ -315,22 +315,22 @@ def test_p6_a_late_done_opens_no_gate_once_the_peer_has_said_a_higher_epoch() ->
     b.start()
     pair.connect()
     for _ in range(20):
-        pair.quiesce(keep=("committing",))
-        if pair.has_call(a, "committing"):
+        pair.quiesce(keep=("commit",))
+        if pair.has_call(a, "commit"):
             break
         pair.tick()
-    late = pair.call(a, "committing")
+    late = pair.call(a, "commit")
     pair.land(late)
     pair.disconnect()
     b.lost()
     while not b.serving:
         pair.now_ms += 20
         b.tick()
-        pair.quiesce(keep=("committing",))
+        pair.quiesce(keep=("commit",))
         for call in [each for each in pair.calls if each.member == "b"]:
             pair.answer(call)
     op = x.send(b)
-    pair.quiesce(keep=("committing",))
+    pair.quiesce(keep=("commit",))
     assert op.done is not None
     assert op.done.copies == 1
     pair.connect()
@@ -375,10 +375,10 @@ def test_p6_a_late_answer_to_a_claim_that_was_given_up_says_nothing_new() -> Non
     pair.disconnect()
     pair.b.lost()
     pair.tick(400)
-    pair.quiesce(keep=("claiming",))
-    late = pair.call(pair.b, "claiming")
+    pair.quiesce(keep=("claim",))
+    late = pair.call(pair.b, "claim")
     pair.connect()
-    pair.quiesce(keep=("claiming",))
+    pair.quiesce(keep=("claim",))
     assert pair.b.role is Role.REPLICA
     pair.land(late)
     for _ in range(50):

@@ -124,9 +124,9 @@ FAULTS = (
 
 STEPS = (Step.CLAIMING, Step.STORING, Step.COMMITTING, Step.SERVING)
 HELD: dict[Step, dict[str, tuple[str, ...]]] = {
-    Step.CLAIMING: {"keep": ("claiming",)},
+    Step.CLAIMING: {"keep": ("claim",)},
     Step.STORING: {},
-    Step.COMMITTING: {"keep": ("committing",)},
+    Step.COMMITTING: {"keep": ("commit",)},
     Step.SERVING: {},
 }
 

@@ -98,7 +98,7 @@ class Both:
         moved = True
         while moved:
             moved = False
-            for call in [call for call in self.pair.calls if call.name == "get"]:
+            for call in [call for call in self.pair.calls if call.name == "read"]:
                 self.pair.answer(call)
                 moved = True
             for member in self.pair.up:
@@ -181,7 +181,7 @@ class Both:
             frames = [kind(model.members.frames[number]) for bundle in bundles for number in bundle]
             assert frames == [kind(frame) for frame in pair.wires[name]], (name, told)
         calls = [model.pending.things[number] for number in model.calls.things[self.state[CALLS]]]
-        names = sorted((MEMBERS[call.member], call.call.purpose, bool(call.outcome)) for call in calls)
+        names = sorted((MEMBERS[call.member], str(call.call.purpose), bool(call.outcome)) for call in calls)
         alive = [call for call in pair.calls if self.has_caller(call)]
         assert names == sorted((call.member, call.name, call.landed is not None) for call in alive), told
 

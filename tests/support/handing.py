@@ -262,7 +262,7 @@ def register_has_moved(run: Run) -> Steps:
     """Another claim lands between the replica's read and its own."""
     run.hand_over(run.a)
     yield from run.until(run.b, State.TAKING)
-    yield from run.flow(keep=("claiming",))
+    yield from run.flow(keep=("claim",))
     register = run.pair.register
     other = claim(register, member="a", epoch=register.epoch + 5, members=frozenset("ab"), nonce=b"other")
     run.pair.registers.set(NAME, register, other)

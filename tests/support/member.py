@@ -78,7 +78,7 @@ class RegisterCall:
 
     @property
     def name(self) -> str:
-        return self.effect.purpose if isinstance(self.effect, SetRegister) else "get"
+        return str(self.effect.purpose) if isinstance(self.effect, SetRegister) else "read"
 
 
 class Judge(Protocol):

@@ -9,8 +9,7 @@ from tests.support.telling import call_name, register_text
 
 BEAT_MS = 100
 STEPS_MAX = 2000
-CALLS = {"claims": ("claiming",), "commits": ("committing",), "adds": ("add",), "reads": ("get",), "calls": ("",)}
-PURPOSES = {"claim": "claiming", "commit": "committing", "add": "add", "read": "get"}
+CALLS = {"claims": ("claim",), "commits": ("commit",), "adds": ("add",), "reads": ("read",), "calls": ("",)}
 
 
 class Moving(Acting):
@@ -81,7 +80,7 @@ class Moving(Acting):
     @command("lose CALL of MEMBER if any")
     def lose_if_any(self, call: str, name: str) -> list[str]:
         """As above; nothing if it has none under way."""
-        if self.pair.has_call(self.pair.members[name], PURPOSES[call]):
+        if self.pair.has_call(self.pair.members[name], call):
             self.pair.lose(self.call(name, call))
         return self.said()
 

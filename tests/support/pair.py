@@ -12,7 +12,7 @@ from typing import Any
 
 from failover.authority import MemoryRegisters
 from failover.marks import Role
-from failover.register import Register
+from failover.register import Register, SetOutcome
 from replica.core.state.effects import SetRegister
 from replica.machine import Limits
 from replica.node.loop import outcome_of
@@ -202,7 +202,7 @@ class Pair:
         if member is None:
             return
         if isinstance(call.effect, SetRegister):
-            member.core.on_set_result(call.effect.purpose, "unknown", None, self.now_ms)
+            member.core.on_set_result(call.effect.purpose, SetOutcome.UNKNOWN, None, self.now_ms)
         else:
             member.core.on_register(None, self.now_ms)
         member.dispatch(member.core)

@@ -23,15 +23,13 @@ if TYPE_CHECKING:
     from failover.register import Register
     from tandemq.peer.v1.peer_service_pb2 import Op, PeerFrame
 
-STEPS = {"claiming": "claim", "committing": "commit", "add": "add", "get": "read"}
-
 
 def names(members: Iterable[str]) -> str:
     return "{" + " ".join(sorted(members)) + "}"
 
 
 def call_name(call: RegisterCall) -> str:
-    return STEPS[call.name.partition(":")[0]]
+    return call.name.partition(":")[0]
 
 
 def register_text(register: Register) -> str:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chaos.sim.bugs.planting import Patch, bug
+from failover.register import SetOutcome
 from failover.steps import Step
 from replica.core.mastership.commit import Commit
 from replica.core.mastership.mastership import Replication
@@ -16,6 +17,7 @@ from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:
     from failover.register import Register
+    from replica.core.state.effects import Purpose
     from tandemq.peer.v1.peer_service_pb2 import Op
 
 
@@ -76,9 +78,9 @@ def publish_first(patch: Patch) -> None:
         if self.serving and self.source.on_open_ack(ack) and self.register is not None:
             self._publish(self.register)
 
-    def on_add_result(self: Replication, outcome: str, _now_ms: int) -> None:
+    def on_add_result(self: Replication, outcome: SetOutcome, _now_ms: int) -> None:
         self.publishing = False
-        if outcome == "done":
+        if outcome is SetOutcome.DONE:
             self.required = self.required | {self.shared.peer}
             self._paired()
 
@@ -91,9 +93,9 @@ def publish_first(patch: Patch) -> None:
 def failed_add_drops_the_requirement(patch: Patch) -> None:
     original = Commit._on_add_result
 
-    def on_add_result(self: Replication, outcome: str, now_ms: int) -> None:
+    def on_add_result(self: Replication, outcome: SetOutcome, now_ms: int) -> None:
         original(self, outcome, now_ms)
-        if outcome != "done":
+        if outcome is not SetOutcome.DONE:
             self.required = frozenset({self.shared.member})
             self.advance()
 
@@ -116,8 +118,11 @@ def serve_before_the_commit(patch: Patch) -> None:
 def unknown_is_success(patch: Patch) -> None:
     original = Replication.on_set_result
 
-    def on_set_result(self: Replication, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
-        original(self, purpose, "done" if outcome == "unknown" else outcome, register, now_ms)
+    def on_set_result(
+        self: Replication, purpose: Purpose, outcome: SetOutcome, register: Register | None, now_ms: int
+    ) -> None:
+        said = SetOutcome.DONE if outcome is SetOutcome.UNKNOWN else outcome
+        original(self, purpose, said, register, now_ms)
 
     patch.setattr(Replication, "on_set_result", on_set_result)
 

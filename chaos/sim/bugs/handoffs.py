@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import failover.handoff as table
 from chaos.sim.bugs.planting import Patch, bug
@@ -10,12 +10,15 @@ from failover.handoff import Action, Event, Row, State
 from replica.core.mastership.claiming import Claiming
 from replica.core.mastership.mastership import Replication
 
+if TYPE_CHECKING:
+    from replica.core.state.write_tokens import WriteToken
+
 
 @bug("ceded-not-promised", "P15", "The epoch that is given away is not stored as promised.", "midway", 2_000, first=21)
 def ceded_is_no_promise(patch: Patch) -> None:
     original = Replication.cede
 
-    def cede(replication: Replication, epoch: int, token: object) -> None:
+    def cede(replication: Replication, epoch: int, token: WriteToken) -> None:
         before = replication.shared.state.promised_epoch
         original(replication, epoch, token)
         replication.shared.state.promised_epoch = before

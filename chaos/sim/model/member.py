@@ -32,7 +32,9 @@ from tandemq.peer.v1.peer_service_pb2 import Hello, PeerFrame
 from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 if TYPE_CHECKING:
-    from failover.register import Register
+    from failover.register import Register, SetOutcome
+    from replica.core.state.effects import Purpose
+    from replica.core.state.write_tokens import WriteToken
 
 MEMBERS = ("a", "b")
 Event: TypeAlias = tuple[Any, ...]
@@ -45,7 +47,7 @@ class RuleBroken(Exception):  # noqa: N818 - it is what the search looks for
 class Call(NamedTuple):
     """A compare-and-set that a member has asked for."""
 
-    purpose: str
+    purpose: Purpose
     expected: Register
     desired: Register
 
@@ -351,7 +353,7 @@ class Run:
         wipe, cut = False, None
         appends: list[bytes] = []
         meta: dict[str, bytes | None] = {}
-        tokens: list[object] = []
+        tokens: list[WriteToken] = []
         for effect in self.asked:
             if effect.wipe:
                 wipe, cut, appends = True, None, []
@@ -482,7 +484,7 @@ class Run:
     def _read(self, register: Register | None) -> None:
         self.running.on_register(register, NOW_MS)
 
-    def _answer(self, purpose: str, outcome: str, register: Register | None) -> None:
+    def _answer(self, purpose: Purpose, outcome: SetOutcome, register: Register | None) -> None:
         self.running.on_set_result(purpose, outcome, register, NOW_MS)
 
     def _order(self, number: int) -> None:

@@ -45,7 +45,7 @@ from chaos.sim.model.state import (
     State,
 )
 from failover.authority import MemoryRegisters
-from failover.register import Register, RegisterState
+from failover.register import Register, RegisterState, SetOutcome
 from replica.node.loop import outcome_of
 
 
@@ -60,7 +60,7 @@ class BeyondBoundError(Exception):
 class Keeper(MemoryRegisters):
     """The register, put back to where a state has it."""
 
-    def answer(self, current: Register, call: Call) -> tuple[str, Register | None]:
+    def answer(self, current: Register, call: Call) -> tuple[SetOutcome, Register | None]:
         """What comes of the call; the product's own rules decide."""
         self._registers[NAME] = current
         return outcome_of(self.set(NAME, call.expected, call.desired))
@@ -262,16 +262,17 @@ class Pair:
             if not away and not pending.outcome:
                 self.label = ("lands", pending.member, pending.name)
                 landed, number_then = self._landed(state, number, CALLS)
-                if self.bound.coarse and pending.call is not None:
-                    self._answered(out, landed, number_then, self.pending.things[number_then].outcome, costs=False)
+                outcome = self.pending.things[number_then].outcome
+                if self.bound.coarse and pending.call is not None and outcome is not None:
+                    self._answered(out, landed, number_then, outcome, costs=False)
                 else:
                     out.append((self.label, False, landed))
             if not away and pending.outcome:
                 self._answered(out, state, number, pending.outcome, costs=False)
             if away:
-                self._answered(out, state, number, "unknown", costs=False)
+                self._answered(out, state, number, SetOutcome.UNKNOWN, costs=False)
             elif budget.unknown and pending.call is not None:
-                self._answered(out, state, number, "unknown", costs=True)
+                self._answered(out, state, number, SetOutcome.UNKNOWN, costs=True)
         for number in self.calls.things[state[LATE]]:
             if not away:
                 pending = self.pending.things[number]
@@ -288,12 +289,12 @@ class Pair:
     def _landed(self, state: State, number: int, where: int) -> tuple[State, int]:
         after = list(state)
         pending = self.pending.things[number]
-        outcome, register = "read", self.registers.things[state[REGISTER]]
+        outcome, register = SetOutcome.DONE, self.registers.things[state[REGISTER]]
         if pending.call is not None:
             outcome, known = self.keeper.answer(register, pending.call)
             assert known is not None
             register = known
-        if outcome == "done":
+        if outcome is SetOutcome.DONE:
             after[REGISTER] = self.registers(register)
         rest = [call for call in self.calls.things[state[where]] if call != number]
         answered = self.pending(pending._replace(outcome=outcome, register=register))
@@ -304,21 +305,21 @@ class Pair:
         return tuple(after), answered
 
     def _answered(
-        self, out: list[tuple[Label, bool, State]], state: State, number: int, outcome: str, *, costs: bool
+        self, out: list[tuple[Label, bool, State]], state: State, number: int, outcome: SetOutcome, *, costs: bool
     ) -> None:
         pending = self.pending.things[number]
         after = list(state)
         after[CALLS] = self.calls(tuple(call for call in self.calls.things[state[CALLS]] if call != number))
         if costs:
             after[BUDGET] = self._spend(state[BUDGET], UNKNOWN)
-        if outcome == "unknown" and _may_land(pending):
+        if outcome is SetOutcome.UNKNOWN and _may_land(pending):
             after[LATE] = self.calls(tuple(sorted({*self.calls.things[state[LATE]], number})))
-        known = outcome != "unknown"
+        known = outcome is not SetOutcome.UNKNOWN
         key = 2 * number + known
         event = self._answers.get(key)
         if event is None:
             register = pending.register if known else None
-            asked = ("read", register) if pending.call is None else ("answer", pending.name, outcome, register)
+            asked = ("read", register) if pending.call is None else ("answer", pending.call.purpose, outcome, register)
             event = self._answers[key] = self.members.event(asked)
         label = ("is answered" if known else "hears nothing", pending.member, pending.name, outcome)
         self._try(out, state, after, label, pending.member, event, costs=costs)

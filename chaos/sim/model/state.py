@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from chaos.sim.model.member import Call
-from failover.register import Register
+from failover.register import Register, SetOutcome
 
 A, B, WIRE_A, WIRE_B, LINK, REGISTER, CALLS, LATE, KNOWN, BUDGET = range(10)
 LINKED, GREETED_A, GREETED_B, WITNESS_AWAY = 1, 2, 4, 8
@@ -102,13 +102,13 @@ class Pending(NamedTuple):
     member: int
     incarnation: int
     call: Call | None
-    outcome: str = ""
+    outcome: SetOutcome | None = None
     register: Register | None = None
 
     @property
     def name(self) -> str:
         """What it is for."""
-        return self.call.purpose if self.call is not None else "get"
+        return str(self.call.purpose) if self.call is not None else "read"
 
 
 class Numbers(Generic[T]):

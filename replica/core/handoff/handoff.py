@@ -16,6 +16,7 @@ from failover.marks import DataMark, Link, Role
 from failover.promotion import told_spent
 from replica.core.handoff.attempt import HOLD_MS, Attempt, Outcome
 from replica.core.state.effects import Note
+from replica.core.state.write_tokens import CededStored
 from tandemq.peer.v1.peer_service_pb2 import HandoffNack, HandoffReady
 from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
 
@@ -281,7 +282,7 @@ class Handoff:
             shared.draining = False
             attempt.final_index, attempt.final_digest = shared.log.last_index, shared.log.digest
             attempt.epoch = self.replication.epoch_above_all()
-            self.replication.cede(attempt.epoch, ("ceded", attempt.id))
+            self.replication.cede(attempt.epoch, CededStored(attempt.id))
         elif action is Action.SEND_ACK:
             shared.send(handoff_ack=attempt.ack())
         elif action is Action.PROBE:

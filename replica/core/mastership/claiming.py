@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
 from failover.promotion import next_epoch, told_few, told_spent, unrecorded_epoch
-from failover.register import Register, RegisterState, claim, commit
-from failover.steps import Found, Step, follow
+from failover.register import Change, Register, RegisterState, claim, commit
+from failover.steps import Found, Step, follow, found_of
 from replica.core.mastership.claims import ClaimUnderWay, nonce_of, pause_after
 from replica.core.mastership.commit import Commit
 from replica.core.mastership.verdicts import Verdicts
 from replica.core.replication.recall import Recall
-from replica.core.state.effects import Note, SetRegister
+from replica.core.state.effects import Note, Purpose, SetRegister
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
+    from failover.register import SetOutcome
     from replica.core.mastership.claims import Mastership
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
@@ -107,7 +108,7 @@ class Claiming(Commit):
         self.claim = ClaimUnderWay(Step.CLAIMING, members, epoch, desired, reason, forced=forced, ceded=ceded)
         self._leave(members)
         word = reason if forced else ""
-        self.shared.effects.append(SetRegister(register, desired, f"{Step.CLAIMING}:{epoch}", forced=word))
+        self.shared.effects.append(SetRegister(register, desired, Purpose(Change.CLAIM, epoch), forced=word))
 
     def begin_unrecorded(self, members: frozenset[str], reason: str, *, epoch: int = 0, forced: bool = False) -> None:
         """Take an epoch without the register; what allows that is for the caller to know."""
@@ -131,11 +132,11 @@ class Claiming(Commit):
                 self.source.hold()
             self.mastership.on_not_serving()
 
-    def on_set_result(self, purpose: str, outcome: str, register: Register | None, now_ms: int) -> None:
-        """A compare-and-set ended: "done", "refused" or "unknown"."""
+    def on_set_result(self, purpose: Purpose, outcome: SetOutcome, register: Register | None, now_ms: int) -> None:
+        """A compare-and-set ended."""
         under_way = self.claim
         adds = self.publishing and purpose == self.add_purpose
-        if not adds and (under_way is None or purpose != f"{under_way.step}:{under_way.epoch}"):
+        if not adds and (under_way is None or purpose != under_way.purpose):
             # Of what was given up; if it landed, P7 finds it. What it says is older than what is known by now.
             return
         if register is not None:
@@ -143,7 +144,7 @@ class Claiming(Commit):
         if adds or under_way is None:
             self._on_add_result(outcome, now_ms)
             return
-        found = Found.UNKNOWN_CEDED if outcome == "unknown" and under_way.ceded else Found(outcome)
+        found = found_of(outcome, ceded=under_way.ceded)
         step = follow(under_way.step, found)
         if step is Step.PROBE:
             self.claim = None
@@ -192,7 +193,7 @@ class Claiming(Commit):
             self._open_gate(under_way)
             return
         desired = commit(under_way.desired, nonce=nonce_of(self.shared, epoch))
-        self.shared.effects.append(SetRegister(under_way.desired, desired, f"{under_way.step}:{epoch}"))
+        self.shared.effects.append(SetRegister(under_way.desired, desired, Purpose(Change.COMMIT, epoch)))
 
     # -- serve -----------------------------------------------------------------------------------------------------
 

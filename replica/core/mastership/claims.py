@@ -9,10 +9,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Protocol
 
 from failover.promotion import retry_delay_ms
+from failover.register import Change
+from failover.steps import Step
+from replica.core.state.effects import Purpose
 
 if TYPE_CHECKING:
     from failover.register import Register
-    from failover.steps import Step
     from replica.core.state.shared import Shared
 
 NAME_MAX = 30
@@ -32,6 +34,12 @@ class ClaimUnderWay:
     forced: bool = False
     ceded: bool = False
     """The old master has given this epoch to us, durably: it may be served although the register does not answer."""
+
+    @property
+    def purpose(self) -> Purpose | None:
+        """Of the call to the register that this step waits for; None: it waits for none."""
+        change = {Step.CLAIMING: Change.CLAIM, Step.COMMITTING: Change.COMMIT}.get(self.step)
+        return Purpose(change, self.epoch) if change is not None else None
 
 
 class Mastership(Protocol):

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link
-from failover.register import RegisterState, add_member
+from failover.register import Change, RegisterState, SetOutcome, add_member
 from replica.core.mastership.claims import nonce_of
 from replica.core.replication.sync_source import Phase, SyncSource
-from replica.core.state.effects import GetRegister, SetRegister
+from replica.core.state.effects import GetRegister, Purpose, SetRegister
+from replica.core.state.write_tokens import SoloStored
 
 if TYPE_CHECKING:
     from failover.register import Register
@@ -102,18 +103,18 @@ class Commit:
         self.shared.effects.append(SetRegister(register, desired, self.add_purpose))
 
     @property
-    def add_purpose(self) -> str:
-        """Names the addition in this epoch: an answer to one of an earlier epoch may come as late as it likes."""
-        return f"add:{self.shared.state.epoch}"
+    def add_purpose(self) -> Purpose:
+        """The addition in this epoch."""
+        return Purpose(Change.ADD, self.shared.state.epoch)
 
     def owns(self, register: Register) -> bool:
         """Whether it is our own committed record of the epoch in force here (P7)."""
         own = register.holder == self.shared.member and register.epoch == self.shared.state.epoch
         return own and register.state is RegisterState.COMMITTED
 
-    def _on_add_result(self, outcome: str, now_ms: int) -> None:
+    def _on_add_result(self, outcome: SetOutcome, now_ms: int) -> None:
         self.publishing = False
-        if outcome == "done":
+        if outcome is SetOutcome.DONE:
             self._paired()
         else:
             self._read_register(now_ms)  # still required (P2, P3): read again, and repeat or leave through a new epoch
@@ -155,7 +156,7 @@ class Commit:
         if self.shared.peer and bool(solo_since) is not bool(self.shared.state.solo_since):
             self.shared.state.solo_since = solo_since
             self.recording += 1
-            self.shared.persist_state(token=("solo",))
+            self.shared.persist_state(token=SoloStored())
 
     def _confirm(self) -> None:
         """The peer is required and holds all that was answered alone, which includes what came before our epoch."""

@@ -9,6 +9,7 @@ from failover.steps import Step
 from replica.core.mastership.claiming import Claiming
 from replica.core.replication.divergence import diverge, judge, lacks_committed, point_before, refuse
 from replica.core.state.effects import Send
+from replica.core.state.write_tokens import OpenStored
 from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Following(Claiming):
             return False
         shared.follow(hello.epoch)
         # The open is acknowledged anew once the epoch in which that is said is durable (P10).
-        shared.persist_state(token=("opened", target.sync_id) if target.opened else None)
+        shared.persist_state(token=OpenStored(target.sync_id) if target.opened else None)
         if not target.full:
             target.on_durable()  # what was said in the epoch before is not heard any more (P13)
         target.on_next_epoch()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
+    from replica.core.state.write_tokens import WriteToken
     from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 REGISTER_RETRY_MS = 150
@@ -193,7 +194,7 @@ class Replication(Leaving):
     # P15: the ceded epoch is durable as *promised* before the other member hears of it, so no claim of the old master
     # can take the same number. From `cede` on it acknowledges, delivers and orders nothing.
 
-    def cede(self, epoch: int, token: object) -> None:
+    def cede(self, epoch: int, token: WriteToken) -> None:
         """Role CEDING, with the promise on its way to the disk; `token` comes back when it is durable."""
         shared = self.shared
         shared.state.promised_epoch = epoch

@@ -13,6 +13,7 @@ from replica.core.replication.divergence import common_point, cut_above, salvage
 from replica.core.state.durable import Boundary, checkpoint_key, encode_checkpoint, state_key
 from replica.core.state.effects import Persist, Rebuild, StopTransfer
 from replica.core.state.progress import Pending
+from replica.core.state.write_tokens import BaseStored, OpenStored
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, split
 from tandemq.peer.v1.peer_service_pb2 import DigestReply, FetchBody, OpAck, OpenAck
@@ -139,7 +140,7 @@ class SyncTarget:
             state_key(shared.domain): shared.state.encode(),
             checkpoint_key(shared.domain): encode_checkpoint(log_index, checkpoint),
         }
-        shared.effects.append(Persist(meta=meta, token=("base", self.sync_id, log_index)))
+        shared.effects.append(Persist(meta=meta, token=BaseStored(self.sync_id, log_index)))
         shared.effects.append(Rebuild(log_index))
 
     def _begin_delta(self, history: list[Boundary], begin: SyncBegin) -> None:
@@ -308,7 +309,7 @@ class SyncTarget:
             return
         self.ending = None
         shared.mark(DataMark.IN_SYNC)
-        shared.persist_state(token=("opened", end.sync_id))
+        shared.persist_state(token=OpenStored(end.sync_id))
 
     def on_opened(self, sync_id: int) -> None:
         """The mark is durable."""

@@ -4,6 +4,7 @@ them out in order.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,10 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from failover.classifier import DomainFacts, EventKind
-    from failover.register import Register
+    from failover.register import Change, Register
     from replica.core.state.calls import Consumer, Waiter
     from replica.core.state.log import Entry
     from replica.core.state.outcomes import Answer, LeaseDone
+    from replica.core.state.write_tokens import WriteToken
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 
@@ -28,7 +30,7 @@ class Persist(NamedTuple):
     cut: int | None = None
     wipe: bool = False
     meta: Mapping[str, bytes | None] = MappingProxyType({})
-    token: object | None = None
+    token: WriteToken | None = None
     """Handed back by `on_persisted` when it is durable."""
 
 
@@ -44,12 +46,23 @@ class GetRegister(NamedTuple):
     """Read the register; answered by `on_register`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """What a compare-and-set is for, and in which epoch: an answer to one of an earlier epoch may come at any time."""
+
+    change: Change
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.change}:{self.epoch}"
+
+
 class SetRegister(NamedTuple):
     """Compare and set; answered by `on_set_result` with the purpose."""
 
     expected: Register
     desired: Register
-    purpose: str
+    purpose: Purpose
     forced: str = ""
     """Not empty: replace it against the register's rules, by an operator's word; this is the word."""
 

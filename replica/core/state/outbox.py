@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from replica.core.state.durable import DomainState
     from replica.core.state.effects import Effect
+    from replica.core.state.write_tokens import WriteToken
 
 
 class Outbox:
@@ -36,7 +37,7 @@ class Outbox:
         """Queue a control frame of this domain for the peer, in the epoch in force."""
         self.effects.append(Send(PeerFrame(domain=self._domain, epoch=self.state.epoch, **frame)))  # type: ignore[arg-type]  # oneof by keyword
 
-    def persist_state(self, token: object | None = None, **extra: object) -> None:
+    def persist_state(self, token: WriteToken | None = None, **extra: object) -> None:
         """Write the domain's facts, with whatever belongs to the same transaction."""
         meta: dict[str, bytes | None] = {state_key(self._domain): self.state.encode()}
         self.effects.append(Persist(meta=meta, token=token, **extra))  # type: ignore[arg-type]  # fields of Persist by keyword
