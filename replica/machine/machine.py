@@ -15,7 +15,6 @@ from replica.machine.apply.apply import apply
 from replica.machine.features.batches import Batches
 from replica.machine.features.readers import Readers
 from replica.machine.features.weights import Weights
-from replica.machine.moves import Moves
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
 from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
@@ -39,7 +38,7 @@ from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-class Machine(Moves, Staging, Names, Readers, Batches, Weights):
+class Machine(Staging, Names, Readers, Batches, Weights):
     def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
         self.member_names = tuple(member_names)
         self.state = State(domain, limits or Limits())

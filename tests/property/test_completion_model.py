@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica.machine import CopyCall, Machine, columns_of
+from replica.machine.plan.copies import plan_copies
+from replica.machine.plan.reply_copies import is_addressed, owed_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_PURGE
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.replica.machine.driver import ACK, MEMBERS, REJECT, RELEASE, Driver, batch_of
@@ -55,9 +57,9 @@ class History:
         assert self.driver.finals(*self.known) == expected
         machine = self.driver.master
         open_ = {index for index in self.addressed if self.known[index][0] == "pending"}
-        assert {index for index in self.known if machine.is_addressed(1, index)} == open_
-        assert set(machine.owed_of(1).get("r", ())) == self.owed()
-        assert machine.owing_queues() == ((1,) if self.owed() else ())
+        assert {index for index in self.known if is_addressed(machine.queue(1), index)} == open_
+        assert set(owed_of(machine.state, 1).get("r", ())) == self.owed()
+        assert tuple(machine.state.owing) == ((1,) if self.owed() else ())
         assert len(self.driver.browse("r")) == len(self.paid)
 
     def owed(self) -> set[int]:
@@ -129,7 +131,7 @@ class History:
                     request_hash=index,
                 )
                 assert header is not None
-                header.reply.reply_to = "r" if self.driver.master.is_addressed(1, index) else ""
+                header.reply.reply_to = "r" if is_addressed(self.driver.master.queue(1), index) else ""
                 self.driver.order(header)
                 assert self.driver.reply(lease_id, index, request_hash=index) is None
                 self.finish(index, "replied")
@@ -139,8 +141,8 @@ class History:
         indexes = sorted(self.owed())[: 1 + number % 3]
         if indexes:
             columns = columns_of(batch_of([1] * len(indexes), queue="r"))
-            call = CopyCall(self.driver.now_ms, 1, "r", indexes, columns)
-            self.driver.order(self.driver.plan(lambda: self.driver.master.plan_copies(call)))
+            call = CopyCall(1, "r", indexes, columns)
+            self.driver.order(self.driver.plan(lambda: plan_copies(self.driver.master.state, self.driver.now_ms, call)))
             self.paid += indexes
 
     def on_purge(self, number: int) -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from replica.machine import Bodies, DuplicateRun, Machine, MoveCall, Repeated, SaveLimits, columns_of
+from replica.machine.plan.move import dying_of, plan_move
+from replica.machine.plan.save import plan_save
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -323,9 +325,9 @@ class Comparison(RuleBasedStateMachine):
         indexes = sorted(source.dying())[:count]
         queue_id = driver.master.queue_id("q")
         assert queue_id is not None
-        found = driver.master.dying_of(queue_id, 0, count)
+        found = dying_of(driver.master.state, queue_id, 0, count)
         assert [index for low, high, _ in found.rows for index in range(low, high)] == indexes
-        assert (queue_id in driver.master.dying_queues()) == bool(indexes)
+        assert (queue_id in driver.master.state.dying) == bool(indexes)
         if not indexes:
             return
         # Of one size, as in `batches`.
@@ -339,15 +341,13 @@ class Comparison(RuleBasedStateMachine):
             queue="r",
             group_ids=[message.group for message in moved],
         )
-        call = MoveCall(
-            driver.now_ms, queue_id, "r", indexes, columns_of(made), queue_service_pb2.FINAL_STATE_DEAD_LETTERED
-        )
+        call = MoveCall(queue_id, "r", indexes, columns_of(made), queue_service_pb2.FINAL_STATE_DEAD_LETTERED)
         sizes = [message.size for message in moved]
         if to.refusals(sizes):
-            refused = driver.refusal(lambda: driver.plan(lambda: driver.master.plan_move(call)))
+            refused = driver.refusal(lambda: driver.plan(lambda: plan_move(driver.master.state, driver.now_ms, call)))
             assert refused.reason == common_pb2.REASON_QUEUE_FULL
             return
-        header = driver.plan(lambda: driver.master.plan_move(call))
+        header = driver.plan(lambda: plan_move(driver.master.state, driver.now_ms, call))
         driver.order(header)
         assert sorted(indexes_of(header.enqueue.dropped)) == sorted(to.drop_for(len(sizes), sum(sizes)))
         for ordinal, index in enumerate(indexes):
@@ -408,7 +408,7 @@ class Comparison(RuleBasedStateMachine):
         assert queue_id is not None
         stored, marks, limits = self.stored, self.marks, SaveLimits(records, 1_000, pieces)
         asked = Bodies(lambda log: None if log in stored else 10, stored.__contains__, marks.__getitem__)
-        plan = driver.plan(lambda: driver.master.plan_save(queue_id, driver.now_ms, asked, limits))
+        plan = driver.plan(lambda: plan_save(driver.master.state, queue_id, driver.now_ms, asked, limits))
         assert (plan is not None) == driver.info(name).saving == bool(model.save_below)
         if plan is None:
             return

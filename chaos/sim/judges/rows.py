@@ -230,7 +230,7 @@ class Steps:
             met("solo epoch")
         if replication.unrecorded:
             met("unrecorded epoch")
-        if domain.shared.machine is not None and domain.shared.machine.saving_queues():
+        if domain.shared.machine is not None and domain.shared.machine.state.saving:
             met("messages saved on by the next master")
 
     def _on_reply(self, domain: Domain, reply: Reply) -> None:

@@ -16,6 +16,7 @@ from replica.core.state.log import Entry
 from replica.core.state.progress import Pending
 from replica.core.state.shared import Shared
 from replica.machine import Applied, Limits
+from replica.machine.state.state import State
 from replica.node.recovery import open_shared
 from storage.memory import MemoryStore
 from storage.records import PREFIX_SIZE
@@ -43,6 +44,8 @@ class NoQueues:
     """No decision of a member rests on it."""
 
     time_ms = 0
+    state = State(0, LIMITS)
+    """Of a domain without queues; nobody changes it."""
 
     def __init__(self, applied_index: int) -> None:
         self.applied_index = applied_index
@@ -59,15 +62,6 @@ class NoQueues:
 
     def plan_volatile_lost(self, _now_ms: int, _has_body: Callable[[int], bool]) -> None:
         """Nothing is volatile."""
-
-    def dying_queues(self) -> tuple[int, ...]:
-        return ()
-
-    def saving_queues(self) -> tuple[int, ...]:
-        return ()
-
-    def owing_queues(self) -> tuple[int, ...]:
-        return ()
 
     def publication(self) -> None:
         """Nobody stages rows."""

@@ -15,6 +15,7 @@ from replica.core.ordering.enqueued import is_all_volatile
 from replica.core.state.effects import Note
 from replica.machine import MoveCall, Refused, columns_of
 from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
+from replica.machine.plan.move import check_copy, dying_of, fits_in, plan_move, room_in
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -56,7 +57,7 @@ class Dying:
 
     def look(self, now_ms: int) -> None:
         """Time passes, at the serving master."""
-        for queue_id in self.orders.machine.dying_queues():
+        for queue_id in tuple(self.orders.machine.state.dying):
             if now_ms >= self._again_ms.get(queue_id, 0):
                 moved = False
                 try:
@@ -66,7 +67,7 @@ class Dying:
                 if queue_id in self.held_back and not moved:  # what can go does not wait for what cannot
                     self._again_ms[queue_id] = now_ms + AGAIN_MS
         if self.held_back:
-            gone = self.held_back.keys() - set(self.orders.machine.dying_queues())
+            gone = self.held_back.keys() - self.orders.machine.state.dying.keys()
             for queue_id in gone:
                 self._forget(queue_id)
 
@@ -90,7 +91,7 @@ class Dying:
     def _move_some(self, queue_id: int) -> bool:
         """Whether any went: then the next look is at once."""
         machine = self.orders.machine
-        dying = machine.dying_of(queue_id, self._from.get(queue_id, 0), MOVE_MESSAGES_MAX)
+        dying = dying_of(machine.state, queue_id, self._from.get(queue_id, 0), MOVE_MESSAGES_MAX)
         if not dying.rows:  # looked at to the end, and some stayed
             self._from.pop(queue_id, None)
             return False
@@ -98,7 +99,7 @@ class Dying:
             self._hold_back(queue_id, "it has no dead-letter queue any more; name one, or remove them")
             return False
         self._make(queue_id, dying)
-        indexes, letters, following, why = self._letters(queue_id, dying, machine.room_in(dying.to))
+        indexes, letters, following, why = self._letters(queue_id, dying, room_in(machine.state, dying.to))
         moved = self._move(queue_id, dying.to, indexes, letters) if letters else 0
         if following and moved == len(letters):
             self._from[queue_id] = following
@@ -166,14 +167,14 @@ class Dying:
         orders = self.orders
         body = copies.body_of(to, letters)
         columns = columns_of(EnqueueBatch.FromString(body))
-        fitting = orders.machine.fits_in(to, columns)
+        fitting = fits_in(orders.machine.state, to, columns)
         if not fitting:
             text = f"queue {to} is full, and what is leased or delayed there cannot be dropped"
             raise Refused(Reason.REASON_QUEUE_FULL, text)
         if fitting < len(letters):
             return self._move(queue_id, to, indexes[:fitting], letters[:fitting])
-        call = MoveCall(orders.time_ms, queue_id, to, indexes, columns, FINAL_STATE_DEAD_LETTERED)
-        header = orders.machine.plan_move(call)
+        call = MoveCall(queue_id, to, indexes, columns, FINAL_STATE_DEAD_LETTERED)
+        header = plan_move(orders.machine.state, orders.time_ms, call)
         move(orders, header, body)
         return len(letters)
 
@@ -185,7 +186,7 @@ class Dying:
             reason = Reason.Name(Reason.REASON_LOOP_LIMIT).removeprefix("REASON_")
             return f"{reason}: some were moved {HOPS_MAX} times already; move or remove them by hand"
         try:
-            self.orders.machine.check_copy(to, len(found.message.payload), found.message.reply_to)
+            check_copy(self.orders.machine.state, to, len(found.message.payload), found.message.reply_to)
         except Refused as refused:
             return f"some cannot go: {refused.message}"
         return ""

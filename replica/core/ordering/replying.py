@@ -15,6 +15,9 @@ from replica.core.ordering.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, ReplyDone
 from replica.machine import CopyCall, Refused, columns_of, handle_of
+from replica.machine.plan.copies import plan_copies
+from replica.machine.plan.move import check_copy, fits_in, room_in
+from replica.machine.plan.reply_copies import answer_log_index, is_addressed, owed_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import Message
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -102,7 +105,7 @@ class Replying:
                 message = "the store has reached its enqueue limit, and an answer takes room; consume, or reject it"
                 raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
             queue_id = header.reply.queue_id
-            if machine.is_addressed(queue_id, header.reply.index):
+            if is_addressed(machine.queue(queue_id), header.reply.index):
                 self._address(header)
             orders.room_bytes -= len(call.body)
             orders.order(header, call.body)
@@ -143,10 +146,10 @@ class Replying:
         """Time passes, at the serving master: it looks at some of the queues that are owed to, the others come next."""
         self._now_ms, machine = now_ms, self.orders.machine
         if not self._round:
-            owed = machine.owing_queues()
+            owed = machine.state.owing
             if not owed and not self.waiting and not self._given_up:
                 return
-            owing = [(queue_id, to) for queue_id in owed for to in machine.owed_of(queue_id)]
+            owing = [(queue_id, to) for queue_id in owed for to in owed_of(machine.state, queue_id)]
             if not owing and not self.waiting and not self._given_up:
                 return
             self._round = list(dict.fromkeys((*owing, *self.waiting)))[::-1]
@@ -180,7 +183,7 @@ class Replying:
             self._copy(queue_id, to, waiting)
 
     def _visit(self, queue_id: int, to: str) -> None:
-        owed = self.orders.machine.owed_of(queue_id).get(to, {})
+        owed = owed_of(self.orders.machine.state, queue_id).get(to, {})
         waiting = self.waiting.get((queue_id, to))
         if waiting is None:
             if not owed:
@@ -204,19 +207,19 @@ class Replying:
         """As many as one record takes; the others at the next look."""
         orders, machine = self.orders, self.orders.machine
         try:
-            indexes, letters = self._letters(queue_id, to, waiting, machine.room_in(to))
+            indexes, letters = self._letters(queue_id, to, waiting, room_in(machine.state, to))
             if letters:
                 try:
                     body = copies.body_of(to, letters)
                     columns = columns_of(EnqueueBatch.FromString(body))
-                    fitting = machine.fits_in(to, columns)
+                    fitting = fits_in(machine.state, to, columns)
                     if 0 < fitting < len(letters):
                         waiting.rest.extend(reversed(indexes[fitting:]))
                         del indexes[fitting:], letters[fitting:]
                         body = copies.body_of(to, letters)
                         columns = columns_of(EnqueueBatch.FromString(body))
-                    call = CopyCall(orders.time_ms, queue_id, to, indexes, columns)
-                    move(orders, machine.plan_copies(call), body)
+                    call = CopyCall(queue_id, to, indexes, columns)
+                    move(orders, plan_copies(machine.state, orders.time_ms, call), body)
                 except Refused:
                     waiting.rest.extend(reversed(indexes))
                     raise
@@ -225,7 +228,7 @@ class Replying:
             if refused.message != waiting.why:
                 waiting.why = refused.message
                 self._untold.setdefault(queue_id, {})[to] = refused.message
-        waiting.count = len(machine.owed_of(queue_id).get(to, ()))
+        waiting.count = len(owed_of(machine.state, queue_id).get(to, ()))
         if not waiting.count:
             del self.waiting[queue_id, to]
         elif waiting.refused or not waiting.rest:
@@ -233,7 +236,7 @@ class Replying:
 
     def _letters(self, queue_id: int, to: str, waiting: _Waiting, room: Room) -> tuple[list[int], list[Message]]:
         """Requests and copies of their answers, as many as find room. Those that never will are left where they are."""
-        owed = self.orders.machine.owed_of(queue_id).get(to, {})
+        owed = owed_of(self.orders.machine.state, queue_id).get(to, {})
         indexes: list[int] = []
         letters: list[Message] = []
         payload_bytes = 0
@@ -264,7 +267,7 @@ class Replying:
     def _letter(self, queue_id: int, to: str, index: int, correlation_id: str) -> Message:
         """Refused, when no time makes it a message of that queue."""
         machine = self.orders.machine
-        stored = copies.careful(self.read)(machine.answer_log_index(queue_id, index))
+        stored = copies.careful(self.read)(answer_log_index(machine.queue(queue_id), index))
         if stored is None:
             raise Refused(Reason.REASON_MESSAGE_NOT_FOUND, "the answer cannot be read")
         letter = copies.copy_of(Message.FromString(stored.body), volatile=False)
@@ -274,7 +277,7 @@ class Replying:
             text = f"the answer cannot be a message: {refused.message}"
             raise Refused(refused.reason, text) from None
         try:
-            machine.check_copy(to, len(letter.payload), letter.reply_to)
+            check_copy(machine.state, to, len(letter.payload), letter.reply_to)
         except Refused:
             self._bytes_left -= len(letter.payload)
             raise

@@ -15,6 +15,7 @@ from replica.core.state.effects import Note
 from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import Bodies, Refused, SaveLimits
 from replica.machine.plan.columns import PERSISTENCE_PERSISTENT
+from replica.machine.plan.save import plan_save
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -82,10 +83,11 @@ class Saving:
 
     def holds(self, call: QueueCall, done: QueueDone) -> bool:
         """Whether the answer to this call, now or earlier executed, has to wait for what is saved."""
-        if not _asks(call) or not self.orders.machine.saving_queues():
+        machine = self.orders.machine
+        if not _asks(call) or not machine.state.saving:
             return False
-        queue_id = self.orders.machine.queue_id(call.queue)
-        if queue_id not in self.orders.machine.saving_queues():
+        queue_id = machine.queue_id(call.queue)
+        if queue_id is None or queue_id not in machine.state.saving:
             return False
         if len(self.waiting) >= WAITING_MAX:
             # It is ordered: nothing that says "not applied" would be true.
@@ -121,7 +123,7 @@ class Saving:
             self._answer(waiting.waiter, Failed(reason, text, {"queue": waiting.done.queue}))
 
     def _release(self) -> None:
-        left = set(self.orders.machine.saving_queues())
+        left = self.orders.machine.state.saving
         over = [each for each in self.waiting if each.queue_id not in left]
         if over:
             self.waiting = [each for each in self.waiting if each.queue_id in left]
@@ -140,7 +142,7 @@ class Saving:
         orders = self.orders
         if orders.shared.volatile.saved:
             orders.shared.volatile.forget_saved()
-        queues = orders.machine.saving_queues()
+        queues = tuple(orders.machine.state.saving)
         if not queues and not self.waiting:
             return
         if queues and self.last_part <= orders.shared.commit_index:
@@ -160,7 +162,7 @@ class Saving:
             return None if body is None else len(body)
 
         asked = Bodies(size_of, lambda log_index: not shared.log.is_volatile(log_index), self._marks_of)
-        plan = orders.machine.plan_save(queue_id, orders.time_ms, asked, self.part)
+        plan = plan_save(orders.machine.state, queue_id, orders.time_ms, asked, self.part)
         if plan is None:
             return
         if not self._fits(plan.body_bytes):

@@ -19,6 +19,7 @@ from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweep_looks import Looks
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.machine import MoveCall, Refused, RemoveCall, columns_of, ranges_of
+from replica.machine.plan.move import check_copy, plan_move, plan_remove, room_in
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED, EnqueueBatch
 
@@ -130,7 +131,6 @@ class Sweeps:
     def _end(self, sweep: Sweep) -> SweepDone:
         behind = tuple(sweep.behind.values())
         call = RemoveCall(
-            self.orders.time_ms,
             sweep.queue_id,
             (),
             sweep.done,
@@ -140,20 +140,16 @@ class Sweeps:
             sweep.leased,
             behind,
         )
-        self.orders.order(self.orders.machine.plan_remove(call))
+        self.orders.order(plan_remove(self.orders.machine.state, self.orders.time_ms, call))
         return SweepDone(True, sweep.done, sweep.leased, behind)
 
     def _name(self, sweep: Sweep) -> bytes:
         """The identity of the next record; the one that begins the call is ordered before the first of them."""
         if not sweep.records:
             call = RemoveCall(
-                self.orders.time_ms,
-                sweep.queue_id,
-                total=sweep.bound,
-                request_id=sweep.identity(0),
-                request_hash=sweep.request_hash,
+                sweep.queue_id, total=sweep.bound, request_id=sweep.identity(0), request_hash=sweep.request_hash
             )
-            self.orders.order(self.orders.machine.plan_remove(call))
+            self.orders.order(plan_remove(self.orders.machine.state, self.orders.time_ms, call))
             sweep.records = 1
         name = sweep.identity(sweep.records)
         if self.orders.machine.find_request(name, sweep.request_hash) is not None:
@@ -189,10 +185,8 @@ class Sweeps:
     def _remove(self, sweep: Sweep, free: Sequence[Run]) -> None:
         indexes = [index for low, high in free for index in range(low, high)]
         name = self._name(sweep)
-        call = RemoveCall(
-            self.orders.time_ms, sweep.queue_id, indexes, len(indexes), 0, name, sweep.request_hash
-        )  # fmt: skip
-        self.orders.order(self.orders.machine.plan_remove(call))
+        call = RemoveCall(sweep.queue_id, indexes, len(indexes), 0, name, sweep.request_hash)
+        self.orders.order(plan_remove(self.orders.machine.state, self.orders.time_ms, call))
         sweep.records += 1
         sweep.done += len(indexes)
 
@@ -201,7 +195,7 @@ class Sweeps:
     def _room(self, queue: QueueState, to: str) -> Room:
         """What the other queue takes at once; Refused when it takes nothing."""
         machine = self.orders.machine
-        room = machine.room_in(to, drops=False)
+        room = room_in(machine.state, to, drops=False)
         if machine.queue_id(to) == queue.queue_id:
             raise Refused(Reason.REASON_BAD_REQUEST, f"queue {queue.name} is where the messages are already")
         return room
@@ -243,7 +237,7 @@ class Sweeps:
                 sweep.blocked[to] = refused
             else:
                 try:
-                    self.orders.machine.check_copy(to, len(found.message.payload), found.message.reply_to)
+                    check_copy(self.orders.machine.state, to, len(found.message.payload), found.message.reply_to)
                 except Refused as refused:  # of this one: those behind it may go
                     sweep.stays(1, to, refused.reason, refused.message)
                     return
@@ -264,19 +258,10 @@ class Sweeps:
         columns = columns_of(EnqueueBatch.FromString(body))
         ends, begins = ([], []) if sweep.verb is Verb.REDRIVE else _times(queue, piece.indexes)
         call = MoveCall(
-            orders.time_ms,
-            sweep.queue_id,
-            to,
-            piece.indexes,
-            columns,
-            FINAL_STATE_PURGED,
-            ends,
-            begins,
-            name,
-            sweep.request_hash,
+            sweep.queue_id, to, piece.indexes, columns, FINAL_STATE_PURGED, ends, begins, name, sweep.request_hash
         )
         try:
-            move(orders, orders.machine.plan_move(call), body)
+            move(orders, plan_move(orders.machine.state, orders.time_ms, call), body)
         except Refused as refused:
             sweep.blocked[to] = refused
             sweep.stays(len(piece.indexes), to, refused.reason, refused.message)

@@ -17,14 +17,14 @@ from tandemq.v1 import common_pb2
 
 @dataclass(frozen=True, slots=True)
 class CopyCall:
-    now_ms: int
     queue_id: int  # whose requests were answered
     to: str
     indexes: Sequence[int]  # of the requests, rising
     columns: Columns  # of the copies, in that order
 
 
-def plan_copies(state: State, call: CopyCall) -> record_pb2.RecordHeader:
+def plan_copies(state: State, now_ms: int, call: CopyCall) -> record_pb2.RecordHeader:
+    """Its body is a batch of copies of answers that are owed; they are owed no longer when it is applied."""
     count = len(call.indexes)
     assert 0 < count == call.columns.count, "a copy for each answer"
     assert owed_of(state, call.queue_id).get(call.to, {}).keys() >= set(call.indexes), "a copy of what is not owed"
@@ -40,7 +40,7 @@ def plan_copies(state: State, call: CopyCall) -> record_pb2.RecordHeader:
     # An answer that its own queue let in may be longer than what the other one takes from its producers.
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
     header = header_of(
-        state, to, EnqueueCall(call.now_ms, to.name, b"", 0, b"", 0, columns, min(to.open_members))
+        state, to, EnqueueCall(now_ms, to.name, b"", 0, b"", 0, columns, min(to.open_members))
     )  # fmt: skip
     op = header.enqueue
     if op.refusals:  # what is leased there cannot be dropped

@@ -26,7 +26,6 @@ from tandemq.v1 import queue_service_pb2 as service_pb2
 
 @dataclass(frozen=True, slots=True)
 class MoveCall:
-    now_ms: int
     queue_id: int  # where the messages are
     to: str
     indexes: Sequence[int]  # rising; none of them leased
@@ -114,7 +113,8 @@ def dying_of(state: State, queue_id: int, from_index: int, limit: int) -> Dying:
     return Dying(queue.name, to, to in state.ids, makes, rows, list(queue.reasons))
 
 
-def plan_move(state: State, call: MoveCall) -> record_pb2.RecordHeader:
+def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHeader:
+    """Its body is a batch of the copies; the source's messages leave when it is applied."""
     source, to = state.numbered(call.queue_id), state.named(call.to)
     assert call.request_id not in state.requests, "find_request comes first"
     count = len(call.indexes)
@@ -132,9 +132,7 @@ def plan_move(state: State, call: MoveCall) -> record_pb2.RecordHeader:
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
     if call.expires_at_ms:
         columns = columns._replace(ttls_ms=())
-    enqueue = EnqueueCall(
-        call.now_ms, to.name, b"", 0, call.request_id, call.request_hash, columns, min(to.open_members)
-    )
+    enqueue = EnqueueCall(now_ms, to.name, b"", 0, call.request_id, call.request_hash, columns, min(to.open_members))
     header = header_of(state, to, enqueue)
     op = header.enqueue
     if op.refusals:  # what is leased there cannot be dropped
@@ -175,7 +173,6 @@ def _check_there(source: QueueState, runs: Sequence[Run]) -> None:
 class RemoveCall:
     """Some of an administrator's removal; or the beginning or the end of a call that goes through a queue (a sweep)."""
 
-    now_ms: int
     queue_id: int
     indexes: Sequence[int] = ()  # rising; none of them leased
     total: int = 0
@@ -186,7 +183,7 @@ class RemoveCall:
     behind: Sequence[admin_pb2.LeftBehind] = ()
 
 
-def plan_remove(state: State, call: RemoveCall) -> record_pb2.RecordHeader:
+def plan_remove(state: State, now_ms: int, call: RemoveCall) -> record_pb2.RecordHeader:
     queue = state.numbered(call.queue_id)
     assert call.request_id not in state.requests, "find_request comes first"
     runs = ranges_of(call.indexes)
@@ -201,5 +198,5 @@ def plan_remove(state: State, call: RemoveCall) -> record_pb2.RecordHeader:
         behind=call.behind,
     )
     return record_pb2.RecordHeader(
-        time_ms=state.at(call.now_ms), request_id=call.request_id, request_hash=call.request_hash, remove=op
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, remove=op
     )

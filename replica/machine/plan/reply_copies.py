@@ -36,10 +36,18 @@ def addressed(queue: QueueState, reply_tos: Sequence[str]) -> list[int]:
 
 
 def is_addressed(queue: QueueState, index: int) -> bool:
+    """The open request names a queue for a copy of its answer."""
     completions = queue.completions
     return completions is not None and completions.addressed.size > 0 and index in completions.addressed
 
 
+def answer_log_index(queue: QueueState, index: int) -> int:
+    """Of the record that answers a request, which is kept."""
+    assert queue.completions is not None
+    return queue.completions.read(index).log_index
+
+
 def owed_of(state: State, queue_id: int) -> Mapping[str, Mapping[int, str]]:
+    """By the queue that they are owed to: index of the request, correlation id. To read only."""
     queue = state.queues.get(queue_id)
     return queue.completions.owed if queue is not None and queue.completions is not None else {}

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica.core.ordering import dying
+from replica.core.ordering import dying, replying, sweeps
 from replica.core.ordering.sweep import Verb
 from replica.core.state.calls import NamesCall
-from replica.machine import AliasCall, moves
+from replica.machine import AliasCall
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, QUEUE_TYPE_TWO_WAY
 from tests.support.clients import Reader, Waiter, create
@@ -228,7 +228,8 @@ def test_an_answer_that_names_the_queue_that_gets_its_copy_is_left() -> None:
 
 @pytest.mark.parametrize("where", ["move", "copy"])
 def test_no_record_is_made_of_such_a_copy_whoever_asks(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    monkeypatch.setattr(moves, "check_copy", lambda *_: None)
+    for module in (replying, sweeps):
+        monkeypatch.setattr(module, "check_copy", lambda *_: None)
     if where == "move":
         pair, master = one_way("s")
         assert [(each.reason, each.message) for each in run(pair, to="s").behind] == [

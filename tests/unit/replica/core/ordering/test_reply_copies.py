@@ -12,6 +12,7 @@ from replica.core.ordering import replying
 from replica.core.state.calls import EnqueueCall, NamesCall, QueueCall, ReplyCall
 from replica.core.state.outcomes import EnqueueDone, ReplyDone
 from replica.machine import AliasCall, columns_of
+from replica.machine.plan.reply_copies import answer_log_index, owed_of
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.message_pb2 import Message, MessageBatch
@@ -80,7 +81,7 @@ def act(pair: Pair, action: Any, queue: str, **config: Any) -> None:
 
 def owed(member: Member) -> Any:
     machine = member.shared.machine
-    return machine.owed_of(machine.queue_id("s"))
+    return owed_of(machine.state, machine.queue_id("s"))
 
 
 def test_an_answer_is_told_and_sent_in_the_same_moment() -> None:
@@ -185,7 +186,7 @@ def test_the_queue_of_the_requests_may_go() -> None:
     act(pair, QUEUE_ACTION_DELETE, "s")
     pair.settle(3_000)
     assert not master.core.orders.replying.waiting
-    assert master.shared.machine.owing_queues() == ()
+    assert not master.shared.machine.state.owing
 
 
 def test_many_are_copied_in_bounded_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +263,7 @@ def test_an_answer_that_cannot_be_read_is_held_back_and_stops_nobody() -> None:
     for request in taken(pair):
         answer(master, *request)
     pair.settle(100)
-    replying_, damaged = master.core.orders.replying, master.shared.machine.answer_log_index(1, 2)
+    replying_, damaged = master.core.orders.replying, answer_log_index(master.shared.machine.queue(1), 2)
     read = replying_.read
 
     def reading(log_index: int) -> Any:
@@ -337,8 +338,8 @@ def test_queues_that_are_not_there_are_tried_some_at_a_time_and_told_of_once(mon
         "queue s: 10 copies of answers for 10 queues wait; for gone.0: there is no queue 'gone.0'; create it first"
     ]
     tried: list[str] = []
-    machine, room_in = master.shared.machine, master.shared.machine.room_in
-    monkeypatch.setattr(machine, "room_in", lambda name: tried.append(name) or room_in(name))
+    room_in = replying.room_in
+    monkeypatch.setattr(replying, "room_in", lambda state, name: tried.append(name) or room_in(state, name))
     now_ms = pair.now_ms + 2_000
     for step in range(4):
         before = len(tried)

@@ -6,6 +6,7 @@ import pytest
 
 from replica.machine import Machine, MoveCall, RemoveCall, columns_of
 from replica.machine.plan.dead_letters import HOPS_MAX
+from replica.machine.plan.move import dying_of, plan_move, plan_remove
 from replica.machine.state.state import REASONS_MAX
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
@@ -40,7 +41,7 @@ def fail(driver: Driver, count: int = 10) -> list[int]:
 def dying(driver: Driver, limit: int = 100):
     queue_id = driver.master.queue_id("q")
     assert queue_id is not None
-    return driver.master.dying_of(queue_id, 0, limit)
+    return dying_of(driver.master.state, queue_id, 0, limit)
 
 
 def reject(driver: Driver, lease_id: int, index: int, reason: str = "") -> queue_service_pb2.SettleResult:
@@ -54,8 +55,8 @@ def move(driver: Driver, *indexes: int, to: str = "q.dead", final=FINAL_STATE_DE
     queue_id = driver.master.queue_id("q")
     assert queue_id is not None
     batch = batch_of([10] * len(indexes), queue=to)
-    call = MoveCall(driver.now_ms, queue_id, to, indexes, columns_of(batch), final, **more)
-    driver.order(driver.plan(lambda: driver.master.plan_move(call)))
+    call = MoveCall(queue_id, to, indexes, columns_of(batch), final, **more)
+    driver.order(driver.plan(lambda: plan_move(driver.master.state, driver.now_ms, call)))
 
 
 def test_the_last_delivery_that_fails_is_the_last_one():
@@ -143,7 +144,7 @@ def test_a_move_takes_and_gives_in_one_record():
     assert counts(driver) == (1, 0, 1, 0)
     assert driver.info().dead_lettered_total == 2
     assert driver.browse("q.dead") == [1, 2]
-    assert driver.master.dying_queues() == ()
+    assert not driver.master.state.dying
     assert dying(driver).reasons == []
     driver.outcome(ACK, lease_id, (2, 2))
     assert driver.freed == [3], "the record of the three, once the last one is gone"
@@ -205,8 +206,8 @@ def test_volatile_ones_stay_volatile_where_the_queue_lets_them():
     driver.create("q.dead", persistence=admin_pb2.PERSISTENCE_CONDITIONAL)
     driver.enqueue(batch_of([10] * 2, persistence=[1, 2]))
     batch = batch_of([10] * 2, persistence=[1, 2], queue="q.dead")
-    call = MoveCall(driver.now_ms, 1, "q.dead", (1, 2), columns_of(batch), FINAL_STATE_DEAD_LETTERED)
-    header = driver.master.plan_move(call)
+    call = MoveCall(1, "q.dead", (1, 2), columns_of(batch), FINAL_STATE_DEAD_LETTERED)
+    header = plan_move(driver.master.state, driver.now_ms, call)
     assert list(header.enqueue.volatiles) == [1, 0]
     driver.order(header)
     driver.order(driver.master.plan_volatile_lost(driver.now_ms, lambda _: False))
@@ -219,7 +220,7 @@ def test_dying_messages_are_seen_purged_lost_and_removed_like_others():
     fail(driver)
     assert counts(driver) == (6, 0, 0, 6)
     assert driver.browse() == [1, 2, 3, 4, 5, 6]
-    driver.order(driver.master.plan_remove(RemoveCall(driver.now_ms, 1, (2, 3), total=2)))
+    driver.order(plan_remove(driver.master.state, driver.now_ms, RemoveCall(1, (2, 3), total=2)))
     assert driver.browse() == [1, 4, 5, 6]
     driver.now_ms += 1
     assert driver.queue(PURGE).queue.removed == 4
@@ -228,7 +229,7 @@ def test_dying_messages_are_seen_purged_lost_and_removed_like_others():
     fail(driver)
     driver.order(driver.master.plan_volatile_lost(driver.now_ms, lambda _: False))
     assert counts(driver) == (0, 0, 0, 0)
-    assert driver.master.dying_queues() == ()
+    assert not driver.master.state.dying
 
 
 def test_a_dying_message_outlives_its_time():
@@ -246,7 +247,7 @@ def test_a_queue_may_be_deleted_with_its_dying_messages():
     driver.send(2)
     fail(driver)
     assert driver.queue(DELETE).queue.removed == 2
-    assert driver.master.dying_queues() == ()
+    assert not driver.master.state.dying
 
 
 def test_they_survive_a_restart():
@@ -259,7 +260,7 @@ def test_they_survive_a_restart():
     driver.expire()
     driver.master = Machine.restore(driver.master.snapshot(), MEMBERS)
     assert driver.master.digest() == driver.replica.digest()
-    assert driver.master.dying_queues() == (1,)
+    assert tuple(driver.master.state.dying) == (1,)
     assert dying(driver).rows == [(1, 3, 0), (3, 4, 1)]
     assert dying(driver).reasons == ["no"]
     assert driver.lease()[1] == [4]
@@ -270,7 +271,7 @@ def test_only_so_many_are_shown_at_once():
     driver.send(10)
     fail(driver)
     assert dying(driver, 4).rows == [(1, 5, 0)]
-    assert driver.master.dying_of(1, 5, 100).rows == [(5, 11, 0)]
+    assert dying_of(driver.master.state, 1, 5, 100).rows == [(5, 11, 0)]
 
 
 def test_dead_letters_may_not_come_back():
@@ -301,9 +302,9 @@ def test_a_removal_reaches_what_no_lease_holds():
     driver = made()
     driver.enqueue(batch_of([1] * 3, delays_ms=[0, 100, 0]))
     driver.lease(1)
-    refused = driver.refusal(lambda: driver.master.plan_remove(RemoveCall(driver.now_ms, 1, (1, 2))))
+    refused = driver.refusal(lambda: plan_remove(driver.master.state, driver.now_ms, RemoveCall(1, (1, 2))))
     assert refused.reason == common_pb2.REASON_MESSAGE_NOT_FOUND
-    driver.order(driver.master.plan_remove(RemoveCall(driver.now_ms, 1, (2, 3))))
+    driver.order(plan_remove(driver.master.state, driver.now_ms, RemoveCall(1, (2, 3))))
     assert driver.browse() == [1]
     driver.now_ms += 200
     driver.expire()
@@ -315,8 +316,8 @@ def test_a_call_in_several_records_has_one_answer():
     driver = made()
     driver.send(2)
     request_id = b"r" * 16
-    driver.order(driver.master.plan_remove(RemoveCall(driver.now_ms, 1, (1,), 1, 0, b"1" * 16, 5)))
-    driver.order(driver.master.plan_remove(RemoveCall(driver.now_ms, 1, (), 7, 3, request_id, 5)))
+    driver.order(plan_remove(driver.master.state, driver.now_ms, RemoveCall(1, (1,), 1, 0, b"1" * 16, 5)))
+    driver.order(plan_remove(driver.master.state, driver.now_ms, RemoveCall(1, (), 7, 3, request_id, 5)))
     answer = driver.master.find_request(request_id, 5)
     assert answer is not None
     assert (answer.kind, answer.removed, answer.left) == ("remove", 7, 3)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from replica.machine import Bodies, SaveLimits, SavePlan
+from replica.machine.plan.save import plan_save
 from replica.machine.state.queue import QueueState
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_PURGE, QUEUE_ACTION_UPDATE, RecordHeader
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -56,7 +57,7 @@ class Queue:
 
         asked = Bodies(size_of, self.stored.__contains__, marks_of)
         driver = self.driver
-        plan: SavePlan | None = driver.plan(lambda: driver.master.plan_save(1, driver.now_ms, asked, limits))
+        plan: SavePlan | None = driver.plan(lambda: plan_save(driver.master.state, 1, driver.now_ms, asked, limits))
         return plan
 
     def save(self, limits: SaveLimits = WIDE) -> SavePlan | None:
@@ -100,7 +101,7 @@ def test_r153_what_is_volatile_becomes_persistent() -> None:
     assert queue.save_all() == [logs]
     assert queue.volatile == []
     assert not queue.driver.info().saving
-    assert queue.driver.master.saving_queues() == ()
+    assert not queue.driver.master.state.saving
 
 
 @pytest.mark.requirement("R153")
@@ -251,7 +252,7 @@ def test_purged_and_deleted_queues_are_done() -> None:
     queue.send()
     queue.change(PERSISTENT)
     queue.driver.queue(QUEUE_ACTION_DELETE)
-    assert queue.driver.master.saving_queues() == queue.driver.replica.saving_queues() == ()
+    assert tuple(queue.driver.master.state.saving) == tuple(queue.driver.replica.state.saving) == ()
     assert queue.plan() is None
 
 
@@ -275,7 +276,7 @@ def test_a_restart_goes_on_where_the_records_end() -> None:
     queue.change(PERSISTENT)
     queue.save(SaveLimits(1, 1))
     again = queue.driver.restored()
-    assert again.saving_queues() == (1,)
+    assert tuple(again.state.saving) == (1,)
     assert again.queue(1).unsaved == queue.state.unsaved == (2, 4, False)
     assert again.digest() == queue.driver.master.digest()
 

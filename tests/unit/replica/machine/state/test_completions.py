@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from replica.machine import CopyCall, Limits, Machine, columns_of, handle_of
+from replica.machine.plan.copies import plan_copies
+from replica.machine.plan.reply_copies import is_addressed, owed_of
 from replica.machine.state.completions import REPLIED, Completions
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -379,14 +381,21 @@ def test_a_request_names_another_queue_for_its_answer_and_not_its_own():
     driver.enqueue(addressed_to("r"))
     driver.enqueue(addressed_to("", ""))
     driver.enqueue(addressed_to("", "r"))
-    assert [driver.master.is_addressed(1, index) for index in range(1, 7)] == [True, True, False, False, False, True]
+    assert [is_addressed(driver.master.queue(1), index) for index in range(1, 7)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
     assert not driver.headers[-2][1].enqueue.addressed, "nobody asked for it"
 
 
 def test_elsewhere_it_is_for_the_eyes_of_the_consumer():
     driver = made(admin_pb2.QUEUE_TYPE_ONE_WAY_ACK)
     driver.enqueue(addressed_to("q"))
-    assert not driver.master.is_addressed(1, 1)
+    assert not is_addressed(driver.master.queue(1), 1)
     assert not driver.headers[-1][1].enqueue.addressed
 
 
@@ -401,19 +410,19 @@ def test_a_copy_is_owed_until_it_is_made_or_the_answer_is_forgotten():
         )  # fmt: skip
         header.reply.reply_to, header.reply.correlation_id = "r", f"c{index}"
         driver.order(header)
-    assert driver.master.owing_queues() == (1,)
-    assert driver.master.owed_of(1) == {"r": {1: "c1", 2: "c2"}}
+    assert tuple(driver.master.state.owing) == (1,)
+    assert owed_of(driver.master.state, 1) == {"r": {1: "c1", 2: "c2"}}
     restored = Machine.restore(driver.master.snapshot(), MEMBERS, driver.limits)
-    assert (restored.owed_of(1), restored.owing_queues()) == (driver.master.owed_of(1), (1,))
+    assert (owed_of(restored.state, 1), tuple(restored.state.owing)) == (owed_of(driver.master.state, 1), (1,))
     assert restored.digest() == driver.master.digest()
-    call = CopyCall(driver.now_ms, 1, "r", [2], columns_of(batch_of([1], queue="r")))
-    driver.order(driver.plan(lambda: driver.master.plan_copies(call)))
-    assert driver.master.owed_of(1) == {"r": {1: "c1"}}
+    call = CopyCall(1, "r", [2], columns_of(batch_of([1], queue="r")))
+    driver.order(driver.plan(lambda: plan_copies(driver.master.state, driver.now_ms, call)))
+    assert owed_of(driver.master.state, 1) == {"r": {1: "c1"}}
     assert driver.browse("r") == [1]
     driver.now_ms += 5_000
     while (header := driver.plan(lambda: driver.master.plan_expire(driver.now_ms))) is not None:
         driver.order(header)
-    assert (driver.master.owed_of(1), driver.master.owing_queues()) == ({}, ())
+    assert (owed_of(driver.master.state, 1), tuple(driver.master.state.owing)) == ({}, ())
 
 
 def test_a_request_that_ends_otherwise_owes_nothing():

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from replica.machine import Machine, MoveCall, columns_of
+from replica.machine.plan.move import plan_move
 from replica.machine.state.groups import Groups, hashes_of
 from replica.machine.statistics import Sums
 from tandemq.peer.v1 import record_pb2
@@ -153,10 +154,8 @@ def test_a_group_goes_on_when_its_first_message_dies_and_does_not_wait_for_the_m
     driver.outcome(REJECT, lease_id, (2, 2))
     assert counts(driver) == (1, 0, 0, 0, 2)
     driver.create("q.dead", dead_letter_queue="")
-    call = MoveCall(
-        driver.now_ms, 1, "q.dead", (1, 2), columns_of(batch_of([1, 1], queue="q.dead")), FINAL_STATE_PURGED
-    )
-    driver.order(driver.plan(lambda: driver.master.plan_move(call)))
+    call = MoveCall(1, "q.dead", (1, 2), columns_of(batch_of([1, 1], queue="q.dead")), FINAL_STATE_PURGED)
+    driver.order(driver.plan(lambda: plan_move(driver.master.state, driver.now_ms, call)))
     assert driver.lease()[1] == [3]
 
 
@@ -191,9 +190,9 @@ def test_a_group_goes_on_when_its_first_message_is_gone(way: str):
             assert driver.lease()[1] == [4]
             return
         case "removal":
-            call = MoveCall(driver.now_ms, 1, "r", (1,), columns_of(batch_of([1], queue="r")), FINAL_STATE_PURGED)
+            call = MoveCall(1, "r", (1,), columns_of(batch_of([1], queue="r")), FINAL_STATE_PURGED)
             driver.create("r")
-            driver.order(driver.plan(lambda: driver.master.plan_move(call)))
+            driver.order(driver.plan(lambda: plan_move(driver.master.state, driver.now_ms, call)))
         case "ack of what nobody holds":
             assert driver.outcome(ACK, 77, (1, 1)).settled == 1
         case _:
