@@ -23,7 +23,6 @@ import replica.core.ordering.publishing
 import replica.core.ordering.readers
 import replica.machine.features.batches
 import replica.machine.features.readers
-import replica.machine.staging
 import replica.node.journal
 from chaos.sim.bugs.commits import (
     ack_without_own_fsync,
@@ -86,12 +85,12 @@ def only_who_decides_carries_out(patch: Patch) -> None:
 
 
 def batches_are_not_remembered(patch: Patch) -> None:
-    plan, number = replica.machine.staging.plan_publish, count(1_000)
+    plan, number = replica.core.ordering.publishing.plan_publish, count(1_000)
 
     def plan_publish(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
         return plan(state, now_ms, replace(call, batch=next(number)))
 
-    patch.setattr(replica.machine.staging, "plan_publish", plan_publish)
+    patch.setattr(replica.core.ordering.publishing, "plan_publish", plan_publish)
 
 
 def serves_before_the_commit(patch: Patch) -> None:
@@ -174,12 +173,12 @@ def any_history_reads_on(patch: Patch) -> None:
 
 
 def writers_go_on_anywhere(patch: Patch) -> None:
-    original = replica.machine.staging.plan_publish
+    original = replica.core.ordering.publishing.plan_publish
 
     def plan_publish(state: Any, now_ms: int, call: Any) -> Any:
         return original(state, now_ms, replace(call, previous_batch=None))
 
-    patch.setattr(replica.machine.staging, "plan_publish", plan_publish)
+    patch.setattr(replica.core.ordering.publishing, "plan_publish", plan_publish)
 
 
 def any_epoch_reads_on(patch: Patch) -> None:

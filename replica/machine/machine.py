@@ -25,7 +25,6 @@ from replica.machine.plan.settle import SettleCall, SettlePlan, plan_settle
 from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
 from replica.machine.room import Fit, fit_of
 from replica.machine.rows import snapshot as snapshots
-from replica.machine.staging import Staging
 from replica.machine.state.changes import Applied, Changes, next_record
 from replica.machine.state.handles import Progress, handle_prefix, is_tracked, progress_of
 from replica.machine.state.limits import Limits
@@ -38,7 +37,7 @@ from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-class Machine(Staging, Names, Readers, Batches, Weights):
+class Machine(Names, Readers, Batches, Weights):
     def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
         self.member_names = tuple(member_names)
         self.state = State(domain, limits or Limits())

@@ -71,7 +71,7 @@ class QueueSource:
         if found is not None:
             queue = machine.queue(found)
             # A batch that was being published is in the backup as staged rows and not in the queue.
-            unseen = machine.unseen(found)
+            unseen = machine.state.stages.unseen(found)
             self.queue_id, self.config, self.bytes = found, queue.config, queue.bytes
             self.messages = queue.length - unseen
             machine.commit(machine.applied_index)  # else what was not committed yet would be left out

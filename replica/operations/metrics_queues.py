@@ -108,10 +108,10 @@ def _stages(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
     size = GaugeMetricFamily("tandemq_staged_bytes", "Payload bytes of them.", labels=["domain"])
     ended = CounterMetricFamily("tandemq_stages_ended", "Stages that ended, by how.", labels=["domain", "cause"])
     for name, machine in machines:
-        _, rows, payload_bytes = machine.staged()
-        staged.add_metric([name], rows)
-        size.add_metric([name], payload_bytes)
-        for cause, count in machine.stage_totals()._asdict().items():
+        stages = machine.state.stages
+        staged.add_metric([name], stages.rows)
+        size.add_metric([name], stages.payload_bytes)
+        for cause, count in stages.totals._asdict().items():
             ended.add_metric([name, cause], count)
     return [staged, size, ended]
 

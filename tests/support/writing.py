@@ -125,7 +125,7 @@ class Writing(Reading):
             )
             for batch in here:
                 found = [payload for _, payload in remaining(member) if payload in batch.rows()]
-                decided = member.shared.machine.writer(WRITER)
+                decided = member.shared.machine.state.stages.writers.get(WRITER)
                 known = decided is not None and batch.number and decided.batch >= batch.number
                 require(not known or found == batch.rows(), f"{batch.name} is decided, and at {member.name} is {found}")
                 require(batch.done is None or found == batch.rows(), f"{batch.name} is published, and {found} is there")

@@ -10,7 +10,6 @@ import replica.core.ordering.readers
 import replica.machine.features.batches
 import replica.machine.features.readers
 import replica.machine.rows.snapshot
-import replica.machine.staging
 import replica.node.journal
 import replica.node.seen_places
 import replica.services.admin.journal
@@ -39,7 +38,7 @@ def only_who_decides_carries_out(patch: Patch) -> None:
     deciding = set[int]()
 
     def publish(self: Publishing, waiter: Any, call: PublishCall, min_copies: int) -> None:
-        before = self.orders.machine.is_publishing(call.writer)
+        before = self.orders.machine.state.stages.is_publishing(call.writer)
         if not before:
             deciding.add(id(self))
         original(self, waiter, call, min_copies)
@@ -66,12 +65,12 @@ def batches_are_not_remembered(patch: Patch) -> None:
             state, now_ms, replace(call, batch=known.batch + 1) if known is not None and again else call
         )
 
-    patch.setattr(replica.machine.staging, "plan_publish", plan)
+    patch.setattr(replica.core.ordering.publishing, "plan_publish", plan)
 
 
 @bug("dropped-stages-are-published", "W3", "Stages that were dropped can be published.", PUBLICATIONS)
 def drops_are_ignored(patch: Patch) -> None:
-    patch.setattr(replica.machine.staging, "plan_unstage", lambda _state, _now_ms, _stage_ids: None)
+    patch.setattr(replica.core.ordering.publishing, "plan_unstage", lambda _state, _now_ms, _stage_ids: None)
 
 
 @bug("writer-of-any-query", "W3", "A writer's name serves whichever query names it.", PUBLICATIONS)
@@ -80,7 +79,7 @@ def names_belong_to_nobody(patch: Patch) -> None:
         known = state.stages.writers.get(call.writer)
         return plan_publish(state, now_ms, replace(call, query_id=known.query_id) if known is not None else call)
 
-    patch.setattr(replica.machine.staging, "plan_publish", plan)
+    patch.setattr(replica.core.ordering.publishing, "plan_publish", plan)
 
 
 @bug("writer-goes-on-anywhere", "W4", "A batch enters whether its writer is known or not.", REBUILT)
@@ -88,7 +87,7 @@ def writers_go_on_anywhere(patch: Patch) -> None:
     def plan(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
         return plan_publish(state, now_ms, replace(call, previous_batch=None))
 
-    patch.setattr(replica.machine.staging, "plan_publish", plan)
+    patch.setattr(replica.core.ordering.publishing, "plan_publish", plan)
 
 
 @bug("any-history-goes-on", "J8", "A place is taken for one of this pair, whichever it is of.", REBUILT)

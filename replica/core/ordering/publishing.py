@@ -16,6 +16,7 @@ from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, Stage
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import Refused, columns_of
+from replica.machine.plan.stage import plan_publish, plan_release, plan_stage, plan_staged, plan_unstage
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import StagingCall, Waiter
     from replica.core.state.outcomes import StagingDone
     from replica.machine import Columns, PublishCall, StageCall
+    from replica.machine.state.stages import Stages
 
 TURN_BYTES, TURN_PARTS = 4 << 20, 64
 """Of one turn: others share the group commit and the loop. The next one waits until it is committed."""
@@ -57,6 +59,11 @@ class Publishing:
         self.held_back = ""
         """Why nothing is put into queues now: told once."""
 
+    @property
+    def stages(self) -> Stages:
+        """What is staged and on its way, to read only."""
+        return self.orders.machine.state.stages
+
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def execute(self, call: StagingCall) -> None:
@@ -81,13 +88,13 @@ class Publishing:
 
     def _stage(self, part: StageCall, body: bytes) -> StageDone:
         orders = self.orders
-        header = orders.machine.plan_stage(orders.time_ms, part)
+        header = plan_stage(orders.machine.state, orders.time_ms, part)
         if header is not None:
             self._check_copies(1, (header.stage.queue_id,))
             orders.check_space(len(body), all_volatile=False)
             orders.room_bytes -= len(body)
             orders.order(header, body)
-        stage = orders.machine.stage(part.stage_id)
+        stage = self.stages.by_id.get(part.stage_id)
         assert stage is not None
         return StageDone(stage.rows, stage.payload_bytes, stage.expires_at_ms, duplicate=header is None)
 
@@ -97,7 +104,7 @@ class Publishing:
         if len(self.waiting) >= WAITING_MAX:
             text = f"{WAITING_MAX} calls wait for their batches to be in the queues; repeat it later"
             raise Refused(Reason.REASON_TOO_MANY_WAITERS, text, {}, 1000)
-        plan = orders.machine.plan_publish(orders.time_ms, batch)
+        plan = plan_publish(orders.machine.state, orders.time_ms, batch)
         if not plan.duplicate:
             self._check_copies(min_copies, plan.queue_ids)
             orders.check_space(plan.payload_bytes, all_volatile=False)
@@ -108,14 +115,14 @@ class Publishing:
 
     def _unstage(self, stage_ids: Sequence[bytes]) -> UnstageDone:
         orders = self.orders
-        header = orders.machine.plan_unstage(orders.time_ms, stage_ids)
+        header = plan_unstage(orders.machine.state, orders.time_ms, stage_ids)
         if header is None:
             return UnstageDone(0)
         orders.order(header)
         return UnstageDone(len(header.unstage.stage_ids))
 
     def _release_writer(self, writer: str) -> UnstageDone:
-        header = self.orders.machine.plan_release(self.orders.time_ms, writer)
+        header = plan_release(self.orders.machine.state, self.orders.time_ms, writer)
         if header is None:
             return UnstageDone(0)
         self.orders.order(header)
@@ -140,14 +147,14 @@ class Publishing:
     def look(self) -> None:
         """Time passes, at the serving master, or a batch was decided: one turn, once the last one is committed."""
         orders = self.orders
-        if orders.machine.publication() is not None and self.last_part <= orders.shared.commit_index:
+        if self.stages.publication() is not None and self.last_part <= orders.shared.commit_index:
             self._turn()
         if self.waiting:
             self._release()
 
     def _turn(self) -> None:
         size = parts = 0
-        while (publication := self.orders.machine.publication()) is not None:
+        while (publication := self.stages.publication()) is not None:
             part = publication.parts[0]
             if parts and (size + part.payload_bytes > TURN_BYTES or parts >= self.turn_parts):
                 return
@@ -162,7 +169,7 @@ class Publishing:
 
     def _enter(self, columns: Columns, body: bytes) -> None:
         orders = self.orders
-        header = orders.machine.plan_staged(orders.time_ms, columns)
+        header = plan_staged(orders.machine.state, orders.time_ms, columns)
         orders.room_bytes -= len(body)
         self.last_part = orders.order(header, body, volatile_body=is_all_volatile(header.enqueue))
 
@@ -182,23 +189,22 @@ class Publishing:
         """
         if not stage_ids:
             return
-        rows = sum(stage.rows for stage in map(self.orders.machine.stage, stage_ids) if stage is not None)
+        rows = sum(stage.rows for stage in map(self.stages.by_id.get, stage_ids) if stage is not None)
         text = f"{len(stage_ids)} stages with {rows} rows are dropped: their time is over, and nobody published them"
         facts = {"stages": str(len(stage_ids)), "rows": str(rows), "first": stage_ids[0].hex()}
         self.orders.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
     def _release(self) -> None:
         """Answer those whose batch is in its queues, once that is committed."""
-        machine = self.orders.machine
-        left = [each for each in self.waiting if machine.is_publishing(each.writer)]
-        over = [each for each in self.waiting if not machine.is_publishing(each.writer)]
+        left = [each for each in self.waiting if self.stages.is_publishing(each.writer)]
+        over = [each for each in self.waiting if not self.stages.is_publishing(each.writer)]
         self.waiting = left
         for each in over:
             self._answer(each)
 
     def _answer(self, each: Waiting) -> None:
         orders = self.orders
-        writer = orders.machine.writer(each.writer)
+        writer = self.stages.writers.get(each.writer)
         if writer is None:  # released meanwhile: what became of the batch is not known any more
             orders.reply(each.waiter, Moved(f"writer {each.writer} was released while its batch was published"))
             return

@@ -55,7 +55,7 @@ class PublishPlan(NamedTuple):
 
 
 def plan_stage(state: State, now_ms: int, call: StageCall) -> record_pb2.RecordHeader | None:
-    """None: the part is here already."""
+    """Its body is the batch as it arrived. None: the part is here already."""
     stages, columns, limits = state.stages, call.columns, state.limits
     if len(call.stage_id) != STAGE_ID_BYTES or not call.part:
         raise _bad(f"a stage has an id of {STAGE_ID_BYTES} bytes, and its parts are numbered from 1")
@@ -123,6 +123,7 @@ def _check_room(state: State, call: StageCall) -> None:
 
 
 def plan_publish(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
+    """Once it is applied, the first publication is carried out by the records that `plan_staged` makes."""
     stages = state.stages
     _check_names(call)
     known = stages.writers.get(call.writer)

@@ -184,6 +184,19 @@ class Stages:
 
     # Read by everybody.
 
+    def publication(self) -> Publication | None:
+        """The one that is being carried out, to read only; the others wait for it."""
+        return self.publications[0] if self.publications else None
+
+    def is_publishing(self, writer: str) -> bool:
+        """A batch of this writer is decided and not all in its queues."""
+        return any(each.writer == writer for each in self.publications)
+
+    def unseen(self, queue_id: int) -> int:
+        """Messages in a queue's length that belong to publications which are not over: to come, or there and hidden."""
+        begun = sum(each.begun[queue_id].rows for each in self.publications if queue_id in each.begun)
+        return self.coming.get(queue_id, (0, 0))[0] + begun
+
     def by_queue(self) -> dict[int, list[int]]:
         """Log indexes of the records whose rows are in no queue, rising, by the queue that they are for."""
         found: dict[int, list[int]] = {}

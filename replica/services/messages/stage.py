@@ -164,7 +164,7 @@ class StageHandlers:
 
         def reply(_done: Answer) -> pb.GetWriterResponse:
             machine = home.shared.machine
-            found = machine.writer(parsed.writer) if machine is not None else None
+            found = machine.state.stages.writers.get(parsed.writer) if machine is not None else None
             made = pb.GetWriterResponse(position=place_now(home.shared))
             if found is None:
                 return made

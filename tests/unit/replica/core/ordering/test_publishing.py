@@ -92,8 +92,9 @@ def check_whole(pair: Pair) -> None:
     assert pair.master is not None
     for member in (pair.master, pair.master.peer):
         assert rows_of(member) == ROWS
-        assert member.shared.machine.staged() == (0, 0, 0)
-        assert member.shared.machine.publication() is None
+        stages = member.shared.machine.state.stages
+        assert (stages.by_id, stages.rows, stages.payload_bytes) == ({}, 0, 0)
+        assert stages.publication() is None
     assert pair.a.shared.machine.digest() == pair.b.shared.machine.digest()
 
 
@@ -246,7 +247,7 @@ def test_a_stage_whose_time_is_over_is_told_of() -> None:
 
     pair.listener = listen
     pair.settle(100)
-    assert pair.master.shared.machine.stage_totals().expired == 2
+    assert pair.master.shared.machine.state.stages.totals.expired == 2
     assert told == ["2 stages with 6 rows are dropped: their time is over, and nobody published them"]
 
 

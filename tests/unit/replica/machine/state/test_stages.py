@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from replica.machine import Limits, PublishCall, Refused, StageCall, columns_of
+from replica.machine.plan.stage import plan_publish, plan_release, plan_stage, plan_staged, plan_unstage
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -41,7 +42,7 @@ class Staged(Driver):
         call = StageCall(
             stage_id(number), part, name, made, ttl_ms, fingerprint or len(sizes), member="a"
         )  # fmt: skip
-        header: record_pb2.RecordHeader | None = self.plan(lambda: self.master.plan_stage(self.now_ms, call))
+        header: record_pb2.RecordHeader | None = self.plan(lambda: plan_stage(self.master.state, self.now_ms, call))
         if header is not None:
             self.order(header)
             self.sizes[self.log_index] = sizes
@@ -59,7 +60,7 @@ class Staged(Driver):
         """Order the publication alone; says whether it was one before."""
         ids = [stage_id(each) for each in numbers]
         call = PublishCall(writer, query_id, batch, ids, "a", previous, history_id)
-        plan = self.plan(lambda: self.master.plan_publish(self.now_ms, call))
+        plan = self.plan(lambda: plan_publish(self.master.state, self.now_ms, call))
         if plan.header is not None:
             self.order(plan.header)
         duplicate: bool = plan.duplicate
@@ -68,9 +69,9 @@ class Staged(Driver):
     def enter(self, most: int = 1 << 30) -> int:
         """Put parts into their queues, at most so many; says how many."""
         done = 0
-        while done < most and (publication := self.master.publication()) is not None:
+        while done < most and (publication := self.master.state.stages.publication()) is not None:
             columns = columns_of(batch_of(self.sizes[publication.parts[0].log_index]))
-            header = self.plan(lambda columns=columns: self.master.plan_staged(self.now_ms, columns))
+            header = self.plan(lambda columns=columns: plan_staged(self.master.state, self.now_ms, columns))
             self.order(header)
             done += 1
         return done
@@ -80,8 +81,13 @@ class Staged(Driver):
         self.enter()
         return duplicate
 
+    def size(self) -> tuple[int, int, int]:
+        """Stages, and the rows and payload bytes that are in no queue."""
+        stages = self.master.state.stages
+        return len(stages.by_id), stages.rows, stages.payload_bytes
+
     def placed(self, writer: str = "w") -> list[tuple[str, int, int, int]]:
-        known = self.master.writer(writer)
+        known = self.master.state.stages.writers.get(writer)
         assert known is not None
         return [tuple(each) for each in known.placed]
 
@@ -103,14 +109,14 @@ def test_staged_rows_are_in_no_queue_and_published_ones_in_theirs() -> None:
     driver.stage(2, (3,), name="r")
     driver.stage(1, (4, 5, 6), part=2)
     assert (driver.info().length, driver.info("r").length, driver.browse()) == (0, 0, [])
-    assert driver.master.staged() == (2, 6, 21)
+    assert driver.size() == (2, 6, 21)
 
     assert driver.publish(7, 2, 1) is False
 
     assert driver.placed() == [("r", 1, 1, 1), ("q", 1, 5, 5)]
     assert (driver.browse(), driver.browse("r"), driver.info().bytes) == ([1, 2, 3, 4, 5], [1], 18)
     assert driver.info().highest_length == 5
-    assert driver.master.staged() == (0, 0, 0)
+    assert driver.size() == (0, 0, 0)
     assert driver.lease(10)[1] == [1, 2, 3, 4, 5]
 
 
@@ -132,7 +138,7 @@ def test_a_batch_that_was_published_before_drops_the_stages_of_the_repetition() 
     driver.stage(2)
     driver.stage(3)
     assert [driver.publish(5, 2), driver.publish(4, 3)] == [True, True]
-    assert (driver.browse(), driver.master.staged()[0], driver.master.stage_totals().aborted) == ([1, 2], 0, 2)
+    assert (driver.browse(), driver.size()[0], driver.master.state.stages.totals.aborted) == ([1, 2], 0, 2)
     assert driver.placed() == [("q", 1, 2, 2)], "the answer of the last batch stays"
     assert driver.publish(5, 1) is True, "its own stages are gone: nothing is left to do"
     driver.stage(4)
@@ -146,14 +152,14 @@ def test_another_query_needs_the_name_released() -> None:
     driver.publish(5, 1)
     driver.stage(2)
     call = PublishCall("w", "other", 0, [stage_id(2)], "a")
-    refused = driver.refusal(lambda: driver.plan(lambda: driver.master.plan_publish(driver.now_ms, call)))
+    refused = driver.refusal(lambda: driver.plan(lambda: plan_publish(driver.master.state, driver.now_ms, call)))
     assert (refused.reason, refused.metadata) == (
         common_pb2.REASON_WRITER_TAKEN,
         {"query_id": "query", "batch": "5"},
     )
-    release = driver.plan(lambda: driver.master.plan_release(driver.now_ms, "w"))
+    release = driver.plan(lambda: plan_release(driver.master.state, driver.now_ms, "w"))
     driver.order(release)
-    assert driver.master.plan_release(driver.now_ms, "w") is None
+    assert plan_release(driver.master.state, driver.now_ms, "w") is None
     assert driver.publish(0, 2, query_id="other") is False
     assert driver.browse() == [1, 2, 3, 4]
 
@@ -167,7 +173,7 @@ def test_a_part_may_be_repeated_and_not_changed() -> None:
     assert driver.reason(lambda: driver.stage(1, (9,))) == "REQUEST_MISMATCH"
     assert driver.reason(lambda: driver.stage(1, part=4)) == "SEQUENCE_GAP"
     assert driver.reason(lambda: driver.stage(2, part=2)) == "STAGE_NOT_FOUND"
-    assert driver.master.staged() == (1, 3, 6)
+    assert driver.size() == (1, 3, 6)
 
 
 def test_what_no_queue_could_take_is_refused_where_its_sender_still_has_it() -> None:
@@ -217,7 +223,7 @@ def test_a_publication_is_refused_as_a_whole_and_changes_nothing() -> None:
     assert driver.reason(lambda: driver.publish(0, 1, 3)) == "STAGE_NOT_FOUND"
     assert driver.reason(lambda: driver.publish(0, 1, 1)) == "BAD_REQUEST"
     assert driver.reason(lambda: driver.publish(0, 1, writer="")) == "BAD_REQUEST"
-    assert (driver.browse("r"), driver.master.writer("w"), driver.master.staged()[0]) == ([], None, 2)
+    assert (driver.browse("r"), driver.master.state.stages.writers.get("w"), driver.size()[0]) == ([], None, 2)
     driver.publish(0, 1)
     assert driver.browse("r") == [1]
 
@@ -272,7 +278,10 @@ def test_a_second_publication_waits_for_the_first_and_is_hidden_after_it() -> No
     driver.stage(2, (2, 3))
     driver.decide(0, 1, writer="v")
     driver.decide(0, 2, writer="w")
-    assert (driver.master.is_publishing("v"), driver.master.is_publishing("w")) == (True, True)
+    assert (driver.master.state.stages.is_publishing("v"), driver.master.state.stages.is_publishing("w")) == (
+        True,
+        True,
+    )
     driver.commits = False
     driver.enter(1)
     first = driver.log_index
@@ -299,7 +308,7 @@ def test_a_restart_in_the_middle_goes_on_where_the_records_end(entered: int) -> 
     driver.master = driver.restored()
     assert driver.master.digest() == digest
     assert driver.browse() == [1]
-    assert driver.master.staged() == (1, 5 - [0, 2, 3][entered], 15 - [0, 3, 6][entered])
+    assert driver.size() == (1, 5 - [0, 2, 3][entered], 15 - [0, 3, 6][entered])
     driver.enter()
     assert (driver.browse(), driver.browse("r")) == ([1, 2, 3, 4], [1])
     assert driver.placed() == [("q", 2, 4, 3), ("r", 1, 1, 1)]
@@ -321,16 +330,16 @@ def test_records_are_kept_until_their_rows_are_in_a_queue_or_dropped() -> None:
     driver.enter()
     assert not driver.master.live(first, 1)
     assert driver.freed[-1] == first
-    header = driver.plan(lambda: driver.master.plan_unstage(driver.now_ms, [stage_id(2), stage_id(3)]))
+    header = driver.plan(lambda: plan_unstage(driver.master.state, driver.now_ms, [stage_id(2), stage_id(3)]))
     driver.order(header)
-    assert (driver.master.live(second), driver.freed[-1], driver.master.staged()) == (False, second, (0, 0, 0))
+    assert (driver.master.live(second), driver.freed[-1], driver.size()) == (False, second, (0, 0, 0))
 
 
 def test_an_abort_takes_nothing_back_that_was_published() -> None:
     driver = made()
     driver.stage(1)
     driver.decide(0, 1)
-    assert driver.plan(lambda: driver.master.plan_unstage(driver.now_ms, [stage_id(1)])) is None
+    assert driver.plan(lambda: plan_unstage(driver.master.state, driver.now_ms, [stage_id(1)])) is None
     driver.enter()
     assert driver.browse() == [1, 2]
 
@@ -346,11 +355,11 @@ def test_a_stage_is_dropped_when_its_time_is_over_and_that_is_counted() -> None:
     assert driver.master.next_due_ms() == driver.now_ms + 1
     driver.now_ms += 1
     assert driver.expire() == 1
-    assert (driver.master.stage(stage_id(1)), driver.master.stage_totals().expired) == (None, 1)
+    assert (driver.master.state.stages.by_id.get(stage_id(1)), driver.master.state.stages.totals.expired) == (None, 1)
     assert driver.reason(lambda: driver.publish(0, 1)) == "STAGE_NOT_FOUND"
     driver.master = driver.restored()
     driver.now_ms += HOUR_MS
-    assert (driver.expire(), driver.master.staged()) == (1, (0, 0, 0))
+    assert (driver.expire(), driver.size()) == (1, (0, 0, 0))
 
 
 def test_a_queue_that_is_deleted_takes_its_rows_along() -> None:
@@ -364,11 +373,11 @@ def test_a_queue_that_is_deleted_takes_its_rows_along() -> None:
     driver.decide(0, 2, 3)
     driver.decide(0, 4, writer="v")
     driver.queue(record_pb2.QUEUE_ACTION_DELETE)
-    assert (driver.master.stage(stage_id(1)), driver.master.stage_totals().lost) == (None, 1)
-    assert not driver.master.is_publishing("v")
+    assert (driver.master.state.stages.by_id.get(stage_id(1)), driver.master.state.stages.totals.lost) == (None, 1)
+    assert not driver.master.state.stages.is_publishing("v")
     driver.enter()
     assert (driver.browse("r"), driver.placed(), driver.placed("v")) == ([1], [("r", 1, 1, 1)], [])
-    assert driver.master.staged() == (0, 0, 0)
+    assert driver.size() == (0, 0, 0)
 
 
 def test_a_queue_that_is_deleted_in_the_middle_ends_what_it_had_begun() -> None:
@@ -380,7 +389,7 @@ def test_a_queue_that_is_deleted_in_the_middle_ends_what_it_had_begun() -> None:
     driver.enter(1)
     assert driver.browse("r") == []
     driver.queue(record_pb2.QUEUE_ACTION_DELETE)
-    assert (driver.browse("r"), driver.master.publication()) == ([1], None)
+    assert (driver.browse("r"), driver.master.state.stages.publication()) == ([1], None)
     driver.send(1, queue="r")
     assert driver.browse("r") == [1, 2]
 
@@ -410,7 +419,7 @@ def test_rows_keep_their_priorities() -> None:
     driver.stage(1, (10, 10))
     driver.decide(0, 1)
     columns = columns_of(batch_of((10, 10), priorities=(1, 9)))
-    driver.order(driver.plan(lambda: driver.master.plan_staged(driver.now_ms, columns)))
+    driver.order(driver.plan(lambda: plan_staged(driver.master.state, driver.now_ms, columns)))
     header = driver.plan_lease(2)
     assert header is not None
     assert indexes_of(header.lease.ranges) == [2, 1]
