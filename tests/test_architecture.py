@@ -37,7 +37,7 @@ LEAVES_THE_LOOP = {
 }
 PRODUCT = ("replica", "failover", "storage", "tandemq")
 # They only use what another file of the table starts.
-USERS = {"tandemq/client/blocking.py", "tandemq/embedded.py"}
+USERS = {"tandemq/client/blocking_bridge.py", "tandemq/embedded.py"}
 
 
 def section(title: str) -> str:

@@ -13,10 +13,9 @@ from typing import NamedTuple, TypeVar
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
-from tandemq.client.admin_moves import MovesAdmin
-from tandemq.client.admin_names import NamesAdmin
-from tandemq.client.calls import ADMIN_SERVICE, MANAGER_SERVICE, PAIR_SERVICE, Caller
+from tandemq.client.calls import ADMIN_SERVICE, MANAGER_SERVICE, PAIR_SERVICE
 from tandemq.client.identity import new_request_id
+from tandemq.client.links import Linked
 from tandemq.errors import TandemqError
 from tandemq.v1 import manager_admin_service_pb2 as manager
 from tandemq.v1 import pair_service_pb2 as pair
@@ -39,163 +38,172 @@ class MemberAnswer(NamedTuple):
     error: TandemqError | None
 
 
-class Admin(NamesAdmin, MovesAdmin):
-    """The administrative calls of a client; every one raises TandemqError."""
+async def create_queue(
+    client: Linked, name: str, config: admin.QueueConfig | None = None, *, configuring: bool = False
+) -> admin.QueueInfo:
+    """Creates a queue and opens it on every member. Unset attributes take the manager's defaults.
 
-    _caller: Caller
+    configuring: leave it in CONFIGURING; configure_queue and open_queue follow.
+    """
+    request = admin.CreateQueueRequest(name=name, request_id=new_request_id(), config=config, configuring=configuring)
+    return (await queue_call(client, "CreateQueue", request, admin.CreateQueueResponse, name)).queue
 
-    async def create_queue(
-        self, name: str, config: admin.QueueConfig | None = None, *, configuring: bool = False
-    ) -> admin.QueueInfo:
-        """Creates a queue and opens it on every member. Unset attributes take the manager's defaults.
 
-        configuring: leave it in CONFIGURING; configure_queue and open_queue follow.
-        """
-        request = admin.CreateQueueRequest(
-            name=name, request_id=new_request_id(), config=config, configuring=configuring
-        )
-        return (await self._queue_call("CreateQueue", request, admin.CreateQueueResponse, name)).queue
+async def create_replicated_queue(
+    client: Linked, name: str, config: admin.QueueConfig | None = None
+) -> admin.QueueInfo:
+    """Creates a queue on both members of the pair; open_replicated_queue opens it."""
+    request = admin.CreateReplicatedQueueRequest(name=name, request_id=new_request_id(), config=config)
+    return (await queue_call(client, "CreateReplicatedQueue", request, admin.CreateReplicatedQueueResponse, name)).queue
 
-    async def create_replicated_queue(self, name: str, config: admin.QueueConfig | None = None) -> admin.QueueInfo:
-        """Creates a queue on both members of the pair; open_replicated_queue opens it."""
-        request = admin.CreateReplicatedQueueRequest(name=name, request_id=new_request_id(), config=config)
-        return (
-            await self._queue_call("CreateReplicatedQueue", request, admin.CreateReplicatedQueueResponse, name)
-        ).queue
 
-    async def open_replicated_queue(
-        self, name: str, *, master_required: bool = False, options: admin.QueueConfig | None = None
-    ) -> admin.QueueInfo:
-        """Opens the instance of the member that is asked; returns when it is synchronised.
+async def open_replicated_queue(
+    client: Linked, name: str, *, master_required: bool = False, options: admin.QueueConfig | None = None
+) -> admin.QueueInfo:
+    """Opens the instance of the member that is asked; returns when it is synchronised.
 
-        With `master_required` refuses (E_MASTER_EXISTS) unless that member is master. The member that is asked is the
-        first endpoint of this client: use a client for one endpoint, with follow_master=False.
-        options: what that member takes the attributes to be. They become the queue's while it is open nowhere; else it
-            refuses (CONFIG_MISMATCH) where they differ from those in force, but for address and remote_clients_allowed.
-        """
-        request = admin.OpenReplicatedQueueRequest(
-            name=name, request_id=new_request_id(), master_required=master_required, options=options
-        )
-        return (await self._queue_call("OpenReplicatedQueue", request, admin.OpenReplicatedQueueResponse, name)).queue
+    With `master_required` refuses (E_MASTER_EXISTS) unless that member is master. The member that is asked is the
+    first endpoint of this client: use a client for one endpoint, with follow_master=False.
+    options: what that member takes the attributes to be. They become the queue's while it is open nowhere; else it
+        refuses (CONFIG_MISMATCH) where they differ from those in force, but for address and remote_clients_allowed.
+    """
+    request = admin.OpenReplicatedQueueRequest(
+        name=name, request_id=new_request_id(), master_required=master_required, options=options
+    )
+    return (await queue_call(client, "OpenReplicatedQueue", request, admin.OpenReplicatedQueueResponse, name)).queue
 
-    async def close_replicated_queue(self, name: str) -> admin.QueueInfo:
-        """Closes the instance of the member that is asked; closing the last one drops the volatile messages."""
-        request = admin.CloseReplicatedQueueRequest(name=name, request_id=new_request_id())
-        return (await self._queue_call("CloseReplicatedQueue", request, admin.CloseReplicatedQueueResponse, name)).queue
 
-    async def destroy_replicated_queue(self, name: str, *, both_members: bool = False) -> bool:
-        """Destroys the instance of the member that is asked, or both; True when the queue is gone from the pair."""
-        request = admin.DestroyReplicatedQueueRequest(name=name, request_id=new_request_id(), both_members=both_members)
-        reply = admin.DestroyReplicatedQueueResponse
-        return (await self._queue_call("DestroyReplicatedQueue", request, reply, name)).deleted
+async def close_replicated_queue(client: Linked, name: str) -> admin.QueueInfo:
+    """Closes the instance of the member that is asked; closing the last one drops the volatile messages."""
+    request = admin.CloseReplicatedQueueRequest(name=name, request_id=new_request_id())
+    return (await queue_call(client, "CloseReplicatedQueue", request, admin.CloseReplicatedQueueResponse, name)).queue
 
-    async def get_queue(self, name: str) -> admin.QueueInfo:
-        """Describes one queue."""
-        return (
-            await self._queue_call("GetQueue", admin.GetQueueRequest(name=name), admin.GetQueueResponse, name)
-        ).queue
 
-    async def list_queues(self, prefix: str = "") -> list[admin.QueueInfo]:
-        """Describes the queues whose names begin with `prefix`, by name. Pages are read one after another."""
-        found: list[admin.QueueInfo] = []
-        token = ""
-        while True:
-            request = admin.ListQueuesRequest(prefix=prefix, page_size=PAGE_SIZE, page_token=token)
-            page = await self._queue_call("ListQueues", request, admin.ListQueuesResponse, "")
-            found.extend(page.queues)
-            token = page.next_page_token
-            if not token:
-                return found
+async def destroy_replicated_queue(client: Linked, name: str, *, both_members: bool = False) -> bool:
+    """Destroys the instance of the member that is asked, or both; True when the queue is gone from the pair."""
+    request = admin.DestroyReplicatedQueueRequest(name=name, request_id=new_request_id(), both_members=both_members)
+    reply = admin.DestroyReplicatedQueueResponse
+    return (await queue_call(client, "DestroyReplicatedQueue", request, reply, name)).deleted
 
-    async def update_queue(
-        self, name: str, config: admin.QueueConfig, fields: Sequence[str], *, expected_version: int = 0
-    ) -> admin.QueueInfo:
-        """Changes the attributes that `fields` names (names of QueueConfig's fields) to their values in `config`.
 
-        A change of the persistence returns when the messages that are persistent by the new rule are on every disk that
-        must have them; `saving` of get_queue tells that it is under way.
+async def get_queue(client: Linked, name: str) -> admin.QueueInfo:
+    """Describes one queue."""
+    return (await queue_call(client, "GetQueue", admin.GetQueueRequest(name=name), admin.GetQueueResponse, name)).queue
 
-        With `expected_version` refuses (VERSION_MISMATCH) when the queue was changed since that version.
-        """
-        request = admin.UpdateQueueRequest(
-            name=name,
-            request_id=new_request_id(),
-            config=config,
-            update_mask=FieldMask(paths=fields),
-            expected_version=expected_version,
-        )
-        return (await self._queue_call("UpdateQueue", request, admin.UpdateQueueResponse, name)).queue
 
-    async def delete_queue(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
-        """Deletes a queue; how many messages went with it. With `if_empty` refuses (NOT_EMPTY) when there are any.
+async def list_queues(client: Linked, prefix: str = "") -> list[admin.QueueInfo]:
+    """Describes the queues whose names begin with `prefix`, by name. Pages are read one after another."""
+    found: list[admin.QueueInfo] = []
+    token = ""
+    while True:
+        request = admin.ListQueuesRequest(prefix=prefix, page_size=PAGE_SIZE, page_token=token)
+        page = await queue_call(client, "ListQueues", request, admin.ListQueuesResponse, "")
+        found.extend(page.queues)
+        token = page.next_page_token
+        if not token:
+            return found
 
-        if_unused: refuse (INVALID_STATE) when clients are attached at either member.
-        """
-        request = admin.DeleteQueueRequest(
-            name=name, request_id=new_request_id(), if_empty=if_empty, if_unused=if_unused
-        )
-        return (await self._queue_call("DeleteQueue", request, admin.DeleteQueueResponse, name)).removed
 
-    async def purge_queue(self, name: str) -> int:
-        """Removes every message that is not leased; how many."""
-        request = admin.PurgeQueueRequest(name=name, request_id=new_request_id())
-        return (await self._queue_call("PurgeQueue", request, admin.PurgeQueueResponse, name)).removed
+async def update_queue(
+    client: Linked, name: str, config: admin.QueueConfig, fields: Sequence[str], *, expected_version: int = 0
+) -> admin.QueueInfo:
+    """Changes the attributes that `fields` names (names of QueueConfig's fields) to their values in `config`.
 
-    async def restore_queue(
-        self, name: str, source: str = "", *, request_id: bytes = b"", timeout: float = RESTORE_TIMEOUT_S
-    ) -> admin.RestoreQueueResponse:
-        """Puts back what the queue held in `source`, a file in the backup directory of the master's machine.
+    A change of the persistence returns when the messages that are persistent by the new rule are on every disk that
+    must have them; `saving` of get_queue tells that it is under way.
 
-        Refused (NOT_EMPTY) while the queue is open and holds messages. Without a source the member's own store is
-        checked. A call that broke off is repeated with its request id: what it has put back does not enter again.
-        """
-        request = admin.RestoreQueueRequest(name=name, request_id=request_id or new_request_id(), source=source)
-        path, reply = f"{ADMIN_SERVICE}RestoreQueue", admin.RestoreQueueResponse
-        return await self._caller.call(path, request, reply, queue=name, wait=timedelta(seconds=timeout))
+    With `expected_version` refuses (VERSION_MISMATCH) when the queue was changed since that version.
+    """
+    request = admin.UpdateQueueRequest(
+        name=name,
+        request_id=new_request_id(),
+        config=config,
+        update_mask=FieldMask(paths=fields),
+        expected_version=expected_version,
+    )
+    return (await queue_call(client, "UpdateQueue", request, admin.UpdateQueueResponse, name)).queue
 
-    async def manager_info(self) -> manager.GetManagerResponse:
-        """Versions, limits and totals of the first member that answers."""
-        request = manager.GetManagerRequest()
-        return await self._caller.call(MANAGER_SERVICE + "GetManager", request, manager.GetManagerResponse)
 
-    async def pair_status(self, *, timeout: float = STATUS_TIMEOUT_S) -> list[MemberAnswer]:
-        """What every endpoint says of the pair, asked at once, each for itself and once, for at most `timeout` seconds.
+async def delete_queue(client: Linked, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
+    """Deletes a queue; how many messages went with it. With `if_empty` refuses (NOT_EMPTY) when there are any.
 
-        Members may disagree: that is what this call is for. Never raises for a member that does not answer.
-        """
-        members = self._caller.members
-        await members.located()
-        endpoints = members.endpoints("main")
-        answers = list(await asyncio.gather(*(self._status_of(endpoint, timeout) for endpoint in endpoints)))
-        asked = {*endpoints, *(answer.status.member.endpoint for answer in answers if answer.status is not None)}
-        others = dict.fromkeys(
-            answer.status.peer_endpoint
-            for answer in answers
-            if answer.status is not None and answer.status.peer_endpoint and answer.status.peer_endpoint not in asked
-        )
-        answers += await asyncio.gather(*(self._status_of(endpoint, timeout) for endpoint in others))
-        return answers
+    if_unused: refuse (INVALID_STATE) when clients are attached at either member.
+    """
+    request = admin.DeleteQueueRequest(name=name, request_id=new_request_id(), if_empty=if_empty, if_unused=if_unused)
+    return (await queue_call(client, "DeleteQueue", request, admin.DeleteQueueResponse, name)).removed
 
-    async def handoff(self, domain: str = "", *, to: str = "", dry_run: bool = False, reason: str = "") -> Handoff:
-        """Asks the first member of this client to move the mastership of a domain (empty: main), without loss.
 
-        to: the member that is to be master; empty: the one that is not. A refusal is an answer: `done` is false,
-        `reasons` says why, and nothing was changed. Sent once: repeating it could move the mastership back.
-        """
-        members = self._caller.members
-        await members.located()
-        request = pair.HandoffRequest(domain=domain, to=to, dry_run=dry_run, reason=reason)
-        path = PAIR_SERVICE + "Handoff"
-        return await self._caller.once(members.named[0], path, request, pair.HandoffResponse, HANDOFF_TIMEOUT_S)
+async def purge_queue(client: Linked, name: str) -> int:
+    """Removes every message that is not leased; how many."""
+    request = admin.PurgeQueueRequest(name=name, request_id=new_request_id())
+    return (await queue_call(client, "PurgeQueue", request, admin.PurgeQueueResponse, name)).removed
 
-    async def _status_of(self, endpoint: str, timeout: float) -> MemberAnswer:
-        request, reply = pair.GetPairStatusRequest(), pair.GetPairStatusResponse
-        try:
-            status = await self._caller.once(endpoint, PAIR_SERVICE + "GetPairStatus", request, reply, timeout)
-        except TandemqError as error:
-            return MemberAnswer(endpoint, None, error)
-        self._caller.members.learn(status.header)
-        return MemberAnswer(endpoint, status, None)
 
-    async def _queue_call(self, verb: str, request: Message, reply: type[Reply], queue: str) -> Reply:
-        return await self._caller.call(ADMIN_SERVICE + verb, request, reply, queue=queue)
+async def restore_queue(
+    client: Linked, name: str, source: str = "", *, request_id: bytes = b"", timeout: float = RESTORE_TIMEOUT_S
+) -> admin.RestoreQueueResponse:
+    """Puts back what the queue held in `source`, a file in the backup directory of the master's machine.
+
+    Refused (NOT_EMPTY) while the queue is open and holds messages. Without a source the member's own store is
+    checked. A call that broke off is repeated with its request id: what it has put back does not enter again.
+    """
+    request = admin.RestoreQueueRequest(name=name, request_id=request_id or new_request_id(), source=source)
+    wait = timedelta(seconds=timeout)
+    return await queue_call(client, "RestoreQueue", request, admin.RestoreQueueResponse, name, wait)
+
+
+async def manager_info(client: Linked) -> manager.GetManagerResponse:
+    """Versions, limits and totals of the first member that answers."""
+    request = manager.GetManagerRequest()
+    return await client.links.own.caller.call(MANAGER_SERVICE + "GetManager", request, manager.GetManagerResponse)
+
+
+async def pair_status(client: Linked, *, timeout: float = STATUS_TIMEOUT_S) -> list[MemberAnswer]:
+    """What every endpoint says of the pair, asked at once, each for itself and once, for at most `timeout` seconds.
+
+    Members may disagree: that is what this call is for. Never raises for a member that does not answer.
+    """
+    members = client.links.own.members
+    await members.located()
+    endpoints = members.endpoints("main")
+    answers = list(await asyncio.gather(*(_status_of(client, endpoint, timeout) for endpoint in endpoints)))
+    asked = {*endpoints, *(answer.status.member.endpoint for answer in answers if answer.status is not None)}
+    others = dict.fromkeys(
+        answer.status.peer_endpoint
+        for answer in answers
+        if answer.status is not None and answer.status.peer_endpoint and answer.status.peer_endpoint not in asked
+    )
+    answers += await asyncio.gather(*(_status_of(client, endpoint, timeout) for endpoint in others))
+    return answers
+
+
+async def handoff(
+    client: Linked, domain: str = "", *, to: str = "", dry_run: bool = False, reason: str = ""
+) -> Handoff:
+    """Asks the first member of this client to move the mastership of a domain (empty: main), without loss.
+
+    to: the member that is to be master; empty: the one that is not. A refusal is an answer: `done` is false,
+    `reasons` says why, and nothing was changed. Sent once: repeating it could move the mastership back.
+    """
+    members = client.links.own.members
+    await members.located()
+    request = pair.HandoffRequest(domain=domain, to=to, dry_run=dry_run, reason=reason)
+    path = PAIR_SERVICE + "Handoff"
+    return await client.links.own.caller.once(members.named[0], path, request, pair.HandoffResponse, HANDOFF_TIMEOUT_S)
+
+
+async def _status_of(client: Linked, endpoint: str, timeout: float) -> MemberAnswer:
+    request, reply = pair.GetPairStatusRequest(), pair.GetPairStatusResponse
+    try:
+        status = await client.links.own.caller.once(endpoint, PAIR_SERVICE + "GetPairStatus", request, reply, timeout)
+    except TandemqError as error:
+        return MemberAnswer(endpoint, None, error)
+    client.links.own.members.learn(status.header)
+    return MemberAnswer(endpoint, status, None)
+
+
+async def queue_call(
+    client: Linked, verb: str, request: Message, reply: type[Reply], queue: str, wait: timedelta | None = None
+) -> Reply:
+    """One call of the administration of queues, repeated by the client's policy."""
+    return await client.links.own.caller.call(ADMIN_SERVICE + verb, request, reply, queue=queue, wait=wait)

@@ -11,56 +11,49 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import Self
 
 from tandemq import retry
 from tandemq.channels import Open, open_channel
-from tandemq.client.admin import Admin, MemberAnswer
-from tandemq.client.batches import Batches, LeasedBatch, TakenBatches
-from tandemq.client.calls import QUEUE_SERVICE, Attempts
-from tandemq.client.completion import Completion, Completions, Final, Handle, Reached
-from tandemq.client.consumer import Consumer, Mode, to_mode
-from tandemq.client.delivery import Delivery, DeliveryBatch, MessageBatch, ReceivedMessage
-from tandemq.client.exporting import Export, Exporting
-from tandemq.client.filtering import Where, to_filter
-from tandemq.client.identity import new_client_id, new_request_id
-from tandemq.client.journal import (
-    JournalHead,
-    JournalKind,
-    JournalPage,
-    JournalRow,
-    Journals,
-    JournalStart,
+from tandemq.client import (
+    admin,
+    admin_moves,
+    admin_names,
+    batches,
+    completion,
+    exporting,
+    journal,
+    messages,
+    readers,
+    staging,
+    weights,
 )
+from tandemq.client.admin import MemberAnswer
+from tandemq.client.batches import LeasedBatch, TakenBatches
+from tandemq.client.completion import Completion, Final, Handle, Reached
+from tandemq.client.consumer import Consumer, Mode
+from tandemq.client.delivery import Delivery, DeliveryBatch, ReceivedMessage
+from tandemq.client.exporting import Export
+from tandemq.client.filtering import Where
+from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalRow, JournalStart
 from tandemq.client.links import Links
-from tandemq.client.outgoing import Attributes, Outgoing, to_message
-from tandemq.client.parts import RowsPart
+from tandemq.client.messages import ReceivedBatch
+from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.producer import Producer
 from tandemq.client.readers import JournalReader
-from tandemq.client.receipts import (
-    Level,
-    PartlyRefused,
-    Receipt,
-    ReceiptRun,
-    Receipts,
-    Warned,
-    checked,
-    level_of,
-    warning_of,
-)
-from tandemq.client.settling import Act, Lost, Range, to_settlement
-from tandemq.client.staging import Published, PublishedRows, Staged, Staging, WriterState, new_stage_id
+from tandemq.client.receipts import Level, PartlyRefused, Receipt, Receipts, Warned
+from tandemq.client.settling import Lost
+from tandemq.client.staging import Published, PublishedRows, Staged, WriterState, new_stage_id
 from tandemq.client.target import NoTarget
 from tandemq.client.waits import Wait, to_wait
-from tandemq.client.weights import PublishedWeights, Weighing, WeightTable
-from tandemq.errors import TandemqError, to_error
+from tandemq.client.weights import PublishedWeights, WeightTable
+from tandemq.errors import TandemqError
 from tandemq.finding.resolver import Resolver
 from tandemq.finding.target import Target
-from tandemq.v1 import queue_service_pb2
 
 __all__ = [
     "Attributes",
@@ -136,40 +129,11 @@ def connect(
     return Client(target, policy, follow_master=follow_master, resolvers=resolvers)
 
 
-class ReceivedBatch(MessageBatch):
-    """The answer of one dequeue: messages under one lease, settled by calls that wait for their answer."""
-
-    __slots__ = ("_client",)
-
-    def __init__(self, client: Client, reply: queue_service_pb2.DequeueResponse, queue: str) -> None:
-        super().__init__(queue, reply.lease_id, [RowsPart(reply.messages)])
-        self._client = client
-
-    async def ack(self) -> None:
-        """Done: remove them. Raises LeaseLost when the member refused some."""
-        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_ACK))
-
-    async def release(self, delay: timedelta | None = None) -> None:
-        """Not done: give them to somebody, at their old places, after `delay`."""
-        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
-
-    async def reject(self, reason: str = "") -> None:
-        """Never: to the dead-letter queue, or removed if there is none."""
-        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_REJECT, reason=reason))
-
-    async def extend(self, lease: timedelta | None = None) -> None:
-        """Still working: the lease lasts for `lease` from now on; None: the queue's duration."""
-        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_EXTEND, extension=lease))
-
-    async def _settle(self, act: Act) -> None:
-        if not self.lease_id or not self:
-            return
-        for loss in await self._client.settle(self.queue, [(act, self.ranges())]):
-            raise loss.error
-
-
-class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing):
+class Client:
     """Talks to one pair. Belongs to the event loop in which it is first used."""
+
+    # Most calls are functions of the modules beside this one, which see of a client its connections and no more:
+    # `links`, and `callbacks` where a sender is to be called back (docs/decisions/0045-clients-of-parts.md).
 
     def __init__(
         self,
@@ -181,10 +145,8 @@ class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing
         resolvers: Sequence[Resolver] = (),
     ) -> None:
         self.target = target
-        self._policy = policy
-        self._links = Links(target, policy, follow_master=follow_master, open_channel=open_channel, extra=resolvers)
-        self._members, self._caller = self._links.own
-        self._init_completions()
+        self.links = Links(target, policy, follow_master=follow_master, open_channel=open_channel, extra=resolvers)
+        self.callbacks = completion.Callbacks(self.links)
         self._open: weakref.WeakSet[Producer | Consumer] = weakref.WeakSet()
 
     async def __aenter__(self) -> Self:
@@ -197,9 +159,9 @@ class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing
 
     async def close(self) -> None:
         """Closes its producers (which flush) and consumers (which give back), then the connections."""
-        await self._close_completions()
+        await self.callbacks.close()
         await asyncio.gather(*(item.close() for item in list(self._open)))
-        await self._links.close()
+        await self.links.close()
 
     @property
     def queue(self) -> str:
@@ -209,17 +171,17 @@ class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing
     async def locate(self) -> tuple[str, ...]:
         """Where its manager serves clients; looks it up when it was given by name. Raises MANAGER_NOT_FOUND,
         MANAGER_UNREACHABLE."""
-        return await self._members.located()
+        return await self.links.own.members.located()
 
     def epoch(self, domain: str = "main") -> int:
         """Highest epoch that replies have told of; 0 when none has."""
-        return self._members.masters.epoch(domain)
+        return self.links.own.members.masters.epoch(domain)
 
     def master(self, domain: str = "main") -> str:
         """host:port of the master that replies have told of; empty when none has."""
-        return self._members.masters.endpoint(domain)
+        return self.links.own.members.masters.endpoint(domain)
 
-    # -- streams -------------------------------------------------------------------------------------------------
+    # -- streams -----------------------------------------------------------------------------------------------------
 
     def producer(
         self,
@@ -243,10 +205,10 @@ class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing
         full_wait: how long a message may wait for room in a full queue, in the order in which it came to the master;
             seconds, -1 for ever; by default it is refused with QUEUE_FULL at once. `timeout` counts from then on.
         """
-        link, queue = self._links.at(queue)
+        link, queue = self.links.at(queue)
         producer = Producer(
             link.members,
-            self._policy,
+            self.links.policy,
             queue,
             client_id=client_id,
             min_copies=min_copies,
@@ -279,10 +241,10 @@ class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing
         on_lost: called with settlements that were refused; they are counted in `Consumer.lost` as well.
         where: only these; a text is a selector.
         """
-        link, queue = self._links.at(queue)
+        link, queue = self.links.at(queue)
         consumer = Consumer(
             link.members,
-            self._policy,
+            self.links.policy,
             queue,
             client_id=client_id,
             credit_messages=credit_messages,
@@ -295,156 +257,78 @@ class Client(Admin, Exporting, Completions, Journals, Staging, Batches, Weighing
         self._open.add(consumer)
         return consumer
 
-    # -- single calls --------------------------------------------------------------------------------------------
+    # -- single calls about messages ---------------------------------------------------------------------------------
 
-    async def enqueue(
-        self,
-        queue: str,
-        messages: Iterable[bytes | Outgoing],
-        *,
-        min_copies: int = 0,
-        wait: Wait | None = None,
-        request_id: bytes | None = None,
-    ) -> Receipts:
-        """Sends up to 10,000 messages by one call. Raises PartlyRefused with the receipts when some were refused.
+    enqueue = messages.enqueue
+    dequeue = messages.dequeue
+    settle = messages.settle
+    browse = messages.browse
 
-        wait: how long for room in a full queue, in the order in which calls came to the master; seconds, -1 for ever;
-            by default not at all. All of them enter together; at the end of the wait, what has room.
-        Repeating it with the same `request_id` (16 bytes; None: a new one) has one effect and the same answer.
-        """
-        request = queue_service_pb2.EnqueueRequest(
-            queue=queue,
-            request_id=request_id or new_request_id(),
-            messages=[
-                to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
-                for message in messages
-            ],
-            min_copies=min_copies,
-            epoch=self._epoch_of(queue),
-        )
-        if room_wait := to_wait(wait):
-            request.wait.FromTimedelta(room_wait)
-        reply = await self._caller.call(
-            QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue, wait=room_wait
-        )
-        runs = [
-            ReceiptRun(
-                position=place,
-                count=1,
-                first_index=result.index,
-                epoch=reply.header.epoch,
-                copies=reply.header.copies,
-                level=level_of(reply.header.level),
-                duplicate=reply.duplicate or result.duplicate,
-                warning=warning_of(result.warning),
-                ids=(result.id,),
-                # What has ended within the wait may have an answer, which its sender asks for by the handle.
-                handles=b"" if result.completed and not result.final_state else result.handle[:8],
-            )
-            for place, result in enumerate(reply.results)
-            if not result.HasField("error")
-        ]
-        errors = {
-            place: to_error(result.error) for place, result in enumerate(reply.results) if result.HasField("error")
-        }
-        return checked(Receipts(len(reply.results), runs, errors))
+    send = completion.send
+    call = completion.call
+    handle = completion.handle
+    check_completions = completion.check_completions
+    wait_completions = completion.wait_completions
+    completions = completion.completions
+    reply = completion.reply
 
-    async def dequeue(
-        self,
-        queue: str,
-        max_messages: int = 1,
-        *,
-        max_bytes: int = 0,
-        wait: Wait | None = None,
-        lease: timedelta | None = None,
-        mode: Mode | None = None,
-        client_id: bytes | str | None = None,
-        request_id: bytes | None = None,
-        where: str | Where | None = None,
-    ) -> ReceivedBatch:
-        """Receives up to `max_messages`; waits for the first one for `wait`, by default not at all. May be empty.
+    # -- rows that are staged, batches that are leased ---------------------------------------------------------------
 
-        wait: seconds, -1 for ever.
-        """
-        request = queue_service_pb2.DequeueRequest(
-            queue=queue,
-            request_id=request_id or new_request_id(),
-            max_messages=max_messages,
-            max_bytes=max_bytes,
-            client_id=new_client_id(client_id),
-            epoch=self._epoch_of(queue),
-            filter=to_filter(where),
-        )
-        if message_wait := to_wait(wait):
-            request.wait.FromTimedelta(message_wait)
-        if lease is not None:
-            request.lease_duration.FromTimedelta(lease)
-        if mode is not None:
-            request.settle_mode = to_mode(mode)
-        reply = await self._caller.call(
-            QUEUE_SERVICE + "Dequeue", request, queue_service_pb2.DequeueResponse, queue=queue, wait=message_wait
-        )
-        return ReceivedBatch(self, reply, queue)
+    stage = staging.stage
+    publish = staging.publish
+    abort_stages = staging.abort_stages
+    writer_state = staging.writer_state
+    release_writer = staging.release_writer
 
-    async def settle(
-        self, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]], *, request_id: bytes | None = None
-    ) -> list[Lost]:
-        """Settles leased messages; returns the settlements that were refused, an empty list when none was."""
-        request = queue_service_pb2.SettleRequest(
-            queue=queue,
-            request_id=request_id or new_request_id(),
-            settlements=[to_settlement(act, ranges) for act, ranges in settlements],
-            epoch=self._epoch_of(queue),
-        )
-        reply = await self._caller.call(
-            QUEUE_SERVICE + "Settle", request, queue_service_pb2.SettleResponse, queue=queue
-        )
-        return [
-            Lost(
-                act,
-                tuple((entry.first, entry.count) for entry in result.refused) or tuple(ranges),
-                to_error(result.error),
-            )
-            for (act, ranges), result in zip(settlements, reply.results, strict=False)
-            if result.HasField("error")
-        ]
+    lease_batch = batches.lease_batch
+    read_batch = batches.read_batch
+    ack_batch = batches.ack_batch
+    get_batches = batches.get_batches
 
-    async def browse(
-        self, queue: str, *, from_index: int = 0, max_messages: int = 0, where: str | Where | None = None
-    ) -> AsyncIterator[ReceivedMessage]:
-        """Reads messages without changing anything, lowest index first; 0 means from the first one, and all there are.
+    # -- the journal and its readers ---------------------------------------------------------------------------------
 
-        A broken stream goes on behind the last message that was read.
-        """
-        (members, caller), queue = self._links.at(queue)
-        attempts = Attempts(members, self._policy, members.masters.domain_of(queue) or "main")
-        given = 0
-        while True:
-            request = queue_service_pb2.BrowseRequest(
-                queue=queue,
-                from_index=from_index,
-                max_messages=max_messages - given if max_messages else 0,
-                filter=to_filter(where),
-            )
-            try:
-                async for reply in caller.stream(
-                    await attempts.located(), QUEUE_SERVICE + "Browse", request, queue_service_pb2.BrowseResponse, None
-                ):
-                    attempts.progress()
-                    members.learn(reply.header, queue)
-                    for message in MessageBatch(queue, 0, [RowsPart(reply.messages)]):
-                        given += 1
-                        from_index = message.index + 1
-                        yield message
-                return
-            except TandemqError as error:
-                if retry.failure_of(error) is None or (max_messages and given >= max_messages):
-                    raise
-                delay_s = attempts.failed(error)
-                if attempts.exhausted:
-                    raise
-                await asyncio.sleep(delay_s)
+    journal_head = journal.journal_head
+    read_journal = journal.read_journal
 
-    def _epoch_of(self, queue: str) -> int:
-        """Highest epoch seen of the queue's domain; 0 until a reply has told which domain that is."""
-        return self._members.masters.epoch(self._members.masters.domain_of(queue))
+    register_reader = readers.register_reader
+    advance_reader = readers.advance_reader
+    delete_reader = readers.delete_reader
+    list_readers = readers.list_readers
+
+    # -- administration ----------------------------------------------------------------------------------------------
+
+    create_queue = admin.create_queue
+    create_replicated_queue = admin.create_replicated_queue
+    open_replicated_queue = admin.open_replicated_queue
+    close_replicated_queue = admin.close_replicated_queue
+    destroy_replicated_queue = admin.destroy_replicated_queue
+    get_queue = admin.get_queue
+    list_queues = admin.list_queues
+    update_queue = admin.update_queue
+    delete_queue = admin.delete_queue
+    purge_queue = admin.purge_queue
+    restore_queue = admin.restore_queue
+    manager_info = admin.manager_info
+    pair_status = admin.pair_status
+    handoff = admin.handoff
+
+    configure_queue = admin_names.configure_queue
+    open_queue = admin_names.open_queue
+    close_queue = admin_names.close_queue
+    create_alias = admin_names.create_alias
+    delete_alias = admin_names.delete_alias
+    get_defaults = admin_names.get_defaults
+    update_defaults = admin_names.update_defaults
+
+    move_messages = admin_moves.move_messages
+    redrive_queue = admin_moves.redrive_queue
+    delete_messages = admin_moves.delete_messages
+
+    find_queue = exporting.find_queue
+    export_queue = exporting.export_queue
+    withdraw_queue = exporting.withdraw_queue
+
+    publish_weights = weights.publish_weights
+    get_weights = weights.get_weights
+    list_weights = weights.list_weights
+    delete_weights = weights.delete_weights

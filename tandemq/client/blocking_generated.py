@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import datetime, timedelta
-from typing import Unpack
+from types import TracebackType
+from typing import Self, Unpack
 
 from tandemq.client import aio
 from tandemq.client.admin import RESTORE_TIMEOUT_S, Handoff, MemberAnswer
 from tandemq.client.admin_moves import MOVE_TIMEOUT_S
 from tandemq.client.batches import LeasedBatch, TakenBatches
+from tandemq.client.blocking_bridge import Bridge
 from tandemq.client.blocking_results import Handle, ReceivedBatch
 from tandemq.client.blocking_streams import Consumer, Producer
 from tandemq.client.completion import Completion
@@ -29,16 +32,77 @@ from tandemq.client.waits import Wait
 from tandemq.client.weights import PublishedWeights, WeightTable
 from tandemq.finding.names import FullName
 from tandemq.finding.resolver import Registry
+from tandemq.finding.target import Target
 from tandemq.v1 import manager_admin_service_pb2 as manager
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
 
-class Calls:
-    """The calls of a client that are those of aio.Client, carried to the thread of its loop."""
+class Client:
+    """Talks to one pair from any thread. Calls raise what those of aio.Client raise, and repeat as those do."""
 
-    def __init__(self, inner: aio.Client, thread: LoopThread) -> None:
+    def __init__(self, inner: aio.Client, thread: LoopThread | None = None) -> None:
+        self._bridge = Bridge(inner, thread)
         self._inner = inner
-        self._thread = thread
+        self._thread = self._bridge.thread
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def target(self) -> Target:
+        """Where its members are."""
+        return self._bridge.target
+
+    def close(self) -> None:
+        """Closes its producers (which flush) and consumers (which give back), then the connections. May be repeated."""
+        self._bridge.close()
+
+    def send(
+        self,
+        queue: str,
+        payload: bytes,
+        *,
+        wait: Wait | None = None,
+        on_completion: Callable[[Handle, Completion], None] | None = None,
+        min_copies: int = 0,
+        request_id: bytes | None = None,
+        **attributes: Unpack[Attributes],
+    ) -> Handle:
+        """Sends one message; see aio.Client.send. `on_completion` runs on the client's thread and must not block."""
+        return self._bridge.send(
+            queue,
+            payload,
+            wait=wait,
+            on_completion=on_completion,
+            min_copies=min_copies,
+            request_id=request_id,
+            **attributes,
+        )
+
+    def completions(self, queue: str, handles: Iterable[bytes | Handle]) -> Iterator[Completion]:
+        """Each message once, when it has ended; see aio.Client.completions."""
+        return self._bridge.completions(queue, handles)
+
+    def dequeue_ahead(
+        self,
+        queue: str,
+        max_messages: int = 1,
+        *,
+        wait: Wait | None = -1,
+        lease: timedelta | None = None,
+        mode: Mode | None = None,
+    ) -> Future[ReceivedBatch]:
+        """Asks for messages and goes on: the future has them when they have come, or none when the wait is over.
+
+        wait: seconds, -1, the default, for ever. Requests are served in the order in which they came to the master.
+        Callbacks of the future run on the client's thread and must not block.
+        """
+        return self._bridge.dequeue_ahead(queue, max_messages, wait=wait, lease=lease, mode=mode)
 
     @property
     def queue(self) -> str:
@@ -175,6 +239,192 @@ class Calls:
         return self._thread.each(
             self._inner.browse(queue, from_index=from_index, max_messages=max_messages, where=where), at_once=256
         )
+
+    def call(
+        self, queue: str, payload: bytes, timeout: Wait | None = 30.0, **attributes: Unpack[Attributes]
+    ) -> ReceivedMessage:
+        """Sends a request to a TWO_WAY queue and waits for its answer; see aio.Client.call."""
+        return self._thread.run(self._inner.call(queue, payload, timeout, **attributes))
+
+    def handle(self, queue: str, value: bytes) -> Handle:
+        """A handle that was kept: 16 bytes of `Handle.value`, from this client or another one."""
+        return Handle(self._thread, self._inner.handle(queue, value))
+
+    def check_completions(self, queue: str, handles: Iterable[bytes]) -> list[Completion]:
+        """What is known of messages now, one for each handle."""
+        return self._thread.run(self._inner.check_completions(queue, handles))
+
+    def wait_completions(self, queue: str, handles: Iterable[bytes], timeout: Wait | None = -1) -> list[Completion]:
+        """When all of them have ended, or what is known when the time is over; -1 waits for ever."""
+        return self._thread.run(self._inner.wait_completions(queue, handles, timeout))
+
+    def reply(
+        self,
+        queue: str,
+        lease_id: int,
+        index: int,
+        payload: bytes,
+        *,
+        request_id: bytes | None = None,
+        **attributes: Unpack[Attributes],
+    ) -> bool:
+        """TWO_WAY: answers a request that was dequeued; see aio.Client.reply."""
+        return self._thread.run(self._inner.reply(queue, lease_id, index, payload, request_id=request_id, **attributes))
+
+    def stage(
+        self,
+        queue: str,
+        rows: Rows,
+        *,
+        stage_id: bytes,
+        part: int = 1,
+        ttl: timedelta | None = None,
+        seen: JournalPosition | None = None,
+    ) -> Staged:
+        """Keeps rows for a queue aside; see aio.Client.stage."""
+        return self._thread.run(self._inner.stage(queue, rows, stage_id=stage_id, part=part, ttl=ttl, seen=seen))
+
+    def publish(
+        self,
+        writer: str,
+        query_id: str,
+        batch: int,
+        stage_ids: Sequence[bytes],
+        *,
+        domain: str = "",
+        min_copies: int = 0,
+        seen: JournalPosition | None = None,
+        previous_batch: int | None = None,
+    ) -> Published:
+        """Puts all rows of all stages into their queues, once for each (writer, batch); see aio.Client.publish."""
+        return self._thread.run(
+            self._inner.publish(
+                writer,
+                query_id,
+                batch,
+                stage_ids,
+                domain=domain,
+                min_copies=min_copies,
+                seen=seen,
+                previous_batch=previous_batch,
+            )
+        )
+
+    def abort_stages(self, stage_ids: Sequence[bytes], *, domain: str = "") -> int:
+        """Drops stages; how many were there. See aio.Client.abort_stages."""
+        return self._thread.run(self._inner.abort_stages(stage_ids, domain=domain))
+
+    def writer_state(self, writer: str, *, domain: str = "") -> WriterState | None:
+        """The last batch that was published under a name; see aio.Client.writer_state."""
+        return self._thread.run(self._inner.writer_state(writer, domain=domain))
+
+    def release_writer(self, writer: str, *, domain: str = "", seen: JournalPosition | None = None) -> bool:
+        """Forgets a writer; see aio.Client.release_writer."""
+        return self._thread.run(self._inner.release_writer(writer, domain=domain, seen=seen))
+
+    def lease_batch(
+        self,
+        queue: str,
+        consumer: str,
+        number: int,
+        *,
+        max_messages: int = 0,
+        max_bytes: int = 0,
+        lease: timedelta | None = None,
+        seen: JournalPosition | None = None,
+    ) -> LeasedBatch | None:
+        """Takes the next messages as a batch, or says what it is; see aio.Client.lease_batch."""
+        return self._thread.run(
+            self._inner.lease_batch(
+                queue, consumer, number, max_messages=max_messages, max_bytes=max_bytes, lease=lease, seen=seen
+            )
+        )
+
+    def read_batch(
+        self,
+        queue: str,
+        consumer: str,
+        number: int,
+        *,
+        first: int = 0,
+        until: int | None = None,
+        seen: JournalPosition | None = None,
+    ) -> Iterator[list[ReceivedMessage]]:
+        """The messages of a batch, page by page; see aio.Client.read_batch."""
+        return self._thread.each(self._inner.read_batch(queue, consumer, number, first=first, until=until, seen=seen))
+
+    def ack_batch(self, queue: str, consumer: str, number: int, *, seen: JournalPosition | None = None) -> None:
+        """Acknowledges a whole batch; see aio.Client.ack_batch."""
+        self._thread.run(self._inner.ack_batch(queue, consumer, number, seen=seen))
+
+    def get_batches(self, queue: str, consumer: str, *, seen: JournalPosition | None = None) -> TakenBatches:
+        """Where a consumer stands; see aio.Client.get_batches."""
+        return self._thread.run(self._inner.get_batches(queue, consumer, seen=seen))
+
+    def journal_head(self, queues: Sequence[str] = (), *, domain: str = "", this_member: bool = False) -> JournalHead:
+        """Where the journal begins and ends; see aio.Client.journal_head."""
+        return self._thread.run(self._inner.journal_head(queues, domain=domain, this_member=this_member))
+
+    def read_journal(
+        self,
+        queues: Sequence[str] = (),
+        start: JournalPosition | JournalStart | None = None,
+        *,
+        domain: str = "",
+        kinds: Sequence[JournalKind] = (),
+        until_log_index: int = 0,
+        max_rows: int = 0,
+        payloads: bool = True,
+        attributes: bool = False,
+        this_member: bool = False,
+        reader: str = "",
+        rows: bool = True,
+        every_record: bool = False,
+    ) -> Iterator[JournalPage]:
+        """The committed operations from `start` on, page by page; see aio.Client.read_journal."""
+        return self._thread.each(
+            self._inner.read_journal(
+                queues,
+                start,
+                domain=domain,
+                kinds=kinds,
+                until_log_index=until_log_index,
+                max_rows=max_rows,
+                payloads=payloads,
+                attributes=attributes,
+                this_member=this_member,
+                reader=reader,
+                rows=rows,
+                every_record=every_record,
+            )
+        )
+
+    def register_reader(
+        self,
+        name: str,
+        start: JournalPosition | None = None,
+        *,
+        at_end: bool = False,
+        ttl: timedelta | None = None,
+        restart: bool = False,
+        domain: str = "",
+    ) -> JournalReader:
+        """Gives a reader a place, and keeps what follows for it; see aio.Client.register_reader."""
+        return self._thread.run(
+            self._inner.register_reader(name, start, at_end=at_end, ttl=ttl, restart=restart, domain=domain)
+        )
+
+    def advance_reader(self, name: str, position: JournalPosition | None = None, *, domain: str = "") -> JournalReader:
+        """Says how far it has read, or that it lives; see aio.Client.advance_reader."""
+        return self._thread.run(self._inner.advance_reader(name, position, domain=domain))
+
+    def delete_reader(self, name: str, *, domain: str = "") -> None:
+        """Forgets it; see aio.Client.delete_reader."""
+        self._thread.run(self._inner.delete_reader(name, domain=domain))
+
+    def list_readers(self, domain: str = "") -> list[JournalReader]:
+        """Those of a domain; see aio.Client.list_readers."""
+        return self._thread.run(self._inner.list_readers(domain))
 
     def create_queue(
         self, name: str, config: admin.QueueConfig | None = None, *, configuring: bool = False
@@ -333,192 +583,6 @@ class Calls:
     def withdraw_queue(self, queue: str, source: Registry, *, manager: str = "") -> bool:
         """Takes an exported queue out; False when it was not there."""
         return self._thread.run(self._inner.withdraw_queue(queue, source, manager=manager))
-
-    def call(
-        self, queue: str, payload: bytes, timeout: Wait | None = 30.0, **attributes: Unpack[Attributes]
-    ) -> ReceivedMessage:
-        """Sends a request to a TWO_WAY queue and waits for its answer; see aio.Client.call."""
-        return self._thread.run(self._inner.call(queue, payload, timeout, **attributes))
-
-    def handle(self, queue: str, value: bytes) -> Handle:
-        """A handle that was kept: 16 bytes of `Handle.value`, from this client or another one."""
-        return Handle(self._thread, self._inner.handle(queue, value))
-
-    def check_completions(self, queue: str, handles: Iterable[bytes]) -> list[Completion]:
-        """What is known of messages now, one for each handle."""
-        return self._thread.run(self._inner.check_completions(queue, handles))
-
-    def wait_completions(self, queue: str, handles: Iterable[bytes], timeout: Wait | None = -1) -> list[Completion]:
-        """When all of them have ended, or what is known when the time is over; -1 waits for ever."""
-        return self._thread.run(self._inner.wait_completions(queue, handles, timeout))
-
-    def reply(
-        self,
-        queue: str,
-        lease_id: int,
-        index: int,
-        payload: bytes,
-        *,
-        request_id: bytes | None = None,
-        **attributes: Unpack[Attributes],
-    ) -> bool:
-        """TWO_WAY: answers a request that was dequeued; see aio.Client.reply."""
-        return self._thread.run(self._inner.reply(queue, lease_id, index, payload, request_id=request_id, **attributes))
-
-    def journal_head(self, queues: Sequence[str] = (), *, domain: str = "", this_member: bool = False) -> JournalHead:
-        """Where the journal begins and ends; see aio.Client.journal_head."""
-        return self._thread.run(self._inner.journal_head(queues, domain=domain, this_member=this_member))
-
-    def read_journal(
-        self,
-        queues: Sequence[str] = (),
-        start: JournalPosition | JournalStart | None = None,
-        *,
-        domain: str = "",
-        kinds: Sequence[JournalKind] = (),
-        until_log_index: int = 0,
-        max_rows: int = 0,
-        payloads: bool = True,
-        attributes: bool = False,
-        this_member: bool = False,
-        reader: str = "",
-        rows: bool = True,
-        every_record: bool = False,
-    ) -> Iterator[JournalPage]:
-        """The committed operations from `start` on, page by page; see aio.Client.read_journal."""
-        return self._thread.each(
-            self._inner.read_journal(
-                queues,
-                start,
-                domain=domain,
-                kinds=kinds,
-                until_log_index=until_log_index,
-                max_rows=max_rows,
-                payloads=payloads,
-                attributes=attributes,
-                this_member=this_member,
-                reader=reader,
-                rows=rows,
-                every_record=every_record,
-            )
-        )
-
-    def register_reader(
-        self,
-        name: str,
-        start: JournalPosition | None = None,
-        *,
-        at_end: bool = False,
-        ttl: timedelta | None = None,
-        restart: bool = False,
-        domain: str = "",
-    ) -> JournalReader:
-        """Gives a reader a place, and keeps what follows for it; see aio.Client.register_reader."""
-        return self._thread.run(
-            self._inner.register_reader(name, start, at_end=at_end, ttl=ttl, restart=restart, domain=domain)
-        )
-
-    def advance_reader(self, name: str, position: JournalPosition | None = None, *, domain: str = "") -> JournalReader:
-        """Says how far it has read, or that it lives; see aio.Client.advance_reader."""
-        return self._thread.run(self._inner.advance_reader(name, position, domain=domain))
-
-    def delete_reader(self, name: str, *, domain: str = "") -> None:
-        """Forgets it; see aio.Client.delete_reader."""
-        self._thread.run(self._inner.delete_reader(name, domain=domain))
-
-    def list_readers(self, domain: str = "") -> list[JournalReader]:
-        """Those of a domain; see aio.Client.list_readers."""
-        return self._thread.run(self._inner.list_readers(domain))
-
-    def stage(
-        self,
-        queue: str,
-        rows: Rows,
-        *,
-        stage_id: bytes,
-        part: int = 1,
-        ttl: timedelta | None = None,
-        seen: JournalPosition | None = None,
-    ) -> Staged:
-        """Keeps rows for a queue aside; see aio.Client.stage."""
-        return self._thread.run(self._inner.stage(queue, rows, stage_id=stage_id, part=part, ttl=ttl, seen=seen))
-
-    def publish(
-        self,
-        writer: str,
-        query_id: str,
-        batch: int,
-        stage_ids: Sequence[bytes],
-        *,
-        domain: str = "",
-        min_copies: int = 0,
-        seen: JournalPosition | None = None,
-        previous_batch: int | None = None,
-    ) -> Published:
-        """Puts all rows of all stages into their queues, once for each (writer, batch); see aio.Client.publish."""
-        return self._thread.run(
-            self._inner.publish(
-                writer,
-                query_id,
-                batch,
-                stage_ids,
-                domain=domain,
-                min_copies=min_copies,
-                seen=seen,
-                previous_batch=previous_batch,
-            )
-        )
-
-    def abort_stages(self, stage_ids: Sequence[bytes], *, domain: str = "") -> int:
-        """Drops stages; how many were there. See aio.Client.abort_stages."""
-        return self._thread.run(self._inner.abort_stages(stage_ids, domain=domain))
-
-    def writer_state(self, writer: str, *, domain: str = "") -> WriterState | None:
-        """The last batch that was published under a name; see aio.Client.writer_state."""
-        return self._thread.run(self._inner.writer_state(writer, domain=domain))
-
-    def release_writer(self, writer: str, *, domain: str = "", seen: JournalPosition | None = None) -> bool:
-        """Forgets a writer; see aio.Client.release_writer."""
-        return self._thread.run(self._inner.release_writer(writer, domain=domain, seen=seen))
-
-    def lease_batch(
-        self,
-        queue: str,
-        consumer: str,
-        number: int,
-        *,
-        max_messages: int = 0,
-        max_bytes: int = 0,
-        lease: timedelta | None = None,
-        seen: JournalPosition | None = None,
-    ) -> LeasedBatch | None:
-        """Takes the next messages as a batch, or says what it is; see aio.Client.lease_batch."""
-        return self._thread.run(
-            self._inner.lease_batch(
-                queue, consumer, number, max_messages=max_messages, max_bytes=max_bytes, lease=lease, seen=seen
-            )
-        )
-
-    def read_batch(
-        self,
-        queue: str,
-        consumer: str,
-        number: int,
-        *,
-        first: int = 0,
-        until: int | None = None,
-        seen: JournalPosition | None = None,
-    ) -> Iterator[list[ReceivedMessage]]:
-        """The messages of a batch, page by page; see aio.Client.read_batch."""
-        return self._thread.each(self._inner.read_batch(queue, consumer, number, first=first, until=until, seen=seen))
-
-    def ack_batch(self, queue: str, consumer: str, number: int, *, seen: JournalPosition | None = None) -> None:
-        """Acknowledges a whole batch; see aio.Client.ack_batch."""
-        self._thread.run(self._inner.ack_batch(queue, consumer, number, seen=seen))
-
-    def get_batches(self, queue: str, consumer: str, *, seen: JournalPosition | None = None) -> TakenBatches:
-        """Where a consumer stands; see aio.Client.get_batches."""
-        return self._thread.run(self._inner.get_batches(queue, consumer, seen=seen))
 
     def publish_weights(
         self,

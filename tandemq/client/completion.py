@@ -10,21 +10,18 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import IntEnum
-from typing import TYPE_CHECKING, Unpack
+from typing import Protocol, Unpack
 
 from tandemq.client.calls import QUEUE_SERVICE
 from tandemq.client.completion_watch import HANDLES_PER_CALL, Watch
 from tandemq.client.delivery import ReceivedMessage
 from tandemq.client.identity import new_request_id
+from tandemq.client.links import Linked, Links
 from tandemq.client.outgoing import Attributes, to_message
 from tandemq.client.parts import RowsPart
 from tandemq.client.waits import FOREVER, Wait, to_wait
 from tandemq.errors import ResourceExhausted, TandemqError, TimedOut, to_error
 from tandemq.v1 import message_pb2, queue_service_pb2
-
-if TYPE_CHECKING:
-    from tandemq.client.calls import Caller
-    from tandemq.client.links import Links
 
 WAIT_SLICE = timedelta(seconds=30)  # of one call: a member that went silent is left by then
 
@@ -92,7 +89,7 @@ class Handle:
 
     __slots__ = ("_client", "completion", "id", "index", "queue", "value")
 
-    def __init__(self, client: Completions, queue: str, value: bytes, index: int = 0, message_id: bytes = b"") -> None:
+    def __init__(self, client: Linked, queue: str, value: bytes, index: int = 0, message_id: bytes = b"") -> None:
         self._client = client
         self.queue = queue
         self.value = value  # 16 bytes; empty when the message is only ACCEPTED
@@ -107,7 +104,7 @@ class Handle:
     async def wait(self, timeout: Wait | None = -1) -> Completion:
         """When it has ended, or what is known when the time is over; -1, the default, waits for ever."""
         if self.value and not self.completion.completed:
-            (self.completion,) = await self._client.wait_completions(self.queue, [self.value], timeout)
+            (self.completion,) = await wait_completions(self._client, self.queue, [self.value], timeout)
         if self.completion.error is not None:
             raise self.completion.error
         return self.completion
@@ -119,193 +116,210 @@ class Handle:
 OnCompletion = Callable[[Handle, Completion], None]
 
 
-class Completions:
-    """The calls of a client about single messages and what becomes of them."""
+class Callbacks:
+    """The senders of one client who want to be called when their message has ended: one watch a queue."""
 
-    _caller: Caller
-    _links: Links
-    _epoch_of: Callable[[str], int]
-
-    def _watch(self, queue: str, *, stays: bool = False) -> Watch:
-        (_, caller), name = self._links.at(queue)
-        return Watch(caller, name, stays=stays)
-
-    def _init_completions(self) -> None:
+    def __init__(self, links: Links) -> None:
+        self._links = links
         self._watches: dict[str, tuple[Watch, dict[bytes, list[tuple[Handle, OnCompletion]]], asyncio.Task[None]]] = {}
 
-    async def _close_completions(self) -> None:
+    def add(self, handle: Handle, notify: OnCompletion) -> None:
+        """Calls it once, in the loop, when the message has ended."""
+        if handle.completion.completed or not handle.value:
+            asyncio.get_running_loop().call_soon(notify, handle, handle.completion)
+            return
+        known = self._watches.get(handle.queue)
+        if known is None or known[2].done():
+            watch = _watch(self._links, handle.queue, stays=True)
+            known = self._watches[handle.queue] = (watch, {}, asyncio.ensure_future(self._run(watch, handle.queue)))
+        known[1].setdefault(handle.value, []).append((handle, notify))
+        known[0].add([handle.value])
+
+    async def close(self) -> None:
+        """Nobody is called any more."""
         tasks = [task for _, _, task in self._watches.values()]
         self._watches.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def send(
-        self,
-        queue: str,
-        payload: bytes,
-        *,
-        wait: Wait | None = None,
-        on_completion: OnCompletion | None = None,
-        min_copies: int = 0,
-        request_id: bytes | None = None,
-        **attributes: Unpack[Attributes],
-    ) -> Handle:
-        """Sends one message by one call; the handle tells what becomes of it.
-
-        wait: how long to wait for room in a full queue, and then for the level that completes the queue's type
-            (received, answered); seconds, -1 for ever, by default not at all. What is reached by then is in
-            `Handle.completion`: an expired wait is no error. A queue of type ONE_WAY ignores it.
-        on_completion: called once, in the client's loop, when the message has ended: with the handle and what it ended
-            as, or with `Completion.error`. It must not block.
-        Raises what the queue refuses it for.
-        """
-        waits = to_wait(wait)
-        request = queue_service_pb2.EnqueueRequest(
-            queue=queue,
-            request_id=request_id or new_request_id(),
-            messages=[to_message(payload, attributes)],
-            min_copies=min_copies,
-            epoch=self._epoch_of(queue),
-        )
-        if waits:
-            request.wait.FromTimedelta(waits)
-        reply = await self._caller.call(
-            QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue, wait=waits
-        )
-        (result,) = reply.results
-        if result.HasField("error"):
-            raise to_error(result.error)
-        handle = Handle(self, queue, result.handle, result.index, result.id)
-        status = queue_service_pb2.CompletionStatus(
-            handle=result.handle,
-            completion=result.completion,
-            final_state=result.final_state,
-            completed=result.completed,
-        )
-        if result.HasField("reply"):
-            status.reply.CopyFrom(result.reply)
-        handle.completion = completion_of(queue, status)
-        if on_completion is not None:
-            self._on_end(handle, on_completion)
-        return handle
-
-    async def call(
-        self, queue: str, payload: bytes, timeout: Wait | None = 30.0, **attributes: Unpack[Attributes]
-    ) -> ReceivedMessage:
-        """Sends a request to a TWO_WAY queue and waits for its answer. Raises TimedOut when there is none in time, and
-        ResourceExhausted, NotFound or another refusal as `send` does; a request that was rejected, has expired or was
-        not answered in the queue's reply_timeout raises TimedOut as well, with the reason in its metadata.
-        """
-        handle = await self.send(queue, payload, wait=timeout, **attributes)
-        found = handle.completion
-        if found.reply is None and found.final is Final.REPLIED:  # it came a moment after the wait
-            handle.completion = replace(found, completed=False)
-            found = await handle.check()
-        if found.reply is not None:
-            return found.reply
-        how = f"ended as {found.final.name}" if found.completed else "has no answer yet"
-        raise TimedOut(
-            "DEADLINE_EXCEEDED",
-            f"request {handle.index} of {queue} {how}",
-            {"final_state": found.final.name, "handle": handle.value.hex()},
-        )
-
-    def handle(self, queue: str, value: bytes) -> Handle:
-        """A handle that was kept: 16 bytes of `Handle.value`, from this client or another one."""
-        return Handle(self, queue, value)
-
-    async def check_completions(self, queue: str, handles: Iterable[bytes]) -> list[Completion]:
-        """What is known of messages now, one for each handle; unknown ones have an error."""
-        return await self.wait_completions(queue, handles, 0)
-
-    async def wait_completions(
-        self, queue: str, handles: Iterable[bytes], timeout: Wait | None = -1
-    ) -> list[Completion]:
-        """When all of them have ended, or what is known when the time is over; -1, the default, waits for ever."""
-        wanted = list(dict.fromkeys(handles))
-        loop = asyncio.get_running_loop()
-        until = loop.time() + to_wait(timeout).total_seconds()
-        found: dict[bytes, Completion] = {}
-        while left := [handle for handle in wanted if _is_open(found.get(handle))]:
-            wait = min(timedelta(seconds=max(0.0, until - loop.time())), WAIT_SLICE)
-            for at in range(0, len(left), HANDLES_PER_CALL):
-                for completion in await self._ask(queue, left[at : at + HANDLES_PER_CALL], wait):
-                    found[completion.handle] = completion
-            if loop.time() >= until and not any(_is_left_out(completion) for completion in found.values()):
-                break
-        return [found[handle] for handle in wanted]
-
-    async def _ask(self, queue: str, handles: Sequence[bytes], wait: timedelta) -> list[Completion]:
-        request = queue_service_pb2.WaitCompletionRequest(queue=queue, handles=handles)
-        request.wait.FromTimedelta(wait)
-        reply = await self._caller.call(
-            QUEUE_SERVICE + "WaitCompletion", request, queue_service_pb2.WaitCompletionResponse, queue=queue, wait=wait
-        )
-        return [completion_of(queue, status) for status in reply.statuses]
-
-    async def completions(self, queue: str, handles: Iterable[bytes | Handle]) -> AsyncIterator[Completion]:
-        """Each message once, when it has ended, in the order of the ends. Goes on at another member."""
-        watch = self._watch(queue)
-        watch.add(handle.value if isinstance(handle, Handle) else handle for handle in handles)
-        task = asyncio.ensure_future(watch.run())
-        try:
-            async for status in watch.statuses(task):
-                yield completion_of(queue, status)
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    def _on_end(self, handle: Handle, tell: OnCompletion) -> None:
-        if handle.completion.completed or not handle.value:
-            asyncio.get_running_loop().call_soon(tell, handle, handle.completion)
-            return
-        known = self._watches.get(handle.queue)
-        if known is None or known[2].done():
-            watch = self._watch(handle.queue, stays=True)
-            known = self._watches[handle.queue] = (watch, {}, asyncio.ensure_future(self._tell(watch, handle.queue)))
-        known[1].setdefault(handle.value, []).append((handle, tell))
-        known[0].add([handle.value])
-
-    async def _tell(self, watch: Watch, queue: str) -> None:
-        """Calls back, until the client is closed or the watch fails for good."""
+    async def _run(self, watch: Watch, queue: str) -> None:
+        """Until it is closed, or the watch fails for good."""
         task = asyncio.ensure_future(watch.run())
         try:
             async for status in watch.statuses(task):
                 completion = completion_of(queue, status)
-                for handle, tell in self._watches[queue][1].pop(status.handle, ()):
+                for handle, notify in self._watches[queue][1].pop(status.handle, ()):
                     handle.completion = completion
-                    tell(handle, completion)
+                    notify(handle, completion)
         except TandemqError as error:
             for value, waiting in self._watches[queue][1].items():
-                for handle, tell in waiting:
-                    tell(handle, Completion(value, error=error))
+                for handle, notify in waiting:
+                    notify(handle, Completion(value, error=error))
             self._watches[queue][1].clear()
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def reply(
-        self,
-        queue: str,
-        lease_id: int,
-        index: int,
-        payload: bytes,
-        *,
-        request_id: bytes | None = None,
-        **attributes: Unpack[Attributes],
-    ) -> bool:
-        """TWO_WAY: answers a request that was dequeued; a consumer has `reply` of its own. True: repeated."""
-        request = queue_service_pb2.ReplyRequest(
-            queue=queue,
-            request_id=request_id or new_request_id(),
-            lease_id=lease_id,
-            index=index,
-            message=to_message(payload, attributes),
-            epoch=self._epoch_of(queue),
-        )
-        reply = await self._caller.call(QUEUE_SERVICE + "Reply", request, queue_service_pb2.ReplyResponse, queue=queue)
-        return reply.duplicate
+
+class Sender(Linked, Protocol):
+    """A client, as `send` sees it."""
+
+    @property
+    def callbacks(self) -> Callbacks: ...
+
+
+def _watch(links: Links, queue: str, *, stays: bool = False) -> Watch:
+    (_, caller), name = links.at(queue)
+    return Watch(caller, name, stays=stays)
+
+
+async def send(
+    client: Sender,
+    queue: str,
+    payload: bytes,
+    *,
+    wait: Wait | None = None,
+    on_completion: OnCompletion | None = None,
+    min_copies: int = 0,
+    request_id: bytes | None = None,
+    **attributes: Unpack[Attributes],
+) -> Handle:
+    """Sends one message by one call; the handle tells what becomes of it.
+
+    wait: how long to wait for room in a full queue, and then for the level that completes the queue's type
+        (received, answered); seconds, -1 for ever, by default not at all. What is reached by then is in
+        `Handle.completion`: an expired wait is no error. A queue of type ONE_WAY ignores it.
+    on_completion: called once, in the client's loop, when the message has ended: with the handle and what it ended
+        as, or with `Completion.error`. It must not block.
+    Raises what the queue refuses it for.
+    """
+    waits = to_wait(wait)
+    request = queue_service_pb2.EnqueueRequest(
+        queue=queue,
+        request_id=request_id or new_request_id(),
+        messages=[to_message(payload, attributes)],
+        min_copies=min_copies,
+        epoch=client.links.epoch_of(queue),
+    )
+    if waits:
+        request.wait.FromTimedelta(waits)
+    reply = await client.links.own.caller.call(
+        QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue, wait=waits
+    )
+    (result,) = reply.results
+    if result.HasField("error"):
+        raise to_error(result.error)
+    handle = Handle(client, queue, result.handle, result.index, result.id)
+    status = queue_service_pb2.CompletionStatus(
+        handle=result.handle,
+        completion=result.completion,
+        final_state=result.final_state,
+        completed=result.completed,
+    )
+    if result.HasField("reply"):
+        status.reply.CopyFrom(result.reply)
+    handle.completion = completion_of(queue, status)
+    if on_completion is not None:
+        client.callbacks.add(handle, on_completion)
+    return handle
+
+
+async def call(
+    client: Sender, queue: str, payload: bytes, timeout: Wait | None = 30.0, **attributes: Unpack[Attributes]
+) -> ReceivedMessage:
+    """Sends a request to a TWO_WAY queue and waits for its answer. Raises TimedOut when there is none in time, and
+    ResourceExhausted, NotFound or another refusal as `send` does; a request that was rejected, has expired or was
+    not answered in the queue's reply_timeout raises TimedOut as well, with the reason in its metadata.
+    """
+    handle = await send(client, queue, payload, wait=timeout, **attributes)
+    found = handle.completion
+    if found.reply is None and found.final is Final.REPLIED:  # it came a moment after the wait
+        handle.completion = replace(found, completed=False)
+        found = await handle.check()
+    if found.reply is not None:
+        return found.reply
+    how = f"ended as {found.final.name}" if found.completed else "has no answer yet"
+    raise TimedOut(
+        "DEADLINE_EXCEEDED",
+        f"request {handle.index} of {queue} {how}",
+        {"final_state": found.final.name, "handle": handle.value.hex()},
+    )
+
+
+def handle(client: Linked, queue: str, value: bytes) -> Handle:
+    """A handle that was kept: 16 bytes of `Handle.value`, from this client or another one."""
+    return Handle(client, queue, value)
+
+
+async def check_completions(client: Linked, queue: str, handles: Iterable[bytes]) -> list[Completion]:
+    """What is known of messages now, one for each handle; unknown ones have an error."""
+    return await wait_completions(client, queue, handles, 0)
+
+
+async def wait_completions(
+    client: Linked, queue: str, handles: Iterable[bytes], timeout: Wait | None = -1
+) -> list[Completion]:
+    """When all of them have ended, or what is known when the time is over; -1, the default, waits for ever."""
+    wanted = list(dict.fromkeys(handles))
+    loop = asyncio.get_running_loop()
+    until = loop.time() + to_wait(timeout).total_seconds()
+    found: dict[bytes, Completion] = {}
+    while left := [handle for handle in wanted if _is_open(found.get(handle))]:
+        wait = min(timedelta(seconds=max(0.0, until - loop.time())), WAIT_SLICE)
+        for at in range(0, len(left), HANDLES_PER_CALL):
+            for completion in await _ask(client, queue, left[at : at + HANDLES_PER_CALL], wait):
+                found[completion.handle] = completion
+        if loop.time() >= until and not any(_is_left_out(completion) for completion in found.values()):
+            break
+    return [found[handle] for handle in wanted]
+
+
+async def _ask(client: Linked, queue: str, handles: Sequence[bytes], wait: timedelta) -> list[Completion]:
+    request = queue_service_pb2.WaitCompletionRequest(queue=queue, handles=handles)
+    request.wait.FromTimedelta(wait)
+    reply = await client.links.own.caller.call(
+        QUEUE_SERVICE + "WaitCompletion", request, queue_service_pb2.WaitCompletionResponse, queue=queue, wait=wait
+    )
+    return [completion_of(queue, status) for status in reply.statuses]
+
+
+async def completions(client: Linked, queue: str, handles: Iterable[bytes | Handle]) -> AsyncIterator[Completion]:
+    """Each message once, when it has ended, in the order of the ends. Goes on at another member."""
+    watch = _watch(client.links, queue)
+    watch.add(handle.value if isinstance(handle, Handle) else handle for handle in handles)
+    task = asyncio.ensure_future(watch.run())
+    try:
+        async for status in watch.statuses(task):
+            yield completion_of(queue, status)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def reply(
+    client: Linked,
+    queue: str,
+    lease_id: int,
+    index: int,
+    payload: bytes,
+    *,
+    request_id: bytes | None = None,
+    **attributes: Unpack[Attributes],
+) -> bool:
+    """TWO_WAY: answers a request that was dequeued; a consumer has `reply` of its own. True: repeated."""
+    request = queue_service_pb2.ReplyRequest(
+        queue=queue,
+        request_id=request_id or new_request_id(),
+        lease_id=lease_id,
+        index=index,
+        message=to_message(payload, attributes),
+        epoch=client.links.epoch_of(queue),
+    )
+    reply = await client.links.own.caller.call(
+        QUEUE_SERVICE + "Reply", request, queue_service_pb2.ReplyResponse, queue=queue
+    )
+    return reply.duplicate
 
 
 def _is_left_out(completion: Completion) -> bool:
@@ -317,4 +331,4 @@ def _is_open(completion: Completion | None) -> bool:
     return completion is None or _is_left_out(completion) or not (completion.completed or completion.error)
 
 
-__all__ = ["FOREVER", "Completion", "Completions", "Final", "Handle", "Reached", "completion_of"]
+__all__ = ["FOREVER", "Callbacks", "Completion", "Final", "Handle", "Reached", "completion_of"]

@@ -16,9 +16,9 @@ from google.protobuf.message import Message
 
 from tandemq import retry
 from tandemq.client.calls import JOURNAL_SERVICE, Attempts, Reply
-from tandemq.client.links import Link, Links
+from tandemq.client.links import Link, Linked
 from tandemq.client.places import JournalPosition, message_of, position_of
-from tandemq.client.readers import Readers
+from tandemq.client.readers import advance_reader
 from tandemq.errors import Refused, TandemqError
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.message_pb2 import Message as Sent
@@ -178,97 +178,93 @@ def _column(code: str, data: bytes) -> array[int]:
     return values
 
 
-class Journals(Readers):
-    """The calls of a client about the journal; every one raises TandemqError."""
+async def journal_head(
+    client: Linked, queues: Sequence[str] = (), *, domain: str = "", this_member: bool = False
+) -> JournalHead:
+    """Where the journal begins and ends, and where these queues do, at the member that answers.
 
-    _links: Links
-    _policy: retry.Policy
+    this_member: ask the first named endpoint for its own copy; it refuses (SYNCING) while it is not in step.
+    """
+    link, names = _at(client, queues)
+    asking = _Asking(link, client.links.policy, domain or _domain_of(link, names), here=this_member)
+    return _head(await asking.head(domain, names))
 
-    async def journal_head(
-        self, queues: Sequence[str] = (), *, domain: str = "", this_member: bool = False
-    ) -> JournalHead:
-        """Where the journal begins and ends, and where these queues do, at the member that answers.
 
-        this_member: ask the first named endpoint for its own copy; it refuses (SYNCING) while it is not in step.
-        """
-        link, names = self._at(queues)
-        asking = _Asking(link, self._policy, domain or _domain_of(link, names), here=this_member)
-        return _head(await asking.head(domain, names))
+async def read_journal(
+    client: Linked,
+    queues: Sequence[str] = (),
+    start: JournalPosition | JournalStart | None = None,
+    *,
+    domain: str = "",
+    kinds: Sequence[JournalKind] = (),
+    until_log_index: int = 0,
+    max_rows: int = 0,
+    payloads: bool = True,
+    attributes: bool = False,
+    this_member: bool = False,
+    reader: str = "",
+    rows: bool = True,
+    every_record: bool = False,
+) -> AsyncIterator[JournalPage]:
+    """The committed operations from `start` on, up to the commit index at the first page; then it ends.
 
-    async def read_journal(
-        self,
-        queues: Sequence[str] = (),
-        start: JournalPosition | JournalStart | None = None,
-        *,
-        domain: str = "",
-        kinds: Sequence[JournalKind] = (),
-        until_log_index: int = 0,
-        max_rows: int = 0,
-        payloads: bool = True,
-        attributes: bool = False,
-        this_member: bool = False,
-        reader: str = "",
-        rows: bool = True,
-        every_record: bool = False,
-    ) -> AsyncIterator[JournalPage]:
-        """The committed operations from `start` on, up to the commit index at the first page; then it ends.
+    start: None is the first that any member keeps; a `JournalStart` is in one queue, so name exactly that one. Go
+    on later from the last page's `next`. A page may be empty though more follow. reader: read on behalf of this
+    named one, and without `start` from its place, which renews it.
+    rows: False counts them by an index at the member: a page's length says how many it stands for, the last one
+    ends behind the record that has the last of max_rows. An older member gives rows. every_record: those that did
+    nothing to a queue have a row too (NOTHING), if the member's head says that it can.
+    Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
+    EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is another pair, or this one
+    before it was begun anew, READER_LOST when the named reader has lost its place.
+    """
+    link, names = _at(client, queues)
+    asking = _Asking(link, client.links.policy, home := domain or _domain_of(link, names), here=this_member)
+    selection = pb.JournalSelection(
+        domain=domain,
+        queues=names,
+        until_log_index=until_log_index,
+        kinds=[pb.JournalKind.Name(kind) for kind in kinds],
+        without_payloads=not payloads or not rows,
+        without_rows=not rows,
+        with_attributes=attributes,
+        this_member=this_member,
+        reader=reader,
+        every_record=every_record,
+    )
+    if isinstance(start, JournalStart):
+        selection.index.CopyFrom(_index_of(start))
+    elif start is None and reader:  # the master knows it best: a replica is up to a heartbeat behind
+        selection.position.CopyFrom(message_of((await advance_reader(client, reader, domain=home)).position))
+    else:
+        selection.position.CopyFrom(message_of(start or await asking.earliest(domain, names)))
+    await asking.find_master()
+    left, most, at_first = max_rows, PAGE_ROWS if rows else COUNTED_MAX, start is None and not reader
+    while True:
+        request = pb.ReadJournalPageRequest(selection=selection, max_rows=min(left, most))
+        at = selection.position.log_index
+        try:
+            reply = await asking.ask("ReadJournalPage", request, pb.ReadJournalPageResponse, at)
+        except Refused as error:
+            if not at_first or error.reason != "OUT_OF_RANGE":
+                raise
+            first = await asking.earliest(domain, names)
+            if first.log_index <= at:
+                raise
+            selection.position.CopyFrom(message_of(first))  # what was the first record is trimmed since
+            continue
+        at_first = False
+        selection.until_log_index = selection.until_log_index or reply.header.commit_index + 1
+        selection.position.CopyFrom(reply.next)
+        yield JournalPage(reply)
+        left -= reply.columns.count if max_rows else 0
+        if reply.at_end or (max_rows and left <= 0):
+            return
 
-        start: None is the first that any member keeps; a `JournalStart` is in one queue, so name exactly that one. Go
-        on later from the last page's `next`. A page may be empty though more follow. reader: read on behalf of this
-        named one, and without `start` from its place, which renews it.
-        rows: False counts them by an index at the member: a page's length says how many it stands for, the last one
-        ends behind the record that has the last of max_rows. An older member gives rows. every_record: those that did
-        nothing to a queue have a row too (NOTHING), if the member's head says that it can.
-        Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
-        EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is another pair, or this one
-        before it was begun anew, READER_LOST when the named reader has lost its place.
-        """
-        link, names = self._at(queues)
-        asking = _Asking(link, self._policy, home := domain or _domain_of(link, names), here=this_member)
-        selection = pb.JournalSelection(
-            domain=domain,
-            queues=names,
-            until_log_index=until_log_index,
-            kinds=[pb.JournalKind.Name(kind) for kind in kinds],
-            without_payloads=not payloads or not rows,
-            without_rows=not rows,
-            with_attributes=attributes,
-            this_member=this_member,
-            reader=reader,
-            every_record=every_record,
-        )
-        if isinstance(start, JournalStart):
-            selection.index.CopyFrom(_index_of(start))
-        elif start is None and reader:  # the master knows it best: a replica is up to a heartbeat behind
-            selection.position.CopyFrom(message_of((await self.advance_reader(reader, domain=home)).position))
-        else:
-            selection.position.CopyFrom(message_of(start or await asking.earliest(domain, names)))
-        await asking.find_master()
-        left, most, at_first = max_rows, PAGE_ROWS if rows else COUNTED_MAX, start is None and not reader
-        while True:
-            request = pb.ReadJournalPageRequest(selection=selection, max_rows=min(left, most))
-            at = selection.position.log_index
-            try:
-                reply = await asking.ask("ReadJournalPage", request, pb.ReadJournalPageResponse, at)
-            except Refused as error:
-                if not at_first or error.reason != "OUT_OF_RANGE":
-                    raise
-                first = await asking.earliest(domain, names)
-                if first.log_index <= at:
-                    raise
-                selection.position.CopyFrom(message_of(first))  # what was the first record is trimmed since
-                continue
-            at_first = False
-            selection.until_log_index = selection.until_log_index or reply.header.commit_index + 1
-            selection.position.CopyFrom(reply.next)
-            yield JournalPage(reply)
-            left -= reply.columns.count if max_rows else 0
-            if reply.at_end or (max_rows and left <= 0):
-                return
 
-    def _at(self, queues: Sequence[str]) -> tuple[Link, list[str]]:
-        places = [self._links.at(queue) for queue in queues]
-        return (places[0][0] if places else self._links.own), [name for _, name in places]
+def _at(client: Linked, queues: Sequence[str]) -> tuple[Link, list[str]]:
+    places = [client.links.at(queue) for queue in queues]
+    return (places[0][0] if places else client.links.own), [name for _, name in places]
 
 
 class _Asking:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
@@ -51,7 +51,7 @@ class Links:
         open_channel: Open = open_channel,
         extra: Sequence[Resolver] = (),
     ) -> None:
-        self._policy, self._follow_master = policy, follow_master
+        self.policy, self._follow_master = policy, follow_master
         self.directory = Directory(lambda: _resolvers(extra))
         self._own_names = {name for name in (target.manager, target.pair) if name}
         self._named = target.manager
@@ -79,6 +79,11 @@ class Links:
                 )
             link = self._others[key] = self._link((), lambda: self._where(name))
         return link, name.queue
+
+    def epoch_of(self, queue: str) -> int:
+        """Highest epoch seen of the queue's domain; 0 until a reply has told which domain that is."""
+        masters = self.own.members.masters
+        return masters.epoch(masters.domain_of(queue))
 
     def name_of(self, link: Link) -> str:
         """The name by which its manager was found; empty when it was given by endpoints, or not asked for yet."""
@@ -112,7 +117,7 @@ class Links:
 
     def _link(self, endpoints: tuple[str, ...], ask: Asking) -> Link:
         members = Members(endpoints, follow_master=self._follow_master, open_channel=self._open_channel)
-        caller = Caller(members, self._policy)
+        caller = Caller(members, self.policy)
         if not endpoints:
             members.whereabouts = Whereabouts(ask, lambda endpoint: probe(caller, endpoint))
         return Link(members, caller)
@@ -157,6 +162,13 @@ class Links:
             return {answer.header.pair, answer.header.member}
 
         return set().union(*await asyncio.gather(*(named(endpoint) for endpoint in endpoints)))
+
+
+class Linked(Protocol):
+    """A client, as the functions see it that it has as methods."""
+
+    @property
+    def links(self) -> Links: ...
 
 
 def _resolvers(extra: Sequence[Resolver]) -> list[Resolver]:

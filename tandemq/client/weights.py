@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tandemq.client.calls import WEIGHTS_SERVICE
 from tandemq.client.identity import new_request_id
-from tandemq.client.links import Links
+from tandemq.client.links import Linked
 from tandemq.v1 import weights_service_pb2 as pb
 
 
@@ -54,77 +54,75 @@ class PublishedWeights(NamedTuple):
     valid_until: datetime
 
 
-class Weighing:
-    """The calls of a client about tables of weights; every one raises TandemqError."""
+async def publish_weights(
+    client: Linked,
+    name: str,
+    weights: Mapping[str, float],
+    *,
+    valid_until: datetime | None = None,
+    valid_for: timedelta | None = None,
+    expected_version: int | None = None,
+    published_by: str = "",
+    computed_from: datetime | None = None,
+    computed_until: datetime | None = None,
+    domain: str = "",
+) -> PublishedWeights:
+    """Puts a table in the place of the one of that name, whole. It is on every copy that must have it.
 
-    _links: Links
+    weights: by queue or alias, finite, 0 to 1,000,000, at most 1,000, not all 0.
+    valid_until, or valid_for from now on: one of them, at most 7 days ahead.
+    expected_version: the version that it is to replace; 0: there must be none; None: whatever is there.
+    Raises Refused with reason VERSION_MISMATCH when another version is there (metadata `version`), InvalidRequest
+    with reason BAD_WEIGHTS for what nobody could route by, NotFound with reason QUEUE_NOT_FOUND for a queue that is
+    not in the domain. A call that is in doubt is repeated by the client, and has one effect.
+    """
+    if (valid_until is None) == (valid_for is None):
+        raise ValueError("give valid_until or valid_for: a table without an end would be routed by for ever")
+    request = pb.PublishWeightsRequest(
+        request_id=new_request_id(),
+        domain=domain,
+        name=name,
+        weights=[pb.QueueWeight(queue=queue, weight=weight) for queue, weight in weights.items()],
+        expected_version=expected_version,
+        published_by=published_by,
+    )
+    if valid_for is not None:
+        request.valid_for.FromTimedelta(valid_for)
+    for field, time in (
+        (request.valid_until, valid_until),
+        (request.computed_from, computed_from),
+        (request.computed_until, computed_until),
+    ):
+        if time is not None:
+            field.FromDatetime(time)
+    path = WEIGHTS_SERVICE + "PublishWeights"
+    done = await client.links.own.caller.call(path, request, pb.PublishWeightsResponse)
+    return PublishedWeights(done.version, done.valid_until.ToDatetime(UTC))
 
-    async def publish_weights(
-        self,
-        name: str,
-        weights: Mapping[str, float],
-        *,
-        valid_until: datetime | None = None,
-        valid_for: timedelta | None = None,
-        expected_version: int | None = None,
-        published_by: str = "",
-        computed_from: datetime | None = None,
-        computed_until: datetime | None = None,
-        domain: str = "",
-    ) -> PublishedWeights:
-        """Puts a table in the place of the one of that name, whole. It is on every copy that must have it.
 
-        weights: by queue or alias, finite, 0 to 1,000,000, at most 1,000, not all 0.
-        valid_until, or valid_for from now on: one of them, at most 7 days ahead.
-        expected_version: the version that it is to replace; 0: there must be none; None: whatever is there.
-        Raises Refused with reason VERSION_MISMATCH when another version is there (metadata `version`), InvalidRequest
-        with reason BAD_WEIGHTS for what nobody could route by, NotFound with reason QUEUE_NOT_FOUND for a queue that is
-        not in the domain. A call that is in doubt is repeated by the client, and has one effect.
-        """
-        if (valid_until is None) == (valid_for is None):
-            raise ValueError("give valid_until or valid_for: a table without an end would be routed by for ever")
-        request = pb.PublishWeightsRequest(
-            request_id=new_request_id(),
-            domain=domain,
-            name=name,
-            weights=[pb.QueueWeight(queue=queue, weight=weight) for queue, weight in weights.items()],
-            expected_version=expected_version,
-            published_by=published_by,
-        )
-        if valid_for is not None:
-            request.valid_for.FromTimedelta(valid_for)
-        for field, time in (
-            (request.valid_until, valid_until),
-            (request.computed_from, computed_from),
-            (request.computed_until, computed_until),
-        ):
-            if time is not None:
-                field.FromDatetime(time)
-        path = WEIGHTS_SERVICE + "PublishWeights"
-        done = await self._links.own.caller.call(path, request, pb.PublishWeightsResponse)
-        return PublishedWeights(done.version, done.valid_until.ToDatetime(UTC))
+async def get_weights(client: Linked, name: str, *, domain: str = "") -> WeightTable:
+    """The table of that name, expired or not. Raises NotFound with reason WEIGHTS_NOT_FOUND."""
+    request = pb.GetWeightsRequest(domain=domain, name=name)
+    path = WEIGHTS_SERVICE + "GetWeights"
+    return _table((await client.links.own.caller.call(path, request, pb.GetWeightsResponse)).table)
 
-    async def get_weights(self, name: str, *, domain: str = "") -> WeightTable:
-        """The table of that name, expired or not. Raises NotFound with reason WEIGHTS_NOT_FOUND."""
-        request = pb.GetWeightsRequest(domain=domain, name=name)
-        path = WEIGHTS_SERVICE + "GetWeights"
-        return _table((await self._links.own.caller.call(path, request, pb.GetWeightsResponse)).table)
 
-    async def list_weights(self, domain: str = "") -> list[WeightTable]:
-        """All tables of a domain, by name, expired ones too; without their weights."""
-        request = pb.ListWeightsRequest(domain=domain)
-        path = WEIGHTS_SERVICE + "ListWeights"
-        found = await self._links.own.caller.call(path, request, pb.ListWeightsResponse)
-        return [_table(each) for each in found.tables]
+async def list_weights(client: Linked, domain: str = "") -> list[WeightTable]:
+    """All tables of a domain, by name, expired ones too; without their weights."""
+    request = pb.ListWeightsRequest(domain=domain)
+    path = WEIGHTS_SERVICE + "ListWeights"
+    found = await client.links.own.caller.call(path, request, pb.ListWeightsResponse)
+    return [_table(each) for each in found.tables]
 
-    async def delete_weights(self, name: str, *, expected_version: int | None = None, domain: str = "") -> None:
-        """Removes a table: who routes by it goes by live counters. Raises NotFound with reason WEIGHTS_NOT_FOUND, and
-        Refused with reason VERSION_MISMATCH when it has another version.
-        """
-        request = pb.DeleteWeightsRequest(
-            request_id=new_request_id(), domain=domain, name=name, expected_version=expected_version
-        )
-        await self._links.own.caller.call(WEIGHTS_SERVICE + "DeleteWeights", request, pb.DeleteWeightsResponse)
+
+async def delete_weights(client: Linked, name: str, *, expected_version: int | None = None, domain: str = "") -> None:
+    """Removes a table: who routes by it goes by live counters. Raises NotFound with reason WEIGHTS_NOT_FOUND, and
+    Refused with reason VERSION_MISMATCH when it has another version.
+    """
+    request = pb.DeleteWeightsRequest(
+        request_id=new_request_id(), domain=domain, name=name, expected_version=expected_version
+    )
+    await client.links.own.caller.call(WEIGHTS_SERVICE + "DeleteWeights", request, pb.DeleteWeightsResponse)
 
 
 def _table(told: pb.WeightTable) -> WeightTable:

@@ -133,7 +133,7 @@ class SimClient(ABC):
             follow_master=not only and bool(self.plan.args.get("follow", True)),
             open_channel=lambda address, _options: Channel(network, machine, address),  # type: ignore[arg-type,return-value]  # in its shape
         )
-        members = client._members  # noqa: SLF001  # the SDK keeps headers to itself; one is what an empty answer is judged by
+        members = client.links.own.members  # the SDK keeps headers to itself; one is what an empty answer is judged by
         learn = members.learn
 
         def listen(header: ResponseHeader, queue: str = "") -> None:

@@ -89,7 +89,7 @@ class Weigher(SimClient):
         """A member that was replaced does not know it yet, and this client names no epoch from which it would."""
         domains = [member.domain for member in self.pair.members.values()]
         masters = {each.shared.state.epoch for each in domains if each is not None and each.shared.role in MASTERS}
-        return len(masters) > 1 and client._members.masters.epoch(DOMAIN) < max(masters)  # noqa: SLF001  # as listen
+        return len(masters) > 1 and client.epoch(DOMAIN) < max(masters)
 
     @property
     def epoch(self) -> int:

@@ -1,4 +1,4 @@
-"""The generated calls of the blocking client are what the asyncio client says; what cannot be carried is refused."""
+"""The generated blocking client is what the asyncio client says; what cannot be carried is refused."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ def call_of(text: str, name: str) -> str:
 
 def planted(method: str) -> str:
     """The text that is generated when the asyncio client has one call more."""
-    marker = "    async def settle(\n"
-    asynchronous = read(SOURCE)
-    assert asynchronous.count(marker) == 1
-    return generate(asynchronous.replace(marker, f"{indent(method, '    ')}\n\n{marker}"), read(BY_HAND))
+    return generate(f"{read(SOURCE)}\n\n{indent(method, '    ')}\n", read(BY_HAND))
 
 
 def test_what_is_committed_is_what_the_asyncio_client_says(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,10 +57,37 @@ def test_a_call_more_is_carried_over() -> None:
         assert call_of(text, name) == call_of(f"class Calls:\n{indent(call, '    ')}", name)
 
 
-def test_a_call_that_is_written_by_hand_is_left_out() -> None:
-    assert "def purge_queue(" in gen_blocking.TARGET.read_text()
+def test_a_call_that_is_a_function_of_another_module_is_carried_over() -> None:
+    line = "    purge_queue = admin.purge_queue\n"
+    assert read(SOURCE).count(line) == 1
+    assert "def purge_queue(" not in generate(read(SOURCE).replace(line, ""), read(BY_HAND))
+    expected = ast.unparse(
+        ast.parse(
+            "def purge_queue(self, name: str) -> int:\n"
+            "    '''Removes every message that is not leased; how many.'''\n"
+            "    return self._thread.run(self._inner.purge_queue(name))"
+        )
+    )
+    assert call_of(generate(read(SOURCE), read(BY_HAND)), "purge_queue") == expected
+
+
+def test_a_call_that_is_written_by_hand_is_left_to_it() -> None:
     by_hand = read(BY_HAND).replace("def dequeue_ahead(", "def purge_queue(")
-    assert "def purge_queue(" not in generate(read(SOURCE), by_hand)
+    found = call_of(generate(read(SOURCE), by_hand), "purge_queue")
+    assert "self._bridge.purge_queue(queue, max_messages, wait=wait, lease=lease, mode=mode)" in found
+    assert "_inner" not in found
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("empty = admin.purge_queue", "empty: it is called purge_queue where it is written"),
+        ("MemberAnswer = admin.MemberAnswer", "MemberAnswer: tandemq.client.admin has no such function"),
+    ],
+)
+def test_what_is_no_function_of_its_name_is_refused(line: str, said: str) -> None:
+    with pytest.raises(NotCarriedError, match=said):
+        planted(line)
 
 
 @pytest.mark.parametrize(

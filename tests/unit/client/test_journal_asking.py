@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tandemq import retry
-from tandemq.client.journal import Journals, _Asking
+from tandemq.client.journal import _Asking, read_journal
 from tandemq.client.places import JournalPosition
 from tandemq.errors import Refused, error_of
 from tandemq.v1 import journal_service_pb2 as pb
@@ -54,6 +54,9 @@ class Pair:
         )
         return SimpleNamespace(members=members, caller=self)
 
+    def client(self) -> Any:
+        return SimpleNamespace(links=SimpleNamespace(own=self.link(), policy=retry.Policy(total_s=10.0)))
+
 
 async def test_a_member_that_sent_the_call_on_has_not_spoken_for_itself() -> None:
     """1. Member a has not heard of the queue, and sends the call to b. 2. b has trimmed what is asked. 3. a has it."""
@@ -97,10 +100,7 @@ class Trimming(Pair):
         return pb.ReadJournalPageResponse(next=pb.JournalPosition(log_index=at + 9), at_end=True)
 
     async def read(self, start: JournalPosition | None) -> list[int]:
-        journals = Journals()
-        journals._links, journals._policy = Any, retry.Policy(total_s=10.0)  # type: ignore[assignment]
-        journals._at = lambda _queues: (self.link(), [])  # type: ignore[method-assign]
-        return [page.next.log_index async for page in journals.read_journal((), start)]
+        return [page.next.log_index async for page in read_journal(self.client(), (), start)]
 
 
 async def test_who_names_no_place_begins_where_the_journal_begins_when_it_is_read() -> None:
@@ -141,10 +141,7 @@ async def test_a_member_of_before_gives_rows_where_they_are_counted() -> None:
         return pb.ReadJournalPageResponse(columns=pb.JournalColumns(count=count), next=following)
 
     pair.once = once  # type: ignore[method-assign]
-    journals = Journals()
-    journals._links, journals._policy = Any, retry.Policy(total_s=10.0)  # type: ignore[assignment]
-    journals._at = lambda _queues: (pair.link(), [])  # type: ignore[method-assign]
-    pages = [page async for page in journals.read_journal((), JournalPosition(1), max_rows=40_000, rows=False)]
+    pages = [page async for page in read_journal(pair.client(), (), JournalPosition(1), max_rows=40_000, rows=False)]
     assert [len(page) for page in pages] == [16_384, 16_384, 40_000 - 2 * 16_384]
     assert [each.max_rows for each in asked] == [40_000, 40_000 - 16_384, 40_000 - 2 * 16_384]
     assert all(each.selection.without_rows and each.selection.without_payloads for each in asked)

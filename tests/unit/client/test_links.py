@@ -154,12 +154,16 @@ async def test_what_was_received_by_a_full_name_is_settled_at_the_same_manager(o
 async def test_names_of_two_managers_in_one_request_are_refused(orders: Named, billing: Named) -> None:
     async with aio.connect("//orders", resolvers=[site(orders, billing)]) as client:
         request = admin.MoveMessagesRequest(name="//billing/a", to="//billing/b")
-        call = client._caller.call(ADMIN + "MoveMessages", request, admin.MoveMessagesResponse, queue="//billing/a")
+        call = client.links.own.caller.call(
+            ADMIN + "MoveMessages", request, admin.MoveMessagesResponse, queue="//billing/a"
+        )
         await call
         assert (billing.seen[0].name, billing.seen[0].to) == ("a", "b")
         request.to = "//orders/b"
         with pytest.raises(InvalidRequest, match="//billing/a and //orders/b are at different managers"):
-            await client._caller.call(ADMIN + "MoveMessages", request, admin.MoveMessagesResponse, queue="//billing/a")
+            await client.links.own.caller.call(
+                ADMIN + "MoveMessages", request, admin.MoveMessagesResponse, queue="//billing/a"
+            )
         for queue in ("//billing", "//billing//a"):
             with pytest.raises(InvalidRequest) as caught:
                 await client.get_queue(queue)
@@ -265,9 +269,9 @@ async def test_a_manager_that_has_moved_is_looked_up_again(orders: Named, nobody
         return ""
 
     async with aio.connect(nobody, timeout=5) as client:
-        client._members.named = ()
-        client._members.whereabouts = Whereabouts(ask, reached)
-        client._members.masters.learn("main", 3, nobody)
+        client.links.own.members.named = ()
+        client.links.own.members.whereabouts = Whereabouts(ask, reached)
+        client.links.own.members.masters.learn("main", 3, nobody)
         await client.get_queue("q")
         assert await client.locate() == (orders.endpoint,)
         assert client.master() == orders.endpoint
@@ -338,8 +342,8 @@ async def test_the_last_known_place_holds_while_nobody_can_be_asked(caplog: pyte
 async def test_the_managers_that_one_client_talks_to_are_bounded(orders: Named, billing: Named) -> None:
     async with aio.connect(orders.endpoint) as client:
         for place in range(LINKS_MAX):
-            client._links.at(f"//m{place}/q")
-        client._links.at("//m0/other")
+            client.links.at(f"//m{place}/q")
+        client.links.at("//m0/other")
         with pytest.raises(ResourceExhausted, match="64 other managers already; use another client"):
             await client.get_queue("//one-more/q")
 

@@ -242,7 +242,7 @@ async def test_goaway_leads_to_the_master_and_older_hints_do_not(member: FakeMem
     async with aio.connect(member.endpoint) as client, client.producer("q") as producer:
         await producer.send(b"1")
         assert client.master() == other.endpoint
-        client._members.learn(common.ResponseHeader(domain="main", epoch=4, master_endpoint="old:1"))
+        client.links.own.members.learn(common.ResponseHeader(domain="main", epoch=4, master_endpoint="old:1"))
         assert client.master() == other.endpoint
         assert client.epoch() == 5
     assert pb.ProduceRequest.FromString(other.produced[0].frames[0]).open.epoch == 5

@@ -1,0 +1,204 @@
+"""Carries out single calls about messages: sends, takes, settles and browses them. It decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import timedelta
+
+from tandemq import retry
+from tandemq.client.calls import QUEUE_SERVICE, Attempts
+from tandemq.client.consumer import Mode, to_mode
+from tandemq.client.delivery import MessageBatch, ReceivedMessage
+from tandemq.client.filtering import Where, to_filter
+from tandemq.client.identity import new_client_id, new_request_id
+from tandemq.client.links import Linked
+from tandemq.client.outgoing import Attributes, Outgoing, to_message
+from tandemq.client.parts import RowsPart
+from tandemq.client.receipts import ReceiptRun, Receipts, checked, level_of, warning_of
+from tandemq.client.settling import Act, Lost, Range, to_settlement
+from tandemq.client.waits import Wait, to_wait
+from tandemq.errors import TandemqError, to_error
+from tandemq.v1 import queue_service_pb2
+
+
+class ReceivedBatch(MessageBatch):
+    """The answer of one dequeue: messages under one lease, settled by calls that wait for their answer."""
+
+    __slots__ = ("_client",)
+
+    def __init__(self, client: Linked, reply: queue_service_pb2.DequeueResponse, queue: str) -> None:
+        super().__init__(queue, reply.lease_id, [RowsPart(reply.messages)])
+        self._client = client
+
+    async def ack(self) -> None:
+        """Done: remove them. Raises LeaseLost when the member refused some."""
+        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_ACK))
+
+    async def release(self, delay: timedelta | None = None) -> None:
+        """Not done: give them to somebody, at their old places, after `delay`."""
+        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
+
+    async def reject(self, reason: str = "") -> None:
+        """Never: to the dead-letter queue, or removed if there is none."""
+        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_REJECT, reason=reason))
+
+    async def extend(self, lease: timedelta | None = None) -> None:
+        """Still working: the lease lasts for `lease` from now on; None: the queue's duration."""
+        await self._settle(Act(self.lease_id, queue_service_pb2.OUTCOME_EXTEND, extension=lease))
+
+    async def _settle(self, act: Act) -> None:
+        if not self.lease_id or not self:
+            return
+        for loss in await settle(self._client, self.queue, [(act, self.ranges())]):
+            raise loss.error
+
+
+async def enqueue(
+    client: Linked,
+    queue: str,
+    messages: Iterable[bytes | Outgoing],
+    *,
+    min_copies: int = 0,
+    wait: Wait | None = None,
+    request_id: bytes | None = None,
+) -> Receipts:
+    """Sends up to 10,000 messages by one call. Raises PartlyRefused with the receipts when some were refused.
+
+    wait: how long for room in a full queue, in the order in which calls came to the master; seconds, -1 for ever;
+        by default not at all. All of them enter together; at the end of the wait, what has room.
+    Repeating it with the same `request_id` (16 bytes; None: a new one) has one effect and the same answer.
+    """
+    request = queue_service_pb2.EnqueueRequest(
+        queue=queue,
+        request_id=request_id or new_request_id(),
+        messages=[
+            to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
+            for message in messages
+        ],
+        min_copies=min_copies,
+        epoch=client.links.epoch_of(queue),
+    )
+    if room_wait := to_wait(wait):
+        request.wait.FromTimedelta(room_wait)
+    reply = await client.links.own.caller.call(
+        QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue, wait=room_wait
+    )
+    runs = [
+        ReceiptRun(
+            position=place,
+            count=1,
+            first_index=result.index,
+            epoch=reply.header.epoch,
+            copies=reply.header.copies,
+            level=level_of(reply.header.level),
+            duplicate=reply.duplicate or result.duplicate,
+            warning=warning_of(result.warning),
+            ids=(result.id,),
+            # What has ended within the wait may have an answer, which its sender asks for by the handle.
+            handles=b"" if result.completed and not result.final_state else result.handle[:8],
+        )
+        for place, result in enumerate(reply.results)
+        if not result.HasField("error")
+    ]
+    errors = {place: to_error(result.error) for place, result in enumerate(reply.results) if result.HasField("error")}
+    return checked(Receipts(len(reply.results), runs, errors))
+
+
+async def dequeue(
+    client: Linked,
+    queue: str,
+    max_messages: int = 1,
+    *,
+    max_bytes: int = 0,
+    wait: Wait | None = None,
+    lease: timedelta | None = None,
+    mode: Mode | None = None,
+    client_id: bytes | str | None = None,
+    request_id: bytes | None = None,
+    where: str | Where | None = None,
+) -> ReceivedBatch:
+    """Receives up to `max_messages`; waits for the first one for `wait`, by default not at all. May be empty.
+
+    wait: seconds, -1 for ever.
+    """
+    request = queue_service_pb2.DequeueRequest(
+        queue=queue,
+        request_id=request_id or new_request_id(),
+        max_messages=max_messages,
+        max_bytes=max_bytes,
+        client_id=new_client_id(client_id),
+        epoch=client.links.epoch_of(queue),
+        filter=to_filter(where),
+    )
+    if message_wait := to_wait(wait):
+        request.wait.FromTimedelta(message_wait)
+    if lease is not None:
+        request.lease_duration.FromTimedelta(lease)
+    if mode is not None:
+        request.settle_mode = to_mode(mode)
+    reply = await client.links.own.caller.call(
+        QUEUE_SERVICE + "Dequeue", request, queue_service_pb2.DequeueResponse, queue=queue, wait=message_wait
+    )
+    return ReceivedBatch(client, reply, queue)
+
+
+async def settle(
+    client: Linked, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]], *, request_id: bytes | None = None
+) -> list[Lost]:
+    """Settles leased messages; returns the settlements that were refused, an empty list when none was."""
+    request = queue_service_pb2.SettleRequest(
+        queue=queue,
+        request_id=request_id or new_request_id(),
+        settlements=[to_settlement(act, ranges) for act, ranges in settlements],
+        epoch=client.links.epoch_of(queue),
+    )
+    reply = await client.links.own.caller.call(
+        QUEUE_SERVICE + "Settle", request, queue_service_pb2.SettleResponse, queue=queue
+    )
+    return [
+        Lost(
+            act,
+            tuple((entry.first, entry.count) for entry in result.refused) or tuple(ranges),
+            to_error(result.error),
+        )
+        for (act, ranges), result in zip(settlements, reply.results, strict=False)
+        if result.HasField("error")
+    ]
+
+
+async def browse(
+    client: Linked, queue: str, *, from_index: int = 0, max_messages: int = 0, where: str | Where | None = None
+) -> AsyncIterator[ReceivedMessage]:
+    """Reads messages without changing anything, lowest index first; 0 means from the first one, and all there are.
+
+    A broken stream goes on behind the last message that was read.
+    """
+    (members, caller), queue = client.links.at(queue)
+    attempts = Attempts(members, client.links.policy, members.masters.domain_of(queue) or "main")
+    given = 0
+    while True:
+        request = queue_service_pb2.BrowseRequest(
+            queue=queue,
+            from_index=from_index,
+            max_messages=max_messages - given if max_messages else 0,
+            filter=to_filter(where),
+        )
+        try:
+            async for reply in caller.stream(
+                await attempts.located(), QUEUE_SERVICE + "Browse", request, queue_service_pb2.BrowseResponse, None
+            ):
+                attempts.progress()
+                members.learn(reply.header, queue)
+                for message in MessageBatch(queue, 0, [RowsPart(reply.messages)]):
+                    given += 1
+                    from_index = message.index + 1
+                    yield message
+            return
+        except TandemqError as error:
+            if retry.failure_of(error) is None or (max_messages and given >= max_messages):
+                raise
+            delay_s = attempts.failed(error)
+            if attempts.exhausted:
+                raise
+            await asyncio.sleep(delay_s)
