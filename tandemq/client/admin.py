@@ -14,6 +14,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tandemq.client.calls import ADMIN_SERVICE, MANAGER_SERVICE, PAIR_SERVICE
+from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_request_id
 from tandemq.client.links import Linked
 from tandemq.errors import TandemqError
@@ -24,6 +25,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin
 STATUS_TIMEOUT_S = 2.0
 RESTORE_TIMEOUT_S = 600.0
 HANDOFF_TIMEOUT_S = 15.0
+MOVE_TIMEOUT_S = 600.0
 PAGE_SIZE = 1000
 
 Reply = TypeVar("Reply", bound=Message)
@@ -150,6 +152,140 @@ async def restore_queue(
     request = admin.RestoreQueueRequest(name=name, request_id=request_id or new_request_id(), source=source)
     wait = timedelta(seconds=timeout)
     return await queue_call(client, "RestoreQueue", request, admin.RestoreQueueResponse, name, wait)
+
+
+async def configure_queue(client: Linked, name: str) -> admin.QueueInfo:
+    """Ends the configuration phase: its type cannot be changed any more."""
+    request = admin.ConfigureQueueRequest(name=name, request_id=new_request_id())
+    return (await queue_call(client, "ConfigureQueue", request, admin.ConfigureQueueResponse, name)).queue
+
+
+async def open_queue(client: Linked, name: str) -> admin.QueueInfo:
+    """Opens a configured or closed queue on every member that holds it."""
+    request = admin.OpenQueueRequest(name=name, request_id=new_request_id())
+    return (await queue_call(client, "OpenQueue", request, admin.OpenQueueResponse, name)).queue
+
+
+async def close_queue(client: Linked, name: str) -> admin.QueueInfo:
+    """Sends its clients away on every member. Volatile messages go; persistent ones come back when it is opened."""
+    request = admin.CloseQueueRequest(name=name, request_id=new_request_id())
+    return (await queue_call(client, "CloseQueue", request, admin.CloseQueueResponse, name)).queue
+
+
+async def create_alias(client: Linked, alias: str, name: str) -> admin.QueueInfo:
+    """Gives queue `name` one more name."""
+    request = admin.CreateAliasRequest(alias=alias, request_id=new_request_id(), name=name)
+    return (await queue_call(client, "CreateAlias", request, admin.CreateAliasResponse, name)).queue
+
+
+async def delete_alias(client: Linked, alias: str) -> None:
+    """Takes such a name away; the queue stays."""
+    request = admin.DeleteAliasRequest(alias=alias, request_id=new_request_id())
+    await queue_call(client, "DeleteAlias", request, admin.DeleteAliasResponse, alias)
+
+
+async def get_defaults(client: Linked, domain: str = "") -> admin.GetDefaultsResponse:
+    """What a new queue of the domain gets for what its creator leaves unset."""
+    request = admin.GetDefaultsRequest(domain=domain)
+    return await queue_call(client, "GetDefaults", request, admin.GetDefaultsResponse, "")
+
+
+async def update_defaults(
+    client: Linked, config: admin.QueueConfig, fields: Sequence[str], *, domain: str = "", expected_version: int = 0
+) -> admin.UpdateDefaultsResponse:
+    """Changes that, for queues made from now on. A named field that is unset goes back to the profile's.
+
+    With `expected_version` refuses (VERSION_MISMATCH) when they were changed since that version.
+    """
+    request = admin.UpdateDefaultsRequest(
+        domain=domain,
+        request_id=new_request_id(),
+        config=config,
+        update_mask=FieldMask(paths=fields),
+        expected_version=expected_version,
+    )
+    return await queue_call(client, "UpdateDefaults", request, admin.UpdateDefaultsResponse, "")
+
+
+# -- what goes through a queue: it may take long. What a call has done stays done when it breaks off; repeated with the
+# same request id, by whomever and at either member, it goes on behind that, and answers with the totals of the whole.
+
+
+async def move_messages(
+    client: Linked,
+    name: str,
+    to: str,
+    where: str | Where | None = None,
+    *,
+    max_messages: int = 0,
+    request_id: bytes = b"",
+    timeout: float = MOVE_TIMEOUT_S,
+) -> admin.MoveMessagesResponse:
+    """Moves what is in the queue now, or what fits, to another queue of the same domain, the oldest first.
+
+    Priority, properties, expiry and delay stay; index and id are new. What consumers hold stays (`leased`), so does
+    what the other queue does not take any more (`left`, with the reasons in `behind`).
+    """
+    request = admin.MoveMessagesRequest(
+        name=name,
+        request_id=request_id or new_request_id(),
+        filter=to_filter(where),
+        to=to,
+        max_messages=max_messages,
+    )
+    return await queue_call(
+        client, "MoveMessages", request, admin.MoveMessagesResponse, name, timedelta(seconds=timeout)
+    )
+
+
+async def redrive_queue(
+    client: Linked,
+    name: str,
+    to: str = "",
+    where: str | Where | None = None,
+    *,
+    max_messages: int = 0,
+    request_id: bytes = b"",
+    timeout: float = MOVE_TIMEOUT_S,
+) -> admin.RedriveQueueResponse:
+    """Moves dead letters back to the queues that they came from, or all of them to `to`, as they were first sent.
+
+    One whose queue is gone, full or closed stays (`left`, with the reasons in `behind`).
+    """
+    request = admin.RedriveQueueRequest(
+        name=name,
+        request_id=request_id or new_request_id(),
+        filter=to_filter(where),
+        to=to,
+        max_messages=max_messages,
+    )
+    return await queue_call(
+        client, "RedriveQueue", request, admin.RedriveQueueResponse, name, timedelta(seconds=timeout)
+    )
+
+
+async def delete_messages(
+    client: Linked,
+    name: str,
+    where: str | Where,
+    *,
+    max_messages: int = 0,
+    request_id: bytes = b"",
+    timeout: float = MOVE_TIMEOUT_S,
+) -> admin.DeleteMessagesResponse:
+    """Removes what fits of what is in the queue now, the oldest first; what consumers hold stays (`leased`).
+
+    A filter that names nothing is refused (BAD_REQUEST): `purge_queue` removes all.
+    """
+    request = admin.DeleteMessagesRequest(
+        name=name, request_id=request_id or new_request_id(), filter=to_filter(where), max_messages=max_messages
+    )
+    return await queue_call(
+        client, "DeleteMessages", request, admin.DeleteMessagesResponse, name, timedelta(seconds=timeout)
+    )
+
+
+# -- the manager and the pair ----------------------------------------------------------------------------------------
 
 
 async def manager_info(client: Linked) -> manager.GetManagerResponse:

@@ -20,8 +20,6 @@ from tandemq import retry
 from tandemq.channels import Open, open_channel
 from tandemq.client import (
     admin,
-    admin_moves,
-    admin_names,
     batches,
     completion,
     exporting,
@@ -312,17 +310,17 @@ class Client:
     pair_status = admin.pair_status
     handoff = admin.handoff
 
-    configure_queue = admin_names.configure_queue
-    open_queue = admin_names.open_queue
-    close_queue = admin_names.close_queue
-    create_alias = admin_names.create_alias
-    delete_alias = admin_names.delete_alias
-    get_defaults = admin_names.get_defaults
-    update_defaults = admin_names.update_defaults
+    configure_queue = admin.configure_queue
+    open_queue = admin.open_queue
+    close_queue = admin.close_queue
+    create_alias = admin.create_alias
+    delete_alias = admin.delete_alias
+    get_defaults = admin.get_defaults
+    update_defaults = admin.update_defaults
 
-    move_messages = admin_moves.move_messages
-    redrive_queue = admin_moves.redrive_queue
-    delete_messages = admin_moves.delete_messages
+    move_messages = admin.move_messages
+    redrive_queue = admin.redrive_queue
+    delete_messages = admin.delete_messages
 
     find_queue = exporting.find_queue
     export_queue = exporting.export_queue

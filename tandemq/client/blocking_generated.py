@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from tandemq.client import aio
-from tandemq.client.admin import RESTORE_TIMEOUT_S, Handoff, MemberAnswer
-from tandemq.client.admin_moves import MOVE_TIMEOUT_S
+from tandemq.client.admin import MOVE_TIMEOUT_S, RESTORE_TIMEOUT_S, Handoff, MemberAnswer
 from tandemq.client.batches import LeasedBatch, TakenBatches
 from tandemq.client.blocking_bridge import Bridge
 from tandemq.client.blocking_results import Handle, ReceivedBatch
