@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from chaos import telling
+from chaos import history_file
 from chaos.account import quantile
 from chaos.faults import Fault
 from chaos.scenario import BOUND_S, Configuration, Course, Result, Round, run
@@ -108,7 +108,7 @@ async def _attempt(
         shutil.rmtree(out, ignore_errors=True)
         if result is None or keep or result.verdict != "held":
             kept = ["history.jsonl"]
-            telling.write_history(out / "history.jsonl", course.history, course.struck)
+            history_file.write_history(out / "history.jsonl", course.history, course.struck)
             if (Path(directory) / "logs").is_dir():
                 shutil.copytree(Path(directory) / "logs", out / "logs")
                 kept.append("logs")

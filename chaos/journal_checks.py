@@ -12,6 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from chaos.journal_answers import (
+    epochs_are_those_of_ids,
+    first_deliveries_are_in_order,
+    messages_are_those_of_their_senders,
+    order_is_real,
+    received_no_more_after_an_acknowledgement,
+    what_is_there_was_sent,
+    what_was_answered_is_there,
+)
 from chaos.journal_bodies import bodies_are_those_that_were_sent
 from chaos.journal_lives import (
     TRIMMED,
@@ -29,15 +38,6 @@ from chaos.journal_lives import (
 )
 from chaos.journal_proof import about, hex_of, of_place, telling
 from chaos.journal_records import no_record_is_missing
-from chaos.journal_told import (
-    epochs_are_those_of_ids,
-    first_deliveries_are_in_order,
-    messages_are_those_of_their_senders,
-    order_is_real,
-    received_no_more_after_an_acknowledgement,
-    what_is_there_was_sent,
-    what_was_answered_is_there,
-)
 from chaos.journal_unjudged import Seen, told_of
 from chaos.journals import (
     CONSUMED,

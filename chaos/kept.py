@@ -391,7 +391,7 @@ class Kept:
 
     async def history(self, path: str) -> None:
         """Writes down what was seen."""
-        from chaos.telling import write_history
+        from chaos.history_file import write_history
 
         with contextlib.suppress(OSError):
             await asyncio.to_thread(write_history, Path(path), self._history, self._struck)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from pipeline import manifests
 from pipeline.durable import read_json, write_json
+from pipeline.integrity import RESTORE, prove, prove_stretches, shown
 from pipeline.lake import HEADS, Lake, Stretch, counting
 from pipeline.manifests import unwatched
 from pipeline.problems import BAD_LAKE, PipelineError
-from pipeline.proving import RESTORE, prove, prove_stretches, shown
 
 SUMS = b"crc\0"
 """With which Spark's sums begin; then the bytes of one, and the sums, big-endian."""

@@ -20,7 +20,7 @@ from chaos.journal_kinds import KINDS
 from chaos.journal_lives import TRIMMED, UNSTORED, absent
 from chaos.journal_unjudged import Seen, told_of
 from chaos.journals import MEMBERS_MAX, Span, Violation
-from pipeline import audit_bodies, audit_copies, audit_lives, audit_messages, audit_order, audit_records, audit_told
+from pipeline import audit_answers, audit_bodies, audit_copies, audit_lives, audit_messages, audit_order, audit_records
 from pipeline.audit_rows import entered, placed, queue_names, touched, violations_of, with_names
 from pipeline.schema import HEADS, HISTORY, OK, RECV, SEND, VIOLATIONS, Table, ddl
 
@@ -150,8 +150,8 @@ def _audit(
     violations, counts = found.proven(journal, told, queues)
     answered = F.count_if((F.col("outcome") == OK) & F.col("index").isNotNull())
     by_op = {row[0]: (row[1], row[2]) for row in told.groupBy("op").agg(F.count(F.lit(1)), answered).collect()}
-    doubled = audit_told.doubled(told)
-    early, apart_ns = audit_told.early(told) if SEND in by_op and len(by_op) > 1 else (0, 0)
+    doubled = audit_answers.doubled(told)
+    early, apart_ns = audit_answers.early(told) if SEND in by_op and len(by_op) > 1 else (0, 0)
     seen = Seen(
         spans=spans,
         records={member: sum(each.records for (name, _), each in reach.items() if name == member) for member in spans},
@@ -356,13 +356,13 @@ def _add_messages(
         if bodies:
             found.add(audit_bodies.unanswered_are_those_that_were_sent(suspects, judged, history.told))
     if counts["other_sender"]:
-        found.add(audit_told.messages_are_those_of_their_senders(suspects, judged, told))
+        found.add(audit_answers.messages_are_those_of_their_senders(suspects, judged, told))
     if bodies and counts["bodies"]:
         found.add(audit_bodies.bodies_are_those_that_were_sent(suspects, judged, told))
     if counts["never_entered"]:
         found.add(audit_lives.never_entered(suspects, kept))
     if counts["came_again"]:
-        found.add(audit_told.received_again(suspects, judged, told))
+        found.add(audit_answers.received_again(suspects, judged, told))
     senders = found.keep(audit_messages.doubled_senders(judged))
     if senders.count():
         found.add(audit_messages.stored_once(judged, senders))
@@ -387,10 +387,10 @@ def _add_told(found: _Found, judged: DataFrame, history: _History) -> None:
     """Violations of what clients were told, of all of them together."""
     told = history.answered
     found.add(audit_order.order_is_real(told.where(F.col("op") == SEND)))
-    found.add(audit_told.epochs_are_those_of_ids(history.placed))
+    found.add(audit_answers.epochs_are_those_of_ids(history.placed))
     ordered = told.where(_is_ok(RECV) & F.col("priority").isNotNull())
     if ordered.limit(1).count():
-        found.add(audit_told.first_deliveries_are_in_order(judged, ordered))
+        found.add(audit_answers.first_deliveries_are_in_order(judged, ordered))
 
 
 def _told(found: DataFrame, journal: DataFrame, history: DataFrame, queues: DataFrame) -> DataFrame:

@@ -16,9 +16,9 @@ from chaos.journals import Violation
 from pipeline.audit_small import audit_small, ends_of, rows_there
 from pipeline.config import Pipeline
 from pipeline.durable import unwritable
+from pipeline.integrity import OF_BEFORE, Proof, prove, told_by
 from pipeline.lake import Lake
 from pipeline.outcome import CLEAN, VIOLATIONS, Outcome, Table
-from pipeline.proving import OF_BEFORE, Proof, prove, told_by
 from pipeline.reading import not_compared
 from pipeline.running import Context, Job
 from pipeline.schema import VIOLATIONS as VIOLATION_COLUMNS

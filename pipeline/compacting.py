@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.config import MIB
+from pipeline.integrity import prove_stretches
 from pipeline.lake import Lake, Stretch
 from pipeline.problems import BAD_LAKE, PipelineError
-from pipeline.proving import prove_stretches
 from pipeline.schema import JOURNAL, ddl
 
 if TYPE_CHECKING:

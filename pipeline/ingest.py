@@ -14,11 +14,11 @@ from pipeline.adopting import settle
 from pipeline.compacting import compact
 from pipeline.config import Pipeline
 from pipeline.following import Following
+from pipeline.integrity import INGEST_BYTES, prove, told_by
 from pipeline.keeping import Keeping
 from pipeline.lake import Lake
 from pipeline.moved import Moved
 from pipeline.problems import INTERRUPTED, LAKE_SCHEMA, PipelineError
-from pipeline.proving import INGEST_BYTES, prove, told_by
 from pipeline.running import SIGNAL_S
 from pipeline.schema import BARE_JOURNAL, JOURNAL, ddl
 

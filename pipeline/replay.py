@@ -11,10 +11,10 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import tandemq
+from pipeline.integrity import OF_BEFORE, prove, told_by
 from pipeline.lake import Lake
 from pipeline.outcome import DONE, Outcome, Table
 from pipeline.problems import INTERRUPTED, LAKE_SHORT, NO_PAYLOAD, PipelineError
-from pipeline.proving import OF_BEFORE, prove, told_by
 from pipeline.replaying import Slice, Wanted, batch, chosen, groups, slices, summary
 from pipeline.schema import LAKE, ddl
 

@@ -16,6 +16,7 @@ import msgspec
 from pipeline import config as configs
 from pipeline import report
 from pipeline.config import Pipeline
+from pipeline.integrity import RESTORE, prove
 from pipeline.lake import Lake
 from pipeline.outcome import Outcome
 from pipeline.problems import (
@@ -28,7 +29,6 @@ from pipeline.problems import (
     PipelineError,
     problem_of,
 )
-from pipeline.proving import RESTORE, prove
 from pipeline.session import check_machine, opened
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import weighing
+from pipeline.integrity import OF_BEFORE, prove, told_by
 from pipeline.lake import Lake
 from pipeline.outcome import DONE, Mark, Outcome, Plot, Table
 from pipeline.plots import KINDS
-from pipeline.proving import OF_BEFORE, prove, told_by
 from pipeline.reading import journal_of
 from pipeline.running import Context
 from pipeline.stats import one_history, windows

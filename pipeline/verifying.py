@@ -9,11 +9,11 @@ from pathlib import Path
 from pipeline import config as configs
 from pipeline import report
 from pipeline.adopting import adopt
+from pipeline.integrity import Proof, bad_lake, examine
 from pipeline.lake import Lake
 from pipeline.manifests import unwatched
 from pipeline.outcome import CLEAN, DAMAGED, Outcome, Table
 from pipeline.problems import BAD_LAKE, LAKE_UNPROVEN, PipelineError
-from pipeline.proving import Proof, bad_lake, examine
 from pipeline.reading import nothing_in
 from pipeline.running import Ended
 

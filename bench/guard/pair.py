@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from chaos.sim.kernel.disk import Disk
+from chaos.sim.kernel.environment import Machine, SimAmbient, SimOutside
 from chaos.sim.kernel.judging import Judging, Oracle
 from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
 from chaos.sim.kernel.net import Direction, Network, Pipe
-from chaos.sim.kernel.outside import Machine, SimAmbient, SimOutside
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.member import config_of
 from failover.authority import MemoryAuthority, MemoryRegisters

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from chaos import telling
+from chaos import history_file
 from chaos.drill.page import page
 from chaos.drill.playing import Outcome, Progress
 from chaos.drill.verdict import as_facts
@@ -60,7 +60,7 @@ def write_journal(directory: Path, progress: Progress) -> None:
     """What was told, then every event; also of a drill that came to no verdict."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / JOURNAL
-    telling.write_history(path, progress.history, progress.struck)
+    history_file.write_history(path, progress.history, progress.struck)
     with path.open("a", encoding="utf-8") as file:
         for told in progress.told:
             file.write(json.dumps({"t": told.at_s, "event": "told", "phase": told.phase, "text": told.text}) + "\n")

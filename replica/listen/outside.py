@@ -1,6 +1,6 @@
 """What a manager takes from the machine: its directory, its ports, connections to others. Decides nothing.
 
-The simulator has one of its own (`chaos.sim.kernel.outside`), so that everything inside is the same code there.
+The simulator has one of its own (`chaos.sim.kernel.environment`), so that everything inside is the same code there.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos import campaign, telling
+from chaos import campaign, history_file
 from chaos.faults import Fault
 from chaos.scenario import Configuration, Result, Round, run
 from tests.support import looking
@@ -32,7 +32,7 @@ def test_a_configuration_of_the_campaign_holds(result: Result) -> None:
     assert (result.broken, result.invalid) == ({}, [])
     assert result.account.acknowledged > 30 * SECONDS
     assert set(result.faults) == set(campaign.BY_NAME[result.name].kinds)
-    events = list(telling.events(result.history, result.struck))
+    events = list(history_file.events(result.history, result.struck))
     invoked = [event for event in events if event["event"] == "invoke"]
     ended = [event for event in events if event["event"] in ("ok", "fail", "unknown")]
     assert len(invoked) == len(ended) == result.account.operations

@@ -13,7 +13,7 @@ import replica.core.replication.sync_target
 from replica.core.replication.divergence import salvage_above
 from replica.core.state.shared import Shared
 from tests.support.forced_walk import ForcedWalk
-from tests.support.told_walk import ToldWalk
+from tests.support.operator_walk import ToldWalk
 
 SEEDS = 100
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from chaos.sim.kernel.outside import SimPorts
+from chaos.sim.kernel.environment import SimPorts
 from chaos.sim.pair.member import SimMember
 from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence

@@ -12,9 +12,9 @@ import pytest
 import tandemq
 from chaos.cluster import Cluster
 from pipeline.compacting import compact
+from pipeline.integrity import prove
 from pipeline.lake import Lake
 from pipeline.problems import PipelineError
-from pipeline.proving import prove
 from tests.spark.conftest import more
 from tests.spark.lakes import Piped
 from tests.support.lakes import of_before

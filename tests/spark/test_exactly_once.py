@@ -20,8 +20,8 @@ import pytest
 
 import tandemq
 from chaos.cluster import Cluster
+from pipeline.integrity import examine
 from pipeline.lake import Lake
-from pipeline.proving import examine
 from tandemq.errors import TandemqError
 from tests.integration.support import roles
 from tests.spark.conftest import heard

@@ -1,7 +1,7 @@
 """The commands of a script that start and end members of a pair in one process, and move what is on its wires.
 
 Nothing happens by itself: after `send op1 to a` one disk, one frame or one call is moved by a command of its own, or by
-`run` and `wait`. Each command returns what happened, in words (`tests.support.telling`).
+`run` and `wait`. Each command returns what happened, in words (`tests.support.describing`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from replica.peer.identity import incarnation
 from storage.memory import MemoryStore
 from tandemq.ambient import random_bytes
 from tests.support.clients import Reader, create
+from tests.support.describing import Teller, Told, frame_name
 from tests.support.grammar import CommandError, command
 from tests.support.pair import Member, Pair, drive
-from tests.support.telling import Teller, Told, frame_name
 from tests.support.walk import UpkeepNode, trim
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from tests.support.batching import Batching
 from tests.support.calling import outcome_text
 from tests.support.checks import BrokenRuleError, require
 from tests.support.clients import check_contents, remaining
+from tests.support.describing import log_text, messages_on_disk, names, register_text
 from tests.support.grammar import CommandError, command
 from tests.support.pair import drive
-from tests.support.telling import log_text, messages_on_disk, names, register_text
 from tests.support.weighing import Weighing
 from tests.support.writing import Writing
 

@@ -8,10 +8,10 @@ from failover.authority import CasDone
 from failover.classifier import Evidence, Verdict
 from replica.core.mastership import step_aside
 from tests.support.clients import create
+from tests.support.describing import Told, register_text
 from tests.support.grammar import CommandError, command
 from tests.support.moving import Moving
 from tests.support.pair import NAME, Member
-from tests.support.telling import Told, register_text
 
 if TYPE_CHECKING:
     from replica.core.handoff.attempt import Outcome

@@ -6,8 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
+from pipeline.integrity import examine
 from pipeline.lake import Lake, Place
-from pipeline.proving import examine
 
 ROWS = 100
 """As each stretch says of itself."""

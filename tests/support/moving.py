@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.support.acting import Acting
+from tests.support.describing import call_name, register_text
 from tests.support.grammar import CommandError, command
 from tests.support.pair import RegisterCall
-from tests.support.telling import call_name, register_text
 
 BEAT_MS = 100
 STEPS_MAX = 2000

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.message import DecodeError
 
 from chaos.sim.judges.rows import NAMED
-from chaos.sim.judges.telling import class_of
+from chaos.sim.judges.trace_lines import class_of
 from chaos.sim.kernel.wire import Packet
 
 if TYPE_CHECKING:

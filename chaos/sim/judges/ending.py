@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos import checker
 from chaos.history import History, Message
-from chaos.sim.judges import disks, letters, publications, story, weights, whereabouts
+from chaos.sim.judges import departures, disks, letters, publications, story, weights
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
 from chaos.sim.pair.books import FATED, REQUESTS
 
@@ -70,7 +70,7 @@ def check(pair: Pair, memory: Memory) -> None:
         pair.run.sometimes("records kept in salvage")
     for problem in letters.broken(pair):
         pair.run.violation(letters.NAME, problem)
-    for rule, problem in whereabouts.broken(pair):
+    for rule, problem in departures.broken(pair):
         pair.run.violation(rule, problem)
     for problem in weights.broken(pair, memory.weights):
         pair.run.violation(weights.NAME, problem)

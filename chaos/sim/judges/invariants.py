@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from chaos.sim.kernel.outside import epoch_of
+from chaos.sim.kernel.environment import epoch_of
 from failover.marks import DataMark
 from replica.core.replication.divergence import NOBODY_WAS_TOLD
 from replica.core.state.durable import data_of, decode_state, state_key

@@ -14,7 +14,7 @@ from chaos.history import Acked, Delivered, History, Message, Settled
 MOVING, REQUESTS, ANSWERS, DROPPING = "moving", "requests", "answers", "dropping"
 FATED = (MOVING, REQUESTS, ANSWERS, DROPPING)
 """Kinds of queues whose messages may leave otherwise than by a consumer: to another queue, by an answer, by time, or
-dropped. `chaos.sim.judges.whereabouts` judges them.
+dropped. `chaos.sim.judges.departures` judges them.
 """
 
 

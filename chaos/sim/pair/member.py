@@ -9,8 +9,8 @@ import msgspec
 
 from chaos.history import Seen
 from chaos.sim.kernel import judging
+from chaos.sim.kernel.environment import Machine, SimOutside
 from chaos.sim.kernel.loop import Process
-from chaos.sim.kernel.outside import Machine, SimOutside
 from chaos.sim.kernel.register import SimAuthority
 from chaos.sim.pair.run import ALONE, REGISTER
 from failover.local_authority import LocalAuthority

@@ -11,9 +11,9 @@ import random
 from typing import TYPE_CHECKING
 
 from chaos.history import History, Message
+from chaos.sim.kernel.environment import SimAmbient
 from chaos.sim.kernel.loop import Process, make_loop
 from chaos.sim.kernel.net import Network
-from chaos.sim.kernel.outside import SimAmbient
 from chaos.sim.kernel.register import SimRegister
 from chaos.sim.pair.books import Books
 from chaos.sim.pair.plan import ClientPlan, Outcome, Plan, TraceEvent

@@ -30,10 +30,10 @@ from chaos.sim.judges.invariants import Invariants
 from chaos.sim.judges.memory import Memory
 from chaos.sim.judges.places import Places
 from chaos.sim.judges.rows import Steps, watching
-from chaos.sim.judges.telling import Teller, told_register
+from chaos.sim.judges.trace_lines import Teller, told_register
 from chaos.sim.kernel.disk import Disk
+from chaos.sim.kernel.environment import Machine
 from chaos.sim.kernel.judging import Judging, Oracle
-from chaos.sim.kernel.outside import Machine
 from chaos.sim.kernel.register import Route
 from chaos.sim.pair.member import SimMember
 from chaos.sim.pair.members import Pair

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from chaos import account, bites, telling
+from chaos import account, bites, history_file
 from chaos.account import Span
 from chaos.history import (
     FAIL,
@@ -219,7 +219,7 @@ def test_a_broken_promise_is_one_however_little_was_tried() -> None:
 
 def test_a_history_is_written_in_the_order_of_time(tmp_path: Path) -> None:
     history = whole(clean())
-    telling.write_history(tmp_path / "h.jsonl", history, [struck("kill")])
+    history_file.write_history(tmp_path / "h.jsonl", history, [struck("kill")])
     events = [json.loads(line) for line in (tmp_path / "h.jsonl").read_text().splitlines()]
     assert [event["t"] for event in events] == sorted(event["t"] for event in events)
     kinds = {event["event"] for event in events}

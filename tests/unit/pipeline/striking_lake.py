@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.adopting import adopt, settle
+from pipeline.integrity import prove
 from pipeline.lake import Lake, Place
-from pipeline.proving import prove
 
 STEPS = ("mkdir", "rename", "unlink", "rmdir", "fsync")
 STEPS_MAX = 200

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.adopting import settle
+from pipeline.integrity import prove
 from pipeline.lake import Lake
-from pipeline.proving import prove
 from tests.support.lakes import made_lake, told
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.adopting import adopt, settle
+from pipeline.integrity import examine
 from pipeline.lake import Lake
 from pipeline.problems import PipelineError
-from pipeline.proving import examine
 from pipeline.verifying import verify
 from tests.support.lakes import made_lake, of_before, told
 

@@ -6,7 +6,7 @@ import grpc
 import pytest
 
 from chaos.sim.draw.profiles import draw
-from chaos.sim.judges.telling import told, told_register
+from chaos.sim.judges.trace_lines import told, told_register
 from chaos.sim.kernel.wire import Packet
 from chaos.sim.tools.picture import picture
 from chaos.sim.tools.product import run, tell

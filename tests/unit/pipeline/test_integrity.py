@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.adopting import settle
+from pipeline.integrity import LOOKS_MAX, REMOVE, RENAME, RESTORE, examine, prove, prove_stretches, told_by
 from pipeline.lake import Lake, Place, Stretch
 from pipeline.problems import PipelineError
-from pipeline.proving import LOOKS_MAX, REMOVE, RENAME, RESTORE, examine, prove, prove_stretches, told_by
 from tests.support.lakes import ROWS, made_lake, of_before, publish, staged, told
 
 

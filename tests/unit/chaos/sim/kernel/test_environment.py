@@ -7,7 +7,7 @@ import random
 import pytest
 
 from chaos.sim.kernel.disk import Disk
-from chaos.sim.kernel.outside import Machine, SalvageNotes
+from chaos.sim.kernel.environment import Machine, SalvageNotes
 from replica.core.state.effects import Salvage
 from storage.records import PREFIX_SIZE
 from storage.store import Append, WriteBatch

@@ -8,8 +8,8 @@ import pytest
 
 from chaos.history import Acked, Delivered, Message
 from chaos.sim.draw.profiles import draw
-from chaos.sim.judges import whereabouts
-from chaos.sim.judges.whereabouts import Finding
+from chaos.sim.judges import departures
+from chaos.sim.judges.departures import Finding
 from chaos.sim.pair.books import ANSWERS, MOVING, REQUESTS, Book
 from chaos.sim.pair.plan import Fault, Plan
 from chaos.sim.world.world import World
@@ -41,7 +41,7 @@ def book() -> Book:
 
 
 def found(world: World, *books: Book) -> list[Finding]:
-    return [finding for check in whereabouts.OF_CLIENTS for finding in check(world.pair, list(books))]
+    return [finding for check in departures.OF_CLIENTS for finding in check(world.pair, list(books))]
 
 
 def test_a_message_that_came_and_was_acknowledged_breaks_nothing(world: World, book: Book) -> None:
@@ -50,7 +50,7 @@ def test_a_message_that_came_and_was_acknowledged_breaks_nothing(world: World, b
 
 def test_an_index_of_two_messages_is_found(world: World, book: Book) -> None:
     book.history.delivered.append(given(TWO, 1))
-    assert [rule for rule, _ in found(world, book)] == [whereabouts.PLACE]
+    assert [rule for rule, _ in found(world, book)] == [departures.PLACE]
 
 
 def test_a_message_that_is_acknowledged_in_two_queues_is_found(world: World, book: Book) -> None:
@@ -58,12 +58,12 @@ def test_a_message_that_is_acknowledged_in_two_queues_is_found(world: World, boo
     letters.history.delivered.append(given(ONE, 1))
     assert found(world, book, letters) == [], "it was moved back"
     letters.acknowledged.add(1)
-    assert [rule for rule, _ in found(world, book, letters)] == [whereabouts.PLACE]
+    assert [rule for rule, _ in found(world, book, letters)] == [departures.PLACE]
 
 
 def test_an_acknowledged_message_that_never_came_is_found_unless_its_time_was_over(world: World, book: Book) -> None:
     book.history.acked.append(acked(TWO, 2))
-    assert [rule for rule, _ in found(world, book)] == [whereabouts.LOST]
+    assert [rule for rule, _ in found(world, book)] == [departures.LOST]
     book.wishes.expiring.add(TWO)
     assert found(world, book) == []
 
@@ -72,7 +72,7 @@ def test_a_delay_that_is_not_kept_is_found_where_clocks_are_right(world: World, 
     book.wishes.delays_ms[ONE] = 1_000
     assert found(world, book) == []
     book.wishes.delays_ms[ONE] = 1_001
-    assert [rule for rule, _ in found(world, book)] == [whereabouts.WAITS]
+    assert [rule for rule, _ in found(world, book)] == [departures.WAITS]
     clock = Fault(1, "clock", "a", {"by_ms": 1})
     assert found(World(replace(world.plan, faults=(clock,))), book) == []
 
@@ -95,7 +95,7 @@ def test_a_request_has_one_end_and_the_answer_that_was_confirmed(
 ) -> None:
     book = Book("r", REQUESTS)
     book.wishes.answers[1], book.wishes.ends[1] = tried, ends
-    assert [rule for rule, _ in found(world, book)] == [whereabouts.ANSWER] * count
+    assert [rule for rule, _ in found(world, book)] == [departures.ANSWER] * count
 
 
 @pytest.mark.parametrize(("copies", "count"), [([(7, 1)], 0), ([(7, 1), (7, 1)], 1), ([(7, 9)], 1)])
@@ -104,12 +104,12 @@ def test_a_copy_of_an_answer_comes_once(world: World, copies: list[tuple[int, in
     book.wishes.answers[1] = {b"7:1": True}
     for index, message in enumerate(copies, 1):
         answers.history.delivered.append(given(Message(*message), index))
-    assert [rule for rule, _ in found(world, book, answers)] == [whereabouts.ANSWER] * count
+    assert [rule for rule, _ in found(world, book, answers)] == [departures.ANSWER] * count
 
 
 def test_queues_without_any_of_this_are_not_looked_at(world: World) -> None:
     world.pair.run.books["q"].history.acked.append(acked(ONE, 1))
-    assert list(whereabouts.broken(world.pair)) == []
+    assert list(departures.broken(world.pair)) == []
 
 
 @pytest.mark.parametrize("profile", ["letters", "requests"])
