@@ -18,7 +18,7 @@ from replica.core.domain import Domain
 from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.listen.direct import PEER
-from replica.listen.outside import Outside
+from replica.listen.machine_access import Outside
 from replica.listen.ports import Served
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of

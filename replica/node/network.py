@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Network(Protocol):
-    """The real one is `replica.listen.outside`, the simulator has another."""
+    """The real one is `replica.listen.machine_access`, the simulator has another."""
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
         """A connection to another process, made when it is first used."""

@@ -11,7 +11,7 @@ from replica.node.attached import Client, Counts
 from replica.node.members import HOP
 from replica.rpc.refusals import refusal
 from replica.services.forward import QUERY, came_over_a_hop
-from replica.services.whereabouts import is_remote
+from replica.services.locality import is_remote
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

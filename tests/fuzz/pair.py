@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from failover.authority import Authority, MemoryRegisters
 from failover.marks import DataMark
 from replica.core.state.durable import decode_state, state_key
-from replica.listen.outside import Outside
+from replica.listen.machine_access import Outside
 from replica.manager import Manager
 from replica.node.members import domain_number
 from storage.memory import MemoryStore

@@ -1,5 +1,5 @@
 """One real manager in this process: a loop of virtual time, a store in memory, and no port; see
-`replica.listen.outside`.
+`replica.listen.machine_access`.
 
 Calls and streams go to the handlers that its servers would be given, as bytes, with a context that the test holds.
 """
@@ -22,7 +22,7 @@ import grpc
 
 from failover.authority import Authority, MemoryAuthority, MemoryRegisters
 from failover.journal import Journal
-from replica.listen.outside import Outside
+from replica.listen.machine_access import Outside
 from replica.listen.ports import Ports, Served
 from replica.manager import Manager
 from storage.memory import MemoryStore

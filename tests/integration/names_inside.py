@@ -18,7 +18,7 @@ from failover.authority import Authority, WitnessAuthority
 from failover.etcd import EtcdAuthority
 from failover.register import Register
 from failover.witness import WitnessServer
-from replica.listen.outside import Outside
+from replica.listen.machine_access import Outside
 from tandemq import aio
 from tandemq.channels import lasting, open_channel
 from tandemq.cli.view import PairView

@@ -247,7 +247,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     ),
     "LOOP_LIMIT": Elsewhere("why dead letters are held back", "tests/unit/replica/core/ordering/test_dying.py"),
     "MANAGER_UNREACHABLE": Row(IN_CLIENT, dead_name, ("127.0.0.1:1",), nothing, exit_code=3, names_queue=False),
-    "REMOTE_NOT_ALLOWED": Elsewhere("of calls from other hosts", "tests/unit/replica/services/test_whereabouts.py"),
+    "REMOTE_NOT_ALLOWED": Elsewhere("of calls from other hosts", "tests/unit/replica/services/test_locality.py"),
     "OUT_OF_RANGE": row_of_place(1 << 40, 0, "is not committed"),
     "EPOCH_DIVERGED": row_of_place(2, 1_000, "epoch 1000", "given up"),
     "READER_NOT_FOUND": Elsewhere("of named readers alone", "tests/integration/test_named_readers.py"),

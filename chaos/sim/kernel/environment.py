@@ -1,6 +1,6 @@
 """The simulated machine as a manager meets it: its disk, its ports, its connections. Decides nothing.
 
-Everything inside of the manager is the product's own code (`replica.listen.outside` has the real machine).
+Everything inside of the manager is the product's own code (`replica.listen.machine_access` has the real machine).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.kernel.serving import Server
 from failover.journal import Journal
-from replica.listen.outside import PROBE_TIMEOUT_S, Outside
+from replica.listen.machine_access import PROBE_TIMEOUT_S, Outside
 from replica.listen.ports import Ports, Served
 from replica.node.salvage import SalvageFiles
 from replica.operations.events import EventLog

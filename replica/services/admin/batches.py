@@ -20,7 +20,7 @@ from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from replica.services import forward
 from replica.services.answers import FutureWaiter, header_of
-from replica.services.whereabouts import check_origin
+from replica.services.locality import check_origin
 from tandemq.v1 import batch_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
 

@@ -36,7 +36,7 @@ from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from replica.services import forward
 from replica.services.answers import header_of
-from replica.services.whereabouts import check_origin, is_remote, problem_of_remote
+from replica.services.locality import check_origin, is_remote, problem_of_remote
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.journal_service_pb2 import (

@@ -29,9 +29,9 @@ from replica.services.checks import (
 )
 from replica.services.filters import check, matcher_of
 from replica.services.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
+from replica.services.locality import problem_of_origin
 from replica.services.messages.completion import reply_call
 from replica.services.peer_clients import client_of
-from replica.services.whereabouts import problem_of_origin
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (

@@ -23,9 +23,9 @@ from replica.rpc.refusals import abort, failure, refusal
 from replica.services import forward
 from replica.services.answers import ack_of, header_of
 from replica.services.checks import problem_of_wait, stale_epoch, wait_ms
+from replica.services.locality import is_remote, problem_of_origin, problem_of_remote
 from replica.services.peer_clients import client_of
 from replica.services.weighing import has_huge_column
-from replica.services.whereabouts import is_remote, problem_of_origin, problem_of_remote
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     EnqueueAck,

@@ -27,12 +27,12 @@ from replica.services.checks import (
     wait_ms,
     wait_s,
 )
+from replica.services.locality import check_origin
 from replica.services.messages import consume
 from replica.services.messages.completion import CompletionHandlers
 from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
 from replica.services.messages.one_way import OneWay
 from replica.services.messages.produce import ProduceStream
-from replica.services.whereabouts import check_origin
 from tandemq.v1.common_pb2 import COMPLETION_STORED, Level, Reason
 from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import (

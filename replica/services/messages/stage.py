@@ -20,8 +20,8 @@ from replica.rpc.requests import fingerprint, parse
 from replica.services import forward
 from replica.services.answers import FutureWaiter, header_of
 from replica.services.checks import stale_epoch
+from replica.services.locality import check_origin
 from replica.services.weighing import has_huge_column
-from replica.services.whereabouts import check_origin
 from tandemq.v1 import stage_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 

@@ -11,7 +11,7 @@ from failover.classifier import Answer, Verdict
 from failover.command import Command
 from failover.gate import Effect
 from failover.marks import Role
-from replica.listen.outside import Outside
+from replica.listen.machine_access import Outside
 from replica.node.members import Members
 from replica.operations.events import EventLog
 from replica.operations.metrics import Metrics

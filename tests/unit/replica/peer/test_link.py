@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from replica.listen.outside import Outside
+from replica.listen.machine_access import Outside
 from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.peer.session import Session

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from replica.core.state.calls import NamesCall
-from replica.listen.outside import Outside
+from replica.listen.machine_access import Outside
 from replica.machine import ReaderPlace, RegisterCall
 from replica.node.members import Members
 from replica.services.admin.journal import JournalHandlers

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replica.manager import Manager
-from replica.services.whereabouts import is_here
+from replica.services.locality import is_here
 from tandemq import aio, embedded, retry
 from tandemq.config import ManagerConfig
 from tandemq.errors import TandemqError
