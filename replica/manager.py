@@ -18,7 +18,7 @@ from replica.core.domain import Domain
 from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.listen.direct import PEER
-from replica.listen.machine_access import Outside
+from replica.listen.machine_access import MachineAccess
 from replica.listen.ports import Served
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of
@@ -95,10 +95,10 @@ class Manager:
     ports.
     """
 
-    def __init__(self, config: ManagerConfig, outside: Outside | None = None) -> None:
+    def __init__(self, config: ManagerConfig, access: MachineAccess | None = None) -> None:
         self.config = config
-        self.outside = outside if outside is not None else Outside()
-        self._open_ports = self.outside.ports(config)
+        self.access = access if access is not None else MachineAccess()
+        self._open_ports = self.access.ports(config)
         self._store: Store | None = None
         self._node: Node | None = None
         self._members: Members | None = None
@@ -154,13 +154,13 @@ class Manager:
 
     async def _start(self) -> None:
         config = self.config
-        store = self.outside.store(config)
+        store = self.access.store(config)
         self._store = store
         store.reader_check()
         if config.pair:
-            self._authority = self.outside.authority(config)
+            self._authority = self.access.authority(config)
         self._node = node = Node(store, self._authority, self._limits(MAIN))
-        self._salvage = salvage = self.outside.salvage(config)
+        self._salvage = salvage = self.access.salvage(config)
         node.on_salvage = lambda domain, cut: salvage.keep(store, domain.shared.domain, domain.shared.name, cut)
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
@@ -168,7 +168,7 @@ class Manager:
         self._incarnation = own.starts.number
         members = Members(
             node,
-            self.outside,
+            self.access,
             pair=config.pair,
             member=config.member,
             endpoint=config.endpoint,
@@ -180,7 +180,7 @@ class Manager:
             members.is_late = lambda: self.detector.is_late(monotonic_ms())
         self._members = members
         await self._open_domains(node, members)
-        self._operator = operator = Operator(self.outside.events(config), members, config)
+        self._operator = operator = Operator(self.access.events(config), members, config)
         operator.authority_reachable = lambda: self._authority is not None and self._authority.connected
         node.spawn(operator.events.run())
         node.on_tick.append(operator.look)
@@ -194,7 +194,7 @@ class Manager:
         if config.pair:
             peer = PeerInfo(config.peer_member, config.peer_address)
             beat_s = config.timers.heartbeat_ms / 1000
-            self._link = Link(node, config.member, peer, self._hello, self.outside, heartbeat_s=beat_s)
+            self._link = Link(node, config.member, peer, self._hello, self.access, heartbeat_s=beat_s)
             self._link.lost_ms = config.timers.lost_ms
             node.on_stale = lambda _domain: self._send_hello()
             self._link.on_change = operator.on_link
@@ -218,7 +218,7 @@ class Manager:
             node.spawn(self._link.run())
             assert self._watch is not None
             node.on_tick.append(self._watch.look)
-            node.spawn(Reach(node, self._link, self.outside, self._open_ports.own_address).run())
+            node.spawn(Reach(node, self._link, self.access, self._open_ports.own_address).run())
         node.spawn(self._watch_room(node))
         node.on_tick.append(self._watch_health)
         node.spawn(self._watch_failure(node))
@@ -236,8 +236,8 @@ class Manager:
         """Who watches the peer, and who is asked about it."""
         config = self.config
         self._watch = watch = Watch(node, link, config, self.detector)
-        self._journal = self.outside.journal(config)
-        watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation, self.outside.classifier)
+        self._journal = self.access.journal(config)
+        watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation, self.access.classifier)
         node.spawn(watch.judge.preflight())
         node.on_beat = watch.on_beat
         node.on_ask = watch.judge.on_ask

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from chaos.sim.kernel.disk import Disk
-from chaos.sim.kernel.environment import Machine, SimAmbient, SimOutside
+from chaos.sim.kernel.environment import Machine, SimAmbient, SimMachineAccess
 from chaos.sim.kernel.judging import Judging, Oracle
 from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
 from chaos.sim.kernel.net import Direction, Network, Pipe
@@ -95,7 +95,7 @@ class QuietNetwork(Network):
         self.arrived += 1
 
 
-class StoredOutside(SimOutside):
+class StoredMachineAccess(SimMachineAccess):
     """A member's machine with a real store on it."""
 
     def store(self, config: ManagerConfig) -> Store:
@@ -156,11 +156,11 @@ class Pair:
         machine = Machine(name, Disk(name, random.Random(name), self.loop.time))
         judging = Judging(Oracle(lambda _name: True), random.Random(3))
         authority = MemoryAuthority(self._registers, name)
-        outside = StoredOutside(self._network, machine, process, authority, judging)
+        access = StoredMachineAccess(self._network, machine, process, authority, judging)
         config = msgspec.structs.replace(config_of(name, peer), data_dir=str(self.directory / name))
 
         async def run() -> None:
-            manager = self.managers[name] = Manager(config, outside)
+            manager = self.managers[name] = Manager(config, access)
             await manager.start()
 
         self.loop.spawn(process, run())

@@ -35,7 +35,7 @@ FIRST_WORD = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0
 """The preface and SETTINGS that say nothing."""
 
 
-class Outside:
+class MachineAccess:
     """The real world, as one manager meets it."""
 
     def store(self, config: ManagerConfig) -> Store:

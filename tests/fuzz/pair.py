@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from failover.authority import Authority, MemoryRegisters
 from failover.marks import DataMark
 from replica.core.state.durable import decode_state, state_key
-from replica.listen.machine_access import Outside
+from replica.listen.machine_access import MachineAccess
 from replica.manager import Manager
 from replica.node.members import domain_number
 from storage.memory import MemoryStore
@@ -126,7 +126,7 @@ class Side(OneMember):
         self.channels: list[Dialled] = []
 
     def authority(self, config: ManagerConfig) -> Authority:
-        return super().authority(config) if self.pair.witness else Outside.authority(self, config)
+        return super().authority(config) if self.pair.witness else MachineAccess.authority(self, config)
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> Any:
         if address != "peer":

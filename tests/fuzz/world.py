@@ -22,7 +22,7 @@ import grpc
 
 from failover.authority import Authority, MemoryAuthority, MemoryRegisters
 from failover.journal import Journal
-from replica.listen.machine_access import Outside
+from replica.listen.machine_access import MachineAccess
 from replica.listen.ports import Ports, Served
 from replica.manager import Manager
 from storage.memory import MemoryStore
@@ -148,7 +148,7 @@ def _unavailable() -> grpc.aio.AioRpcError:
     return grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, "nobody there")
 
 
-class OneMember(Outside):
+class OneMember(MachineAccess):
     """The world of a manager that is alone in it."""
 
     def __init__(self, store: MemoryStore, registers: MemoryRegisters) -> None:
@@ -254,7 +254,7 @@ class World:
         self.config = ManagerConfig(member=member, data_dir=str(self.directory), **(pair if paired else {}))
         self.store = MemoryStore(member=member, pair="p" if paired else "", instance=member.encode() * 16)
         self.registers = registers if registers is not None else MemoryRegisters()
-        self.outside = OneMember(self.store, self.registers)
+        self.access = OneMember(self.store, self.registers)
 
     def run(self, story: Callable[[World], Any]) -> None:
         """Start, the story, stop; whatever the manager could not take is raised."""
@@ -266,7 +266,7 @@ class World:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     async def _run(self, story: Callable[[World], Any]) -> None:
-        self.manager = Manager(self.config, self.outside)
+        self.manager = Manager(self.config, self.access)
         await self.manager.start()
         node = self.manager._node
         assert node is not None
@@ -286,5 +286,5 @@ class World:
 
     def handler(self, method: str) -> grpc.RpcMethodHandler[Any, Any]:
         """Who serves `/service/Method`."""
-        assert self.outside.open_ports is not None
-        return self.outside.open_ports.handler(method)
+        assert self.access.open_ports is not None
+        return self.access.open_ports.handler(method)

@@ -18,7 +18,7 @@ from failover.authority import Authority, WitnessAuthority
 from failover.etcd import EtcdAuthority
 from failover.register import Register
 from failover.witness import WitnessServer
-from replica.listen.machine_access import Outside
+from replica.listen.machine_access import MachineAccess
 from tandemq import aio
 from tandemq.channels import lasting, open_channel
 from tandemq.cli.view import PairView
@@ -340,14 +340,14 @@ async def test_a_dead_address_does_not_hide_the_next_one(first: str, zone: Zone,
 
 
 async def test_a_name_refuses_when_all_of_its_addresses_do(zone: Zone) -> None:
-    outside = Outside()
+    access = MachineAccess()
     zone.names |= {"one.test": (OLD,), "two.test": (OLD, NEW)}
-    assert await outside.is_refused("one.test:7601")
-    assert await outside.is_refused("two.test:7601")
-    assert not await outside.is_refused("none.test:7601")
+    assert await access.is_refused("one.test:7601")
+    assert await access.is_refused("two.test:7601")
+    assert not await access.is_refused("none.test:7601")
     dead = silent(NEW, 7601)
-    assert not await outside.is_refused("two.test:7601")
+    assert not await access.is_refused("two.test:7601")
     for each in dead:
         each.close()
     async with await asyncio.start_server(lambda _reader, writer: writer.close(), NEW, 7601):
-        assert not await outside.is_refused("two.test:7601")
+        assert not await access.is_refused("two.test:7601")

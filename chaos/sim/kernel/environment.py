@@ -17,7 +17,7 @@ from chaos.sim.kernel.loop import CURRENT, Process, SimLoop
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.kernel.serving import Server
 from failover.journal import Journal
-from replica.listen.machine_access import PROBE_TIMEOUT_S, Outside
+from replica.listen.machine_access import PROBE_TIMEOUT_S, MachineAccess
 from replica.listen.ports import Ports, Served
 from replica.node.salvage import SalvageFiles
 from replica.operations.events import EventLog
@@ -186,7 +186,7 @@ class SimPorts(Ports):
             self._network.listeners.pop(address, None)
 
 
-class SimOutside(Outside):
+class SimMachineAccess(MachineAccess):
     """One member's machine."""
 
     def __init__(

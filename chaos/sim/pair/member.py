@@ -9,7 +9,7 @@ import msgspec
 
 from chaos.history import Seen
 from chaos.sim.kernel import judging
-from chaos.sim.kernel.environment import Machine, SimOutside
+from chaos.sim.kernel.environment import Machine, SimMachineAccess
 from chaos.sim.kernel.loop import Process
 from chaos.sim.kernel.register import SimAuthority
 from chaos.sim.pair.run import ALONE, REGISTER
@@ -110,8 +110,8 @@ class SimMember:
         run = self.run
         config = config_of(self.name, self.peer, run.judge, run.limits, run.meet_ms)
         authority = LocalAuthority(self.name) if run.judge == ALONE else SimAuthority(self.route)
-        outside = SimOutside(run.network, self.machine, process, authority, self.judging)
-        self.manager = manager = Manager(config, outside)
+        access = SimMachineAccess(run.network, self.machine, process, authority, self.judging)
+        self.manager = manager = Manager(config, access)
         try:
             await manager.start()
             self.opened = process

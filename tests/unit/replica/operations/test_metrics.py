@@ -11,7 +11,7 @@ from failover.classifier import Answer, Verdict
 from failover.command import Command
 from failover.gate import Effect
 from failover.marks import Role
-from replica.listen.machine_access import Outside
+from replica.listen.machine_access import MachineAccess
 from replica.node.members import Members
 from replica.operations.events import EventLog
 from replica.operations.metrics import Metrics
@@ -42,7 +42,9 @@ async def member(folder: Path, witness: str = "") -> tuple[Operator, Judge, list
     """A member of two paired domains, `d7` and `d8`, that nothing has happened to."""
     comparing, one, other = verifier()
     config = ManagerConfig(member="a", data_dir=str(folder), pair="p", peer_member="b", witness=witness)
-    members = Members(comparing.node, Outside(), pair="p", member="a", endpoint="a:1", peer="b", peer_endpoint="b:1")
+    members = Members(
+        comparing.node, MachineAccess(), pair="p", member="a", endpoint="a:1", peer="b", peer_endpoint="b:1"
+    )
     members.by_name |= {domain.shared.name: domain for domain in (one, other)}
     judge = Judge(comparing.node, config, None, dict, 1, lambda _config: Command(("true",)))
     operator = Operator(EventLog(folder, "a"), members, config)

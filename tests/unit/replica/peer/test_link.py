@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from replica.listen.machine_access import Outside
+from replica.listen.machine_access import MachineAccess
 from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.link import Link, PeerInfo, PeerServicer, seen_start
 from replica.peer.session import Session
@@ -49,7 +49,7 @@ class Taken(Caller):
 
 def servicer() -> PeerServicer:
     node: Any = None
-    return PeerServicer(Link(node, "a", PeerInfo("b", "127.0.0.1:1"), Hello, Outside()))
+    return PeerServicer(Link(node, "a", PeerInfo("b", "127.0.0.1:1"), Hello, MachineAccess()))
 
 
 @pytest.mark.parametrize("stream", ["Heartbeat", "Transfer"])
@@ -80,7 +80,7 @@ async def test_a_start_that_was_here_already_is_refused_with_its_number() -> Non
 
     node: Any = None
     peer = PeerInfo("b", "127.0.0.1:1", incarnation=5, process_id=b"5")
-    link = Link(node, "a", peer, lambda: hello("a", 1), Outside())
+    link = Link(node, "a", peer, lambda: hello("a", 1), MachineAccess())
     link.counted = True
     caller = Caller(PeerFrame(hello=hello("b", 4)))
     with pytest.raises(grpc.aio.AbortError):
@@ -109,7 +109,7 @@ async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_
         return counts_on
 
     node: Any = None
-    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), hello, Outside())
+    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), hello, MachineAccess())
     link.counted, link.on_seen = True, on_seen
     call = Hello(pair="p", member="b", instance_id="b", incarnation=1, process_id=b"b1", protocol_min=1, protocol_max=1)
     call.seen_incarnation, call.seen_process_id = seen, b"a1"
@@ -147,7 +147,7 @@ async def test_a_member_that_has_left_takes_no_connection_and_says_why() -> None
         return Hello(pair="p", member=member, instance_id=member, incarnation=number, protocol_min=1, protocol_max=1)
 
     node: Any = None
-    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a", 1), Outside())
+    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a", 1), MachineAccess())
     link.close("a is in maintenance; end it with `tandemq pair maintenance off`")
     caller = Caller(PeerFrame(hello=hello("b", 2)))
     with pytest.raises(grpc.aio.AbortError):
@@ -167,7 +167,7 @@ def test_the_peer_is_remembered_by_its_highest_number_where_somebody_counts(
     """Another process with that number, or one below, is told of the first as long as it has no number above it."""
     node: Any = None
     peer = PeerInfo("b", "127.0.0.1:1", instance_id="first", incarnation=5, process_id=b"first")
-    link = Link(node, "a", peer, Hello, Outside())
+    link = Link(node, "a", peer, Hello, MachineAccess())
     link.counted = counted
     link._know(Hello(member="b", instance_id="other", incarnation=number, process_id=b"other"))
     told = link._greeting()
@@ -194,7 +194,7 @@ async def test_who_goes_alone_connects_with_nobody_meanwhile(counted: bool, move
 
     alone = [moves == "before the call"]
     node: Any = SimpleNamespace(paired=list)
-    link = Begun(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello(epoch=now[0]), Outside())
+    link = Begun(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello(epoch=now[0]), MachineAccess())
     link.counted, link.goes_alone = counted, lambda: alone[0]
     caller = Taken(PeerFrame(hello=hello("b")))
     serving = asyncio.create_task(PeerServicer(link).Data(None, caller))
@@ -245,8 +245,8 @@ async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
 
     monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
     node: Any = SimpleNamespace(paired=list)
-    outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
-    link = Begun(node, "b", PeerInfo("a", "127.0.0.1:1"), hello, outside)
+    access: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
+    link = Begun(node, "b", PeerInfo("a", "127.0.0.1:1"), hello, access)
     link.goes_alone = lambda: alone[0]
     await link._dial()
     assert bool(begun) is (moves == "never")
@@ -282,7 +282,7 @@ async def test_a_peer_that_dies_before_it_lends_its_streams_leaves_no_error_behi
         return Hello(pair="p", incarnation=1, protocol_min=1, protocol_max=1, **of)  # type: ignore[arg-type]  # by name
 
     node: Any = SimpleNamespace(paired=list)
-    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a"), Outside())
+    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a"), MachineAccess())
     caller = Taken(PeerFrame(hello=hello("b")))
     accepting = asyncio.ensure_future(link.accept(caller))  # type: ignore[arg-type]  # as much of a stream as it takes
     await asyncio.wait({accepting, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
@@ -319,8 +319,8 @@ async def test_a_dial_that_leads_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
     monkeypatch.setattr("replica.peer.link.HELLO_TIMEOUT_S", 0.01)
     node: Any = None
-    outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
-    link = Link(node, "b", PeerInfo("a", "127.0.0.1:1"), Hello, outside)
+    access: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
+    link = Link(node, "b", PeerInfo("a", "127.0.0.1:1"), Hello, access)
     await link._dial()
     assert link.session is None
     assert link.last_refusal.startswith("no connection to")

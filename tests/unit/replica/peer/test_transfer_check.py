@@ -232,8 +232,8 @@ def test_questions_go_to_the_master_meanwhile() -> None:
     pair.settle(100)
     pair.disconnect()
     node: Any = SimpleNamespace(domains={}, store=SimpleNamespace(doubts=()), on_tick=[])
-    outside: Any = SimpleNamespace()
-    members = Members(node, outside, pair="p", member="b", endpoint="b:1", peer="a", peer_endpoint="a:1")
+    access: Any = SimpleNamespace()
+    members = Members(node, access, pair="p", member="b", endpoint="b:1", peer="a", peer_endpoint="a:1")
     assert members.master_endpoint(pair.b.core) == "", "not connected"
     pair.connect(distrust=True)
     assert pair.deliver(pair.a)

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from replica.core.state.calls import NamesCall
-from replica.listen.machine_access import Outside
+from replica.listen.machine_access import MachineAccess
 from replica.machine import ReaderPlace, RegisterCall
 from replica.node.members import Members
 from replica.services.admin.journal import JournalHandlers
@@ -71,7 +71,7 @@ def handlers(member: Member, store: Any = None) -> JournalHandlers:
     node: Any = SimpleNamespace(store=store or member.store, on_tick=[])
     names = {"member": member.name, "endpoint": f"{member.name}:1"}
     peer = {"peer": member.peer_name, "peer_endpoint": f"{member.peer_name}:1"}
-    members = Members(node, Outside(), pair="p", **names, **peer)
+    members = Members(node, MachineAccess(), pair="p", **names, **peer)
     members.by_name["main"] = member.core
     return JournalHandlers(members)
 
