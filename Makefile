@@ -103,7 +103,7 @@ pytest: setup
 	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/sim
 
 AUDIT_ARGS ?=
-audit-check: $(STAMP) spark ## plant each of 55 faults in a lake of real flights, alone and all together; both audits must name it at its place, and clean runs must raise nothing: build/audit-check.json (AUDIT_ARGS="--spark-faults 0": less)
+audit-check: $(STAMP) spark ## plant each of 58 faults in a lake of real flights, alone and all together; both audits must name it at its place, and clean runs must raise nothing: build/audit-check.json (AUDIT_ARGS="--spark-faults 0": less)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.audit.run $(AUDIT_ARGS)
 
 audit-same: $(STAMP) ## the audit on Spark and the one in memory say the same of planted faults and of random runs (minutes)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from chaos.journals import (
     ACK_LOST,
+    AFTER_DELETION,
     BEFORE_ENTERED,
     BODY_CHANGED,
     BODY_NOT_SENT,
@@ -19,6 +20,8 @@ from chaos.journals import (
     GHOST,
     ID_OF_OTHER,
     INDEX_TWICE,
+    KIND_UNKNOWN,
+    LEASE_UNKNOWN,
     LEASED_AFTER_END,
     LEASED_TWICE,
     LOST,
@@ -97,6 +100,13 @@ CHECKED = {
     ID_OF_OTHER: Kind(
         "the id of a message names another record than the one that stores it, or a lease another than its own",
         JOURNALS,
+    ),
+    KIND_UNKNOWN: Kind("a row is of a kind that no journal has", JOURNALS),
+    AFTER_DELETION: Kind("a record did something to a queue that an earlier one had deleted", JOURNALS),
+    LEASE_UNKNOWN: Kind(
+        "a lease ended that no record gave",
+        JOURNALS,
+        "chosen queues (`source.queues`); a lease that was trimmed, or lost with its master",
     ),
     NEVER_ENTERED: Kind("messages were leased or left the queue, and no record stored them", JOURNALS, _TRIMMED),
     BEFORE_ENTERED: Kind("a message was leased, or left the queue, before the record that stored it", JOURNALS),

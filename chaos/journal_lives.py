@@ -14,16 +14,22 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from chaos.journals import (
+    AFTER_DELETION,
     BEFORE_ENTERED,
     ENDED,
     ID_OF_OTHER,
+    KIND_UNKNOWN,
+    LEASE_ENDED,
+    LEASE_UNKNOWN,
     LEASED_AFTER_END,
     LEASED_TWICE,
     LEASES,
     MEMBER_ABSENT,
     NEVER_ENTERED,
+    QUEUE_DELETED,
     REJECTED,
     RELEASED,
+    ROW_KINDS,
     SETTLED_UNLEASED,
     SETTLES,
     TIME_BACKWARDS,
@@ -256,6 +262,61 @@ def ids_name_their_records(found: Audited) -> Iterator[Violation]:
             yield Violation(
                 ID_OF_OTHER, row.member, row.queue_id, row.index, 1, row.log_index, name, row.id.hex(), says
             )
+
+
+def kinds_are_known(found: Audited) -> Iterator[Violation]:
+    """Per member and record, the rows of each kind that no journal has."""
+    for (member, log_index, kind), rows in _grouped(row for row in found.rows if row.kind not in ROW_KINDS):
+        says = f"{member}: {kind} at {log_index}/{rows[0].epoch}"
+        yield Violation(KIND_UNKNOWN, member, _queue_of(rows), None, len(rows), log_index, journals=says)
+
+
+def queues_are_there(found: Audited) -> Iterator[Violation]:
+    """Per member and record, the rows about a queue that an earlier record of that member deleted."""
+    deleted: dict[tuple[str, int], int] = {}
+    for row in found.rows:
+        if row.kind == QUEUE_DELETED:
+            key = (row.member, row.queue_id)
+            deleted[key] = min(deleted.get(key, row.log_index), row.log_index)
+    late = (row for row in found.rows if row.queue_id and row.log_index > _deletion(deleted, row))
+    for (member, log_index, kind), rows in _grouped(late):
+        says = f"{member}: {kind} at {log_index}/{rows[0].epoch}, deleted by record {_deletion(deleted, rows[0])}"
+        yield Violation(AFTER_DELETION, member, _queue_of(rows), None, len(rows), log_index, journals=says)
+
+
+def _deletion(deleted: Mapping[tuple[str, int], int], row: Row) -> int:
+    return deleted.get((row.member, row.queue_id), row.log_index)
+
+
+def _queue_of(rows: Sequence[Row]) -> int | None:
+    return max(row.queue_id for row in rows) or None
+
+
+def _grouped(rows: Iterable[Row]) -> Iterable[tuple[tuple[str, int, str], list[Row]]]:
+    """By member, record and kind."""
+    groups: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.member, row.log_index, row.kind].append(row)
+    return groups.items()
+
+
+def leases_that_end_were_given(found: Audited) -> Iterator[Violation]:
+    """Per history: the lease of a LEASE_ENDED is in a row, or its record is one that may be gone."""
+    if not found.whole_domain:
+        return
+    reaches = reaches_of(found.rows)
+    for side in range(len(found.spans) if found.differ else 1):
+        rows = [row for row in found.rows if found.side(row) == side]
+        given = {row.lease_id for row in rows if row.kind in LEASES}
+        reach = reach_of_side(side, found.spans, reaches, differ=found.differ)
+        first = first_of_side(side, found.spans, differ=found.differ)
+        for row in rows:
+            if row.kind != LEASE_ENDED or row.lease_id in given:
+                continue
+            if verdict_of(row.lease_id, (row.epoch, row.log_index), first, reach) == UNLEASED:
+                epoch, log_index = lease_place(row.lease_id)
+                says = f"lease {row.lease_id}, of record {log_index}/{epoch}, ended at {row.log_index}/{row.epoch}"
+                yield Violation(LEASE_UNKNOWN, None, log_index=row.log_index, id=str(row.lease_id), journals=says)
 
 
 def time_never_falls(found: Audited) -> Iterator[Violation]:

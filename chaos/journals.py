@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tandemq.v1.journal_service_pb2 import JournalKind
+
 LOST = "LOST"
 DUPLICATE = "DUPLICATE"
 INDEX_TWICE = "INDEX_TWICE"
@@ -26,6 +28,9 @@ TAIL_CUT = "TAIL_CUT"
 MEMBER_ABSENT = "MEMBER_ABSENT"
 TIME_BACKWARDS = "TIME_BACKWARDS"
 ID_OF_OTHER = "ID_OF_OTHER"
+KIND_UNKNOWN = "KIND_UNKNOWN"
+AFTER_DELETION = "AFTER_DELETION"
+LEASE_UNKNOWN = "LEASE_UNKNOWN"
 NEVER_ENTERED = "NEVER_ENTERED"
 BEFORE_ENTERED = "BEFORE_ENTERED"
 LEASED_TWICE = "LEASED_TWICE"
@@ -59,6 +64,11 @@ LEASE_BITS = 40
 MOVED_HERE = frozenset({"MOVED", "DEAD_LETTERED"})
 """A record with such a row put its messages where they are by itself: nobody sent them there."""
 MEMBERS_MAX = 2
+LEASE_ENDED, QUEUE_DELETED = "LEASE_ENDED", "QUEUE_DELETED"
+ROW_KINDS = frozenset(name.removeprefix("JOURNAL_KIND_") for name in JournalKind.DESCRIPTOR.values_by_name) - {
+    "UNSPECIFIED"
+}
+"""What a row of a journal can be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,11 @@ MESSAGE_KINDS = (
     "SENT_BY_OTHER",
 )
 """Of one message: both sides' words are gathered for it."""
+OF_RECORDS = (
+    audit_records.time_never_falls,
+    audit_records.ids_name_their_records,
+    audit_records.rows_are_of_what_is_there,
+)
 FEW = 1000
 """Violations of one check that are brought here; of more, Spark keeps them where they are."""
 _COLUMNS = [column.name for column in VIOLATIONS]
@@ -125,8 +130,8 @@ def _audit(
     found.add_told(_in_queues(journal, list(unfenced(reaches))))
     every = _every_record(every_record_from, ends or {}, reaches, [each for each in spans if each not in missing])
     found.add_told(audit_records.no_record_is_missing(journal, digests, every))
-    found.add(audit_records.time_never_falls(journal))
-    found.add(audit_records.ids_name_their_records(journal))
+    for check in OF_RECORDS:
+        found.add(check(journal))
     differ = not missing and _compare(found, journal, digests, spans)
     judged = _judged(journal, spans, rows, differ=differ)
     queues = found.keep(queue_names(judged, where))
@@ -143,6 +148,8 @@ def _audit(
         _first_indexes(buckets, created, whole),
         journal.where(F.coalesce("queue_id", F.lit(0)) == 0).limit(1).count() > 0,
     )
+    if kept.whole_domain:
+        found.add(audit_records.leases_that_end_were_given(judged, spans, reaches, differ=differ))
     history_of = _History(told, placed(told, queues))
     unexplained = _add_messages(found, judged, history_of, queues, kept, _Spans(spans, reaches, differ))
     if history is not None:

@@ -73,9 +73,13 @@ def unexplained(rows: DataFrame, spans: Mapping[str, Span], reaches: Reaches, *,
     key = [*MESSAGE, "lease_id"]
     leases = rows.where(kind.isin(*LEASES)).select(*key).distinct()
     settles = rows.where(kind.isin(*SETTLES) & (F.col("lease_id") != 0)).join(leases, key, "left_anti")
+    return settles.withColumn("verdict", lease_verdict(spans, reaches, differ=differ))
+
+
+def lease_verdict(spans: Mapping[str, Span], reaches: Reaches, *, differ: bool) -> Column:
+    """Of a row whose lease no row of its history gives: `journal_lives.verdict_of`, by `side`."""
     verdicts = [_verdict(side, spans, reaches, differ=differ) for side in range(2 if differ else 1)]
-    chosen = verdicts[0] if not differ else F.when(F.col("side") == 0, verdicts[0]).otherwise(verdicts[1])
-    return settles.withColumn("verdict", chosen)
+    return verdicts[0] if not differ else F.when(F.col("side") == 0, verdicts[0]).otherwise(verdicts[1])
 
 
 def _verdict(side: int, spans: Mapping[str, Span], reaches: Reaches, *, differ: bool) -> Column:

@@ -8,8 +8,23 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from chaos.journal_lives import UNLEASED, Reaches
 from chaos.journal_records import missing
-from chaos.journals import ID_OF_OTHER, LEASE_BITS, LEASES, TIME_BACKWARDS, Span, Violation
+from chaos.journals import (
+    AFTER_DELETION,
+    ID_OF_OTHER,
+    KIND_UNKNOWN,
+    LEASE_BITS,
+    LEASE_ENDED,
+    LEASE_UNKNOWN,
+    LEASES,
+    QUEUE_DELETED,
+    ROW_KINDS,
+    TIME_BACKWARDS,
+    Span,
+    Violation,
+)
+from pipeline.audit_lives import lease_verdict
 from pipeline.audit_rows import BUCKET_BITS, bucket, entered, id_of_record, violations_of
 
 
@@ -64,6 +79,47 @@ def ids_name_their_records(journal: DataFrame) -> DataFrame:
     text = F.format_string("%s: lease %d, of record %d/%d, at %d/%d", "member", lease, log, epoch, "log_index", "epoch")
     of_leases = leases.select("member", "queue_id", "index", "log_index", "count", text.alias("journals"))
     return violations_of(rows, ID_OF_OTHER).unionByName(violations_of(of_leases, ID_OF_OTHER))
+
+
+def rows_are_of_what_is_there(journal: DataFrame) -> DataFrame:
+    """Violations: rows of a kind that no journal has, and rows about a queue that an earlier record deleted."""
+    deleted = journal.where(F.col("kind") == QUEUE_DELETED).groupBy("member", "queue_id")
+    ends = deleted.agg(F.min("log_index").alias("deleted")).where(F.col("queue_id") > 0)
+    late = journal.join(F.broadcast(ends), ["member", "queue_id"]).where(F.col("log_index") > F.col("deleted"))
+    at = F.format_string("%s: %s at %d/%d", "member", "kind", "log_index", "epoch")
+    unknown = journal.where(~F.col("kind").isin(*sorted(ROW_KINDS))).withColumn("says", at)
+    after = late.withColumn("says", F.format_string("%s, deleted by record %d", at, "deleted"))
+    return _of_records(unknown, KIND_UNKNOWN).unionByName(_of_records(after, AFTER_DELETION))
+
+
+def _of_records(rows: DataFrame, kind: str) -> DataFrame:
+    """One violation for the rows of a kind of one record. rows: of the journal, with `says`."""
+    queue_id = F.max(F.when(F.col("queue_id") > 0, F.col("queue_id"))).alias("queue_id")
+    each = rows.groupBy("member", "log_index", F.col("kind").alias("row_kind"))
+    found = each.agg(queue_id, F.count(F.lit(1)).alias("count"), F.max("says").alias("journals"))
+    return violations_of(found.drop("row_kind"), kind)
+
+
+def leases_that_end_were_given(
+    judged: DataFrame, spans: Mapping[str, Span], reaches: Reaches, *, differ: bool
+) -> DataFrame:
+    """Violations: a LEASE_ENDED whose lease no row of its history gives, although its record is one that is judged.
+
+    judged: the journal with `side`. Few leases end by themselves, so these are looked for among those that were given.
+    """
+    ended = judged.where(F.col("kind") == LEASE_ENDED).select("side", "lease_id", "log_index", "epoch")
+    wanted = F.broadcast(ended.select("side", "lease_id").distinct())
+    leases = judged.where(F.col("kind").isin(*LEASES)).select("side", "lease_id")
+    given = leases.join(wanted, ["side", "lease_id"], "left_semi").distinct()
+    gone = ended.join(given, ["side", "lease_id"], "left_anti")
+    verdict = lease_verdict(spans, reaches, differ=differ)
+    lease = F.col("lease_id")
+    epoch, log = F.shiftright(lease, LEASE_BITS), lease.bitwiseAND((1 << LEASE_BITS) - 1)
+    says = F.format_string("lease %d, of record %d/%d, ended at %d/%d", lease, log, epoch, "log_index", "epoch")
+    found = gone.where(verdict == UNLEASED).select(
+        "log_index", lease.cast("string").alias("id"), says.alias("journals")
+    )
+    return violations_of(found.distinct(), LEASE_UNKNOWN)
 
 
 def time_never_falls(journal: DataFrame) -> DataFrame:

@@ -161,6 +161,9 @@ class _Look:
         members = sorted({*lake.members(), *lake.ranges()})
         if not self._facts(members):
             return
+        for member in self._said_members():
+            if member not in members:
+                self._find(lake.folder(member), f"is gone, with all that this lake says of member {member}", RESTORE)
         self._strangers(lake.journal, [lake.folder(member) for member in lake.members()])
         for member in members:
             every = lake.every(member)
@@ -216,6 +219,15 @@ class _Look:
             for before, after in counting(lake.every(member))[1]:
                 self._hole(member, before, after)
         return False
+
+    def _said_members(self) -> list[str]:
+        if self._name is None:
+            return []  # that the facts cannot be read is told
+        try:
+            return self._lake.known_members()
+        except PipelineError as error:
+            self._told(self._lake.path / FACTS, error)
+            return []
 
     def _range(self, member: str, counts: list[Stretch]) -> None:
         """What must be there of a member is there."""

@@ -41,7 +41,7 @@ MEMBER = "member="
 FACTS = "_lake.json"
 COLUMNS, ATTRIBUTES_FROM = "columns", "attributes_from"
 HEADS, RANGES = "_heads", "_ranges"
-MANIFESTS = "manifests"
+MANIFESTS, MEMBERS = "manifests", "members"
 """In the facts: every stretch has a manifest, every member its range. A lake of an older version has not."""
 
 
@@ -204,9 +204,18 @@ class Lake:
             raise PipelineError(BAD_LAKE, str(error)) from error
 
     def begin_range(self, member: str, first: int) -> None:
-        """Say where its stretches begin, unless that was said."""
+        """Say where its stretches begin, unless that was said, and then that this lake is of that member too."""
         if not self.range_path(member).exists():
             self._say_range(member, first, first, heads=self.heads_path(member).exists())
+        if self.facts() and member not in (known := self.known_members()):
+            self._add_fact(MEMBERS, sorted({*known, member}))
+
+    def known_members(self) -> list[str]:
+        """Whose journals it says that it holds; one of an older version says so once it is written to. BAD_LAKE."""
+        found = self.facts().get(MEMBERS, [])
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise PipelineError(BAD_LAKE, f"{self.path / FACTS}: {MEMBERS} is {found!r}, not a list of names")
+        return found
 
     def reach(self, member: str, end: int) -> None:
         """Say that its stretches reach so far, unless they were said to reach farther."""
@@ -341,7 +350,7 @@ class Lake:
         found = read_json(path)
         return read_json(path, strict=True) if MANIFESTS in found else found
 
-    def _add_fact(self, name: str, value: str | int | dict[str, int]) -> None:
+    def _add_fact(self, name: str, value: str | int | list[str] | dict[str, int]) -> None:
         write_json(self.path / FACTS, {**self.facts(), name: value})
 
     def history_id(self) -> str:

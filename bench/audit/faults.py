@@ -12,6 +12,7 @@ from typing import NamedTuple
 from bench.audit.evidence import Evidence, Facts
 from chaos.journals import (
     ACK_LOST,
+    AFTER_DELETION,
     BEFORE_ENTERED,
     BODY_CHANGED,
     BODY_NOT_SENT,
@@ -21,13 +22,17 @@ from chaos.journals import (
     GAP,
     ID_OF_OTHER,
     INDEX_TWICE,
+    KIND_UNKNOWN,
     LEASE_BITS,
+    LEASE_ENDED,
+    LEASE_UNKNOWN,
     LEASED_AFTER_END,
     LEASED_TWICE,
     LOST,
     MEMBER_ABSENT,
     NEVER_ENTERED,
     NOTHING,
+    QUEUE_DELETED,
     RECEIVED_LOST,
     RECORD_MISSING,
     SENT_BY_OTHER,
@@ -42,6 +47,8 @@ from chaos.journals import (
 DAY = timedelta(days=1)
 BEYOND = 100_000
 """An index that no message of a run has."""
+STRANGE_QUEUE = 999_999
+"""An id that no queue of a run has."""
 
 
 class Named(NamedTuple):
@@ -407,6 +414,32 @@ def lease_of_later(run: Evidence, at: int) -> list[Named]:
     for row in run.single("ACKED", at):
         row["lease_id"] = lease_id_of(row["epoch"], row["log_index"] + 5)
     return [Named(SETTLED_UNLEASED, at)]
+
+
+@fault
+def row_of_an_unknown_kind(run: Evidence, at: int) -> list[Named]:
+    acked = run.of("ACKED", at)[0]
+    run.add(run.single("ACKED", at), kind="FORGOTTEN", lease_id=0)
+    return [Named(KIND_UNKNOWN, log_index=acked["log_index"])]
+
+
+@fault
+def row_after_its_queue_was_deleted(run: Evidence, at: int) -> list[Named]:
+    stored, acked = run.of("ENQUEUED", at)[0], run.of("ACKED", at)[0]
+    plain = {"queue": None, "queue_id": STRANGE_QUEUE, "index": 0, "count": 0, "lease_id": 0}
+    acks = run.single("ACKED", at)
+    run.add(acks, **{**plain, "kind": "CONFIGURED"})
+    run.add(acks, **{**plain, "kind": QUEUE_DELETED, **late(stored)})
+    return [Named(AFTER_DELETION, log_index=acked["log_index"])]
+
+
+@fault
+def end_of_a_lease_that_was_never_given(run: Evidence, at: int) -> list[Named]:
+    stored, acked = run.of("ENQUEUED", at)[0], run.of("ACKED", at)[0]
+    lease_id = lease_id_of(stored["epoch"], stored["log_index"])
+    none = {"queue": None, "queue_id": 0, "index": 0, "count": 0}
+    run.add(run.single("ACKED", at), kind=LEASE_ENDED, lease_id=lease_id, **none)
+    return [Named(LEASE_UNKNOWN, log_index=acked["log_index"])]
 
 
 @fault

@@ -284,6 +284,20 @@ def rejected_and_acked(run: Run) -> None:
     run.record(run.about("ACKED", 1, 12, 1, row.lease_id))
 
 
+def unknown_kind(run: Run) -> None:
+    run.record(run.about("FORGOTTEN", 1, 3, 1))
+
+
+def queue_used_after_its_end(run: Run) -> None:
+    run.record(run.about("QUEUE_DELETED", 2))
+    run.record(run.about("CONFIGURED", 2))
+
+
+def end_of_no_lease(run: Run) -> None:
+    row = run.rows[first_of(run, "ENQUEUED", 5)]
+    run.record({"kind": "LEASE_ENDED", "lease_id": row.epoch << LEASE_BITS | row.log_index})
+
+
 PLANTED: dict[Callable[[Run], None], set[str]] = {
     lost: {"LOST", "GAP", "NEVER_ENTERED", "RECEIVED_LOST", "ACK_LOST"},
     duplicate: {"DUPLICATE"},
@@ -335,6 +349,9 @@ PLANTED: dict[Callable[[Run], None], set[str]] = {
     other_producer_at_both: {"SENT_BY_OTHER"},
     no_producer_at_both: {"SENT_BY_OTHER"},
     other_sequence_at_both: {"SENT_BY_OTHER"},
+    unknown_kind: {"KIND_UNKNOWN"},
+    queue_used_after_its_end: {"AFTER_DELETION"},
+    end_of_no_lease: {"LEASE_UNKNOWN"},
     record_gone_at_both: {"RECORD_MISSING"},
     records_gone_at_b: {"RECORD_MISSING", "COPIES_DIFFER", "SETTLED_UNLEASED"},
 }
@@ -354,6 +371,7 @@ OF_BOTH = {
     ),
     *(other_body_received, other_body_received_of_one_that_nobody_was_told_of),
     *(other_producer_at_both, other_sequence_at_both, no_producer_at_both),
+    *(unknown_kind, queue_used_after_its_end, end_of_no_lease),
 }
 """Faults of which the two journals know nothing of each other's: they stay equal."""
 

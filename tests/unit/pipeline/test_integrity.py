@@ -136,6 +136,13 @@ def member_gone(lake: Lake) -> str:
     return f"{A} has no records from 1 up to 30"
 
 
+def member_gone_with_all_that_is_said_of_it(lake: Lake) -> str:
+    shutil.rmtree(lake.folder("b"))
+    lake.range_path("b").unlink()
+    lake.heads_path("b").unlink()
+    return "journal/member=b is gone, with all that this lake says of member b"
+
+
 def journal_gone(lake: Lake) -> str:
     shutil.rmtree(lake.journal)
     return f"{A} has no records from 1 up to 30; journal/member=b has no records from 1 up to 30"
@@ -261,7 +268,16 @@ def heads_without_a_digest(lake: Lake) -> str:
 FAULTS: tuple[Callable[[Lake], str], ...] = (
     *(gone, cut, damaged, sums_damaged, added, renamed, linked, a_folder_instead),
     *(manifest_gone, manifest_of_another_format, files_gone, stretch_empty),
-    *(first_gone, middle_gone, last_gone, member_gone, journal_gone, stretch_renamed, stretch_away),
+    *(
+        first_gone,
+        middle_gone,
+        last_gone,
+        member_gone,
+        member_gone_with_all_that_is_said_of_it,
+        journal_gone,
+        stretch_renamed,
+        stretch_away,
+    ),
     *(stretch_doubled_behind, stretch_doubled_inside, stretch_doubled_around, stretch_across),
     *(stretch_of_the_other_member, stretch_of_another_lake, stretch_linked, a_third_member, a_file_beside_the_members),
     *(range_gone, ranges_gone, range_damaged, range_of_another),
