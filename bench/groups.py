@@ -22,7 +22,9 @@ from pathlib import Path
 
 from machine import facts
 
-from replica.machine import Columns, Fresh, Limits, Machine
+from replica.machine import Columns, Fresh, Limits, Machine, QueueCall, SettleCall
+from replica.machine.plan.queue import plan_queue
+from replica.machine.plan.settle import plan_settle
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, RecordHeader
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_NONE, GROUP_MODE_ORDERED, QueueConfig
@@ -43,7 +45,14 @@ class Queue:
         self._random = random.Random(5)
         self.machine = Machine(1, ("a",), Limits(queue_length_max=1 << 40, dedup_sequences=1_000))
         config = QueueConfig(group_mode=GROUP_MODE_ORDERED if groups else GROUP_MODE_NONE)
-        self._order(self.machine.plan_queue(now_ms=0, action=QUEUE_ACTION_CREATE, name="q", config=config))
+        self._order(
+            plan_queue(
+                self.machine.state,
+                self.machine.member_names,
+                0,
+                QueueCall(action=QUEUE_ACTION_CREATE, name="q", config=config),
+            )
+        )
 
     def _order(self, header: RecordHeader) -> int:
         self._log_index += 1
@@ -90,7 +99,7 @@ class Queue:
             assert header is not None
             ranges = [IndexRange(first=part.first, count=part.count) for part in header.lease.ranges]
             settlement = Settlement(lease_id=self._order(header), outcome=OUTCOME_ACK, ranges=ranges)
-            plan = self.machine.plan_settle(now_ms=0, queue="q", settlements=[settlement])
+            plan = plan_settle(self.machine.state, 0, SettleCall(queue="q", settlements=[settlement]))
             assert plan.header is not None
             self._order(plan.header)
             taken += sum(part.count for part in ranges)

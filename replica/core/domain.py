@@ -26,6 +26,7 @@ from replica.core.state.durable import state_key
 from replica.core.state.effects import Persist
 from replica.core.state.outcomes import Failed, Moved
 from replica.core.state.write_tokens import BaseStored, CededStored, EpochStored, OpenStored, SoloStored
+from replica.machine.plan.time import plan_volatile_lost
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 
@@ -122,7 +123,7 @@ class Domain:
         """The gate is open, or a second member has joined."""
         if self.shared.draining:
             return
-        lost = self.orders.machine.plan_volatile_lost(self.orders.time_ms, self.shared.has_body)
+        lost = plan_volatile_lost(self.orders.machine.state, self.orders.time_ms, self.shared.has_body)
         if lost is not None:
             self.orders.order(lost)
         self.holding.on_serving()

@@ -3,8 +3,8 @@
 Start at `machine.Machine`; `state` holds, `plan` decides, `apply` changes, `views` and `rows` read.
 """
 
-from replica.machine.features.batches import BatchCall
-from replica.machine.features.readers import AdvanceCall, RegisterCall
+from replica.machine.features.batches import AckBatchCall, BatchCall
+from replica.machine.features.readers import AdvanceCall, ForgetCall, RegisterCall
 from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
 from replica.machine.machine import Machine
 from replica.machine.plan.columns import Columns, columns_of
@@ -13,8 +13,10 @@ from replica.machine.plan.enqueue import EnqueuePlan, Fresh, Repeated
 from replica.machine.plan.lease import Narrower, deliverable, immediate_problem
 from replica.machine.plan.move import MoveCall, RemoveCall, ranges_of
 from replica.machine.plan.names import AliasCall, DefaultsCall
+from replica.machine.plan.queue import QueueCall
+from replica.machine.plan.reply import ReplyCall
 from replica.machine.plan.save import Bodies, SaveLimits, SavePlan
-from replica.machine.plan.settle import SettlePlan
+from replica.machine.plan.settle import SettleCall, SettlePlan
 from replica.machine.plan.stage import PublishCall, StageCall
 from replica.machine.room import Fit
 from replica.machine.state.changes import Applied
@@ -33,6 +35,7 @@ from replica.machine.views import SegmentSlice
 
 __all__ = [
     "HANDLE_BYTES",
+    "AckBatchCall",
     "AdvanceCall",
     "AliasCall",
     "Applied",
@@ -46,6 +49,7 @@ __all__ = [
     "DuplicateRun",
     "EnqueuePlan",
     "Fit",
+    "ForgetCall",
     "Fresh",
     "Lease",
     "Limits",
@@ -57,6 +61,7 @@ __all__ = [
     "Progress",
     "PublishCall",
     "PublishWeightsCall",
+    "QueueCall",
     "QueueState",
     "Reader",
     "ReaderPlace",
@@ -64,10 +69,12 @@ __all__ = [
     "RegisterCall",
     "RemoveCall",
     "Repeated",
+    "ReplyCall",
     "RequestAnswer",
     "SaveLimits",
     "SavePlan",
     "SegmentSlice",
+    "SettleCall",
     "SettlePlan",
     "StageCall",
     "Sums",

@@ -7,22 +7,14 @@ copy deliverable. A caller asks `find_request` before it plans a unary call.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import merge
 
 from replica.machine import views
 from replica.machine.apply.apply import apply
-from replica.machine.features.batches import Batches
-from replica.machine.features.readers import Readers
-from replica.machine.features.weights import Weights
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
 from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
-from replica.machine.plan.names import Names
-from replica.machine.plan.queue import QueueCall, plan_queue
-from replica.machine.plan.reply import ReplyCall, plan_reply
-from replica.machine.plan.settle import SettleCall, SettlePlan, plan_settle
-from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
 from replica.machine.room import Fit, fit_of
 from replica.machine.rows import snapshot as snapshots
 from replica.machine.state.changes import Applied, Changes, next_record
@@ -33,11 +25,11 @@ from replica.machine.state.requests import RequestAnswer
 from replica.machine.state.state import State
 from replica.machine.views import SegmentSlice
 from tandemq.peer.v1 import record_pb2
-from tandemq.v1 import common_pb2, queue_service_pb2
+from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-class Machine(Names, Readers, Batches, Weights):
+class Machine:
     def __init__(self, domain: int, member_names: Sequence[str], limits: Limits | None = None) -> None:
         self.member_names = tuple(member_names)
         self.state = State(domain, limits or Limits())
@@ -54,6 +46,11 @@ class Machine(Names, Readers, Batches, Weights):
     @property
     def commit_index(self) -> int:
         return self.state.commit_index
+
+    @property
+    def history_id(self) -> bytes:
+        """Identity of the domain's history; empty: it has none yet."""
+        return self.state.history_id
 
     @property
     def time_ms(self) -> int:
@@ -109,76 +106,6 @@ class Machine(Names, Readers, Batches, Weights):
             wanted,
         )
         return plan_lease(self.state, call)
-
-    def plan_settle(
-        self,
-        *,
-        now_ms: int,
-        queue: str,
-        settlements: Sequence[queue_service_pb2.Settlement],
-        request_id: bytes = b"",
-        request_hash: int = 0,
-    ) -> SettlePlan:
-        return plan_settle(self.state, SettleCall(now_ms, queue, settlements, request_id, request_hash))
-
-    def plan_reply(
-        self,
-        *,
-        now_ms: int,
-        queue: str,
-        lease_id: int,
-        index: int,
-        body_bytes: int,
-        request_id: bytes = b"",
-        request_hash: int = 0,
-    ) -> record_pb2.RecordHeader | None:
-        """None: it is a repetition of the answer that counted."""
-        return plan_reply(self.state, ReplyCall(now_ms, queue, lease_id, index, body_bytes, request_id, request_hash))
-
-    def plan_expire(self, now_ms: int) -> record_pb2.RecordHeader | None:
-        """None: nothing is due. Call it again as long as it returns something: a record ends a bounded number."""
-        return plan_expire(self.state, now_ms)
-
-    def next_due_ms(self) -> int | None:
-        """Domain time at which `plan_expire` will have something; None while nothing can end."""
-        return next_due_ms(self.state)
-
-    def plan_queue(
-        self,
-        *,
-        now_ms: int,
-        action: record_pb2.QueueAction,
-        name: str,
-        config: admin_pb2.QueueConfig | None = None,
-        mask: Sequence[str] = (),
-        expected_version: int = 0,
-        member: str = "",
-        members: Sequence[str] = (),
-        open_members: Sequence[str] | None = None,
-        if_empty: bool = False,
-        configuring: bool = False,
-        request_id: bytes = b"",
-        request_hash: int = 0,
-    ) -> record_pb2.RecordHeader:
-        call = QueueCall(
-            now_ms,
-            action,
-            name,
-            config,
-            mask,
-            expected_version,
-            member,
-            members,
-            open_members,
-            if_empty,
-            configuring,
-            request_id,
-            request_hash,
-        )
-        return plan_queue(self.state, self.member_names, call)
-
-    def plan_volatile_lost(self, now_ms: int, has_body: Callable[[int], bool]) -> record_pb2.RecordHeader | None:
-        return plan_volatile_lost(self.state, now_ms, has_body)
 
     def find_request(self, request_id: bytes, request_hash: int) -> RequestAnswer | None:
         """The first answer to a unary call that is repeated; Refused if the id was used for a different one."""

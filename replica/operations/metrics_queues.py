@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from replica.machine import Sums
+from replica.machine.features.readers import all_readers
 from replica.machine.statistics import first_queues
 from replica.operations.manager_stats import TOTALS
 
@@ -90,9 +91,9 @@ def _readers(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
         "tandemq_journal_reader_lag", "Records between its place and the end.", labels=["domain", "reader"]
     )
     for name, machine in machines:
-        known = machine.readers()
+        known = all_readers(machine.state)
         readers.add_metric([name], len(known))
-        lost.add_metric([name], machine.readers_lost)
+        lost.add_metric([name], machine.state.readers_lost)
         for reader in known:
             lag.add_metric([name, reader.name], max(0, machine.commit_index + 1 - reader.place.log_index))
     return [readers, lost, lag]

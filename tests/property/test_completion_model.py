@@ -11,8 +11,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica.machine import CopyCall, Machine, columns_of
+from replica.machine import CopyCall, Machine, ReplyCall, columns_of
 from replica.machine.plan.copies import plan_copies
+from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import is_addressed, owed_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_PURGE
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -122,13 +123,10 @@ class History:
         for lease_id, indexes in self.leases.items():
             if indexes and self.two_way:
                 index = sorted(indexes)[number % len(indexes)]
-                header = self.driver.master.plan_reply(
-                    now_ms=self.driver.now_ms,
-                    queue="q",
-                    lease_id=lease_id,
-                    index=index,
-                    body_bytes=1,
-                    request_hash=index,
+                header = plan_reply(
+                    self.driver.master.state,
+                    self.driver.now_ms,
+                    ReplyCall(queue="q", lease_id=lease_id, index=index, body_bytes=1, request_hash=index),
                 )
                 assert header is not None
                 header.reply.reply_to = "r" if is_addressed(self.driver.master.queue(1), index) else ""

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from replica.machine import Bodies, DuplicateRun, Machine, MoveCall, Repeated, SaveLimits, columns_of
 from replica.machine.plan.move import dying_of, plan_move
 from replica.machine.plan.save import plan_save
+from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -385,7 +386,7 @@ class Comparison(RuleBasedStateMachine):
         lost = data.draw(st.sets(st.sampled_from(sorted(volatile)))) if volatile else set()
         driver = self.driver
         header = driver.plan(
-            lambda: driver.master.plan_volatile_lost(driver.now_ms, lambda log_index: log_index not in lost)
+            lambda: plan_volatile_lost(driver.master.state, driver.now_ms, lambda log_index: log_index not in lost)
         )
         assert (header is None) == (not lost)
         if header:
@@ -462,8 +463,8 @@ class Comparison(RuleBasedStateMachine):
     @invariant()
     def the_next_end_is_known(self) -> None:
         ends = [end for model in self.queues.values() for end in model.next_due_ms()]
-        assert self.driver.master.next_due_ms() == min(ends, default=None)
-        assert not ends or self.driver.master.plan_expire(min(ends)) is not None
+        assert next_due_ms(self.driver.master.state) == min(ends, default=None)
+        assert not ends or plan_expire(self.driver.master.state, min(ends)) is not None
 
     def teardown(self) -> None:
         """Recovery: the records alone give the same state."""

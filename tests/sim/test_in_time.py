@@ -95,7 +95,7 @@ def test_what_ends_by_time_ends_in_time(profile: str, wanted: set[str]) -> None:
 
 @pytest.mark.slow
 def test_what_ends_late_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = import_module("replica.machine.machine")
+    module: Any = import_module("replica.core.ordering.orders")
     original = module.plan_expire
 
     monkeypatch.setattr(

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from replica.core.state.calls import NamesCall
+from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
-from replica.machine import BatchCall, Machine, Refused
+from replica.machine import AckBatchCall, BatchCall, Machine, Refused
+from replica.machine.features.batches import last_batch, open_batch
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter, rows
@@ -38,9 +39,7 @@ class Batching(Reading):
         return self._ask(
             self.member(name),
             int(count),
-            lambda machine, now_ms: machine.plan_batch(
-                BatchCall(now_ms, QUEUE, CONSUMER, int(count), 2, 1 << 20, LEASE_MS)
-            ),
+            BatchCall(QUEUE, CONSUMER, int(count), 2, 1 << 20, LEASE_MS),
             lambda member: self._told(member, int(count)),
         )
 
@@ -56,15 +55,17 @@ class Batching(Reading):
         return self._ask(
             self.member(name),
             int(count),
-            lambda machine, now_ms: machine.plan_ack_batch(now_ms, QUEUE, CONSUMER, int(count)),
+            AckBatchCall(QUEUE, CONSUMER, int(count)),
             told,
         )
 
     def _told(self, member: Member, number: int) -> str:
         machine: Machine = member.shared.machine
-        if machine.last_batch(QUEUE, CONSUMER) < number:
+        state = machine.state
+        queue = state.named(QUEUE)
+        if last_batch(state, queue, CONSUMER) < number:
             return "nothing to take"
-        batch, lease = machine.batch(QUEUE, CONSUMER, number)
+        batch, lease = open_batch(state, queue, CONSUMER, number)
         ranges = [IndexRange(first=start, count=end - start) for start, end in batch.runs]
         slices = machine.segments_of(lease.queue_id, ranges)
         found = {row.message.payload: row.index for row in rows(member.store, member.shared, QUEUE, 0, slices)}
@@ -78,11 +79,11 @@ class Batching(Reading):
         self,
         member: Member,
         number: int,
-        plan: Callable[[Machine, int], Any],
+        call: BatchCall | AckBatchCall,
         told: Callable[[Member], str],
     ) -> list[str]:
         waiter = Waiter()
-        member.submit(NamesCall(waiter, QUEUE, plan))
+        member.submit(PendingCall(waiter, call))
         self.pair.settle(200)
         try:
             match waiter.done:

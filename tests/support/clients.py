@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 
 from replica.core.messages.bodies import fill_rows
-from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
-from replica.machine import columns_of
+from replica.machine import QueueCall, SettleCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.message_pb2 import MessageBatch
@@ -54,8 +54,9 @@ def create(pair: Pair, queue: str = "q", **config: Any) -> None:
     """Make a queue at the master and see it committed."""
     waiter = Waiter()
     assert pair.master is not None
-    call = QueueCall(
-        waiter, QUEUE_ACTION_CREATE, queue, QueueConfig(**config), members=["a", "b"], open_members=["a", "b"]
+    call = PendingCall(
+        waiter,
+        QueueCall(QUEUE_ACTION_CREATE, queue, QueueConfig(**config), members=["a", "b"], open_members=["a", "b"]),
     )
     pair.master.submit(call)
     pair.settle(200)
@@ -205,7 +206,7 @@ class Reader:
                     if not one.HasField("error"):
                         self.settled.add(payload)
 
-        member.submit(SettleCall(Waiter(on_answer), self.queue, settlements))
+        member.submit(PendingCall(Waiter(on_answer), SettleCall(self.queue, settlements)))
 
 
 def remaining(member: Member, queue: str = "q") -> list[tuple[int, bytes]]:

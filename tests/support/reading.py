@@ -6,13 +6,12 @@ orders, and a reader that has lost his place is given nothing in his name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from replica.core.ordering.readers import Limit, give_up, late_readers
-from replica.core.state.calls import NamesCall
+from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import AdvanceCall, Machine, ReaderPlace, Refused, RegisterCall
+from replica.machine.features import readers
+from replica.machine.features.readers import all_readers
 from tandemq.v1.common_pb2 import Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter
@@ -37,9 +36,7 @@ class Reading(Journalling):
         place = ReaderPlace(*self.place[:3])
         return self._order(
             self.member(name),
-            lambda machine, now_ms: machine.plan_register(
-                RegisterCall(now_ms, READER, place, 0, restart=False, request_id=b"", request_hash=0)
-            ),
+            RegisterCall(READER, place, 0, restart=False, request_id=b"", request_hash=0),
         )
 
     @command("the reader begins anew at MEMBER")
@@ -48,9 +45,7 @@ class Reading(Journalling):
         place, self.lost = ReaderPlace(*self.place[:3]), False
         return self._order(
             self.member(name),
-            lambda machine, now_ms: machine.plan_register(
-                RegisterCall(now_ms, READER, place, 0, restart=True, request_id=b"", request_hash=0)
-            ),
+            RegisterCall(READER, place, 0, restart=True, request_id=b"", request_hash=0),
         )
 
     @command("the reader tells MEMBER how far he is")
@@ -59,7 +54,7 @@ class Reading(Journalling):
         place = ReaderPlace(*self.place[:3])
         return self._order(
             self.member(name),
-            lambda machine, now_ms: machine.plan_advance(AdvanceCall(now_ms, READER, place, b"", 0)),
+            AdvanceCall(READER, place, b"", 0),
         )
 
     @command("MEMBER gives up readers that are behind")
@@ -80,13 +75,13 @@ class Reading(Journalling):
         member = self.member(name)
         machine: Machine = member.shared.machine
         try:
-            machine.reader(READER)
+            readers.named_reader(machine.state, READER)
         except Refused as refused:
             self.refused = Reason.Name(refused.reason).removeprefix("REASON_")
             return [*self.said(), f"reader at {name}: {self.refused}"]
         require(not self.lost, f"{READER} has lost its place, and {name} does not tell")
         told = self.read_journal(name)
-        kept = machine.reader(READER).place.log_index <= self.place.log_index
+        kept = readers.named_reader(machine.state, READER).place.log_index <= self.place.log_index
         require(not kept or self.refused != "OUT_OF_RANGE", f"what {READER} has not read is gone at {name}")
         return told
 
@@ -95,9 +90,9 @@ class Reading(Journalling):
         """What that member knows of them, and where its log begins."""
         return [*self.said(), f"{self._known(self.member(name))}; log from {self.member(name).shared.state.kept_from}"]
 
-    def _order(self, member: Member, plan: Callable[[Machine, int], Any]) -> list[str]:
+    def _order(self, member: Member, call: RegisterCall | AdvanceCall) -> list[str]:
         waiter = Waiter()
-        member.submit(NamesCall(waiter, "", plan))
+        member.submit(PendingCall(waiter, call))
         self.pair.settle(200)
         match waiter.done:
             case QueueDone():
@@ -114,5 +109,5 @@ class Reading(Journalling):
             f"{each.name} lost {each.place.log_index} to {each.lost_until - 1}"
             if each.lost_until
             else f"{each.name} wants {each.place.log_index}"
-            for each in machine.readers()
+            for each in all_readers(machine.state)
         )

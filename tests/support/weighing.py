@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from replica.core.state.calls import NamesCall
-from replica.core.state.outcomes import Failed, QueueDone
-from replica.machine import DeleteWeightsCall, Machine, PublishWeightsCall, Refused, Window
+from replica.core.state.calls import PendingCall, ReadWeights
+from replica.core.state.outcomes import Failed, QueueDone, WeightsDone
+from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window
+from replica.machine.features.weights import told_weights
 from tandemq.v1.common_pb2 import Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter
@@ -31,54 +32,45 @@ class Weighing(Reading):
         """The last one there could have been when somebody was told that there is none."""
         self.told_by: dict[int, str] = {}
         """Whose table each version was, as it was told."""
+        self.requests = 0
         self.open = 0
         """Publications and deletions that nobody has answered: they may have been done."""
 
     @command("publish weights OP over version COUNT at MEMBER")
     def publish_weights(self, by: str, count: str, name: str) -> list[str]:
         """A publisher that has read this version, 0 for none, puts its table in the place of it; nothing is moved."""
-        expected, made = int(count), []
+        expected, self.requests = int(count), self.requests + 1
+        request_id, member = self.requests.to_bytes(16, "big"), self.member(name)
+        call = PublishWeightsCall(TABLE, ((QUEUE, 1.0),), 0, VALID_MS, expected, by, Window(), request_id, 1)
 
-        def plan(machine: Machine, now_ms: int) -> Any:
-            call = PublishWeightsCall(
-                now_ms, TABLE, ((QUEUE, 1.0),), 0, VALID_MS, expected, by, Window(), b"", 0
-            )  # fmt: skip
-            header = machine.plan_publish_weights(call)
-            made[:] = [int(header.weights.version)]
-            return header
-
-        def done() -> str:
+        def done(_result: Any) -> str:
+            version = member.shared.machine.find_request(request_id, 1).version
             require(expected == self.version or self.open, f"{by} has replaced version {self.version} unread")
-            self._hear_version(made[0], by)
-            return f"version {made[0]} is of {by}"
+            self._hear_version(version, by)
+            return f"version {version} is of {by}"
 
-        return self._weigh(name, plan, done, by, changes=True)
+        return self._weigh(name, call, done, by, changes=True)
 
     @command("delete the weights of version COUNT at MEMBER")
     def delete_weights(self, count: str, name: str) -> list[str]:
         """Whoever routes is to go by his own counters; nothing is moved."""
-        call = DeleteWeightsCall(0, TABLE, int(count), b"", 0)
 
-        def done() -> str:
+        def done(_result: Any) -> str:
             self.version = 0
             return "there are none"
 
-        return self._weigh(name, lambda machine, _now: machine.plan_delete_weights(call), done, "", changes=True)
+        return self._weigh(name, DeleteWeightsCall(TABLE, int(count), b"", 0), done, "", changes=True)
 
     @command("ask for the weights at MEMBER")
     def ask_for_weights(self, name: str) -> list[str]:
         """Somebody who routes reads the table; nothing is moved."""
-        seen: list[tuple[int, str]] = []
 
-        def plan(machine: Machine, now_ms: int) -> None:
-            table = machine.told_weights(TABLE, now_ms).table
-            seen[:] = [(table.version, table.published_by)]
+        def done(result: Any) -> str:
+            table = result.tables[0].table
+            self._hear_version(table.version, table.published_by)
+            return f"version {table.version} is of {table.published_by}"
 
-        def done() -> str:
-            self._hear_version(*seen[0])
-            return f"version {seen[0][0]} is of {seen[0][1]}"
-
-        return self._weigh(name, plan, done, "a reader", changes=False)
+        return self._weigh(name, ReadWeights(TABLE), done, "a reader", changes=False)
 
     def _hear_version(self, version: int, by: str) -> None:
         whose = self.told_by.setdefault(version, by)
@@ -87,13 +79,13 @@ class Weighing(Reading):
         require(version > self.gone, f"that there is none was told, and taken back: now it is {version}")
         self.version = version
 
-    def _weigh(self, name: str, plan: Any, done: Any, by: str, *, changes: bool) -> list[str]:
+    def _weigh(self, name: str, call: Any, done: Any, by: str, *, changes: bool) -> list[str]:
         self.open += changes
 
         def on_answer(result: Any) -> None:
-            if isinstance(result, QueueDone):
+            if isinstance(result, QueueDone | WeightsDone):
                 self.open -= changes
-                self.teller.say(f"weights at {name}: {done()}")
+                self.teller.say(f"weights at {name}: {done(result)}")
             elif isinstance(result, Failed):
                 self.open -= changes
                 reason = Reason.Name(result.reason).removeprefix("REASON_")
@@ -101,7 +93,7 @@ class Weighing(Reading):
                     self.gone = max(self.told_by, default=0)
                 self.teller.say(f"weights at {name}: {by or 'a publisher'} is refused, {reason}")
 
-        self.member(name).submit(NamesCall(Waiter(on_answer), "", plan))
+        self.member(name).submit(PendingCall(Waiter(on_answer), call))
         return self.said()
 
     def check_weights(self) -> None:
@@ -110,7 +102,7 @@ class Weighing(Reading):
         if not self.version or master is None:
             return
         try:
-            found = master.shared.machine.told_weights(TABLE, 0).table.version
+            found = told_weights(master.shared.machine.state, 0, TABLE).table.version
         except Refused:
             found = 0
         require(found == self.version or self.open, f"version {self.version} was told, and {found or 'none'} is there")

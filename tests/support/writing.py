@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import google_crc32c
 
-from replica.core.state.calls import Publish, StageRows, StagingCall
+from replica.core.state.calls import PendingCall, Publish, StageRows
 from replica.core.state.outcomes import Failed, PublishDone
 from replica.machine import PublishCall, StageCall, columns_of
 from replica.node.journal import history_id_of
@@ -152,7 +152,7 @@ class Writing(Reading):
         self._submit(member, Waiter(lambda result: batch.on_answer(result, history_id_of(member.shared))), action)
 
     def _submit(self, member: Member, waiter: Waiter, action: StageRows | Publish) -> None:
-        member.submit(StagingCall(waiter, action))
+        member.submit(PendingCall(waiter, action))
 
     def _heard(self) -> list[str]:
         lines = []

@@ -105,9 +105,9 @@ def any_history_goes_on(patch: Patch) -> None:
 def numbers_are_forgotten(patch: Patch) -> None:
     original = replica.machine.features.batches.plan_batch
 
-    def plan_batch(state: Any, call: Any) -> Any:
+    def plan_batch(state: Any, now_ms: int, call: Any) -> Any:
         state.batches.clear()
-        return original(state, call)
+        return original(state, now_ms, call)
 
     patch.setattr(replica.machine.features.batches, "plan_batch", plan_batch)
 

@@ -18,8 +18,8 @@ from tandemq.peer.v1.record_pb2 import SettleOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.core.state.calls import Consumer, SettleCall
-    from replica.machine import RequestAnswer
+    from replica.core.state.calls import Consumer, Waiter
+    from replica.machine import RequestAnswer, SettleCall
     from replica.machine.state.dedup import Producer
     from replica.machine.state.queue import QueueState
 
@@ -62,10 +62,10 @@ def dedup_forgets_early(patch: Patch) -> None:
 def settled_before_commit(patch: Patch) -> None:
     original = Orders._settle
 
-    def settle(self: Orders, call: SettleCall) -> None:
+    def settle(self: Orders, waiter: Waiter, call: SettleCall) -> None:
         self.when_committed = _at_once  # type: ignore[method-assign]
         try:
-            original(self, call)
+            original(self, waiter, call)
         finally:
             del self.when_committed
 

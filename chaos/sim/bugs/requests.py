@@ -14,7 +14,7 @@ from tandemq.v1.common_pb2 import REASON_ALREADY_REPLIED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.core.state.calls import ReplyCall
+    from replica.core.state.calls import SendReply, Waiter
 
 
 @bug("second-answer-is-confirmed", "R018", "Who answers second is told that his answer counts.", "requests")
@@ -41,10 +41,10 @@ def answered_before_commit(patch: Patch) -> None:
         del log_index, on_lost
         answer()
 
-    def order(self: Replying, call: ReplyCall) -> None:
+    def order(self: Replying, waiter: Waiter, call: SendReply) -> None:
         self.orders.when_committed = at_once  # type: ignore[method-assign]
         try:
-            original(self, call)
+            original(self, waiter, call)
         finally:
             del self.orders.when_committed
 

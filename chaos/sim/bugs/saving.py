@@ -11,9 +11,10 @@ from replica.peer.transfer import Receiver
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
-    from replica.core.state.calls import QueueCall
+    from replica.core.state.calls import Waiter
     from replica.core.state.effects import Persist
     from replica.core.state.outcomes import QueueDone
+    from replica.machine import QueueCall
     from tandemq.peer.v1.peer_service_pb2 import QueueSegments
 
 
@@ -42,9 +43,9 @@ def saved_without_bodies(patch: Patch) -> None:
 def saved_in_part(patch: Patch) -> None:
     original = Saving.holds
 
-    def holds(self: Saving, call: QueueCall, done: QueueDone) -> bool:
+    def holds(self: Saving, waiter: Waiter, call: QueueCall, done: QueueDone) -> bool:
         waiting = list(self.waiting)
-        if original(self, call, done):
+        if original(self, waiter, call, done):
             self.waiting = waiting
         return False
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import replica.machine.features.weights
 from chaos.sim.bugs.planting import Patch, bug
-from replica.core.state.outcomes import QueueDone
+from replica.core.state.calls import ReadWeights
+from replica.core.state.outcomes import WeightsDone
+from replica.machine.features.weights import all_weights, told_weights
 from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
 
 if TYPE_CHECKING:
     from replica.core.ordering.desk import Desk
-    from replica.core.state.calls import NamesCall
+    from replica.core.state.calls import SideCall, Waiter
 
 
 @bug("weights-forgotten-at-takeover", "T1", "A new master forgets the tables of routing weights.", "weights")
@@ -48,12 +50,16 @@ def weights_version_again(patch: Patch) -> None:
 @bug("weights-told-uncommitted", "T3", "A table is told before it is on every copy that must have it.", "weights")
 def weights_are_told_uncommitted(patch: Patch) -> None:
     module: Any = import_module("replica.core.ordering.orders")
-    original = module.order_names
+    original = module.order_beside
 
-    def order_names(orders: Desk, call: NamesCall) -> None:
-        if call.request_id or call.plan(orders.machine, orders.time_ms) is not None:
-            original(orders, call)
-        else:
-            orders.reply(call.waiter, QueueDone(call.queue, 0, duplicate=False))
+    def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadWeights) -> None:
+        if not isinstance(call, ReadWeights):
+            original(orders, waiter, call)
+            return
+        state, time_ms = orders.machine.state, orders.time_ms
+        orders.reply(
+            waiter,
+            WeightsDone([told_weights(state, time_ms, call.table)] if call.table else all_weights(state, time_ms)),
+        )
 
-    patch.setattr(module, "order_names", order_names)
+    patch.setattr(module, "order_beside", order_beside)

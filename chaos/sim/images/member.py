@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.classifier import Answer, EventKind, Verdict
 from replica.core.domain import Domain
-from replica.core.state.calls import Consumer, EnqueueCall, QueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
 from replica.core.state.effects import AskVerdict
 from replica.core.state.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
-from replica.machine import Limits, columns_of
+from replica.machine import Limits, QueueCall, SettleCall, columns_of
 from replica.node.loop import Node
 from replica.node.maintenance import NO_JOURNAL, Maintenance
 from replica.node.recovery import open_shared, recover
@@ -159,7 +159,9 @@ class Member:
     async def create(self) -> None:
         caller = Caller()
         members = sorted({self.name, self.peer} - {""})
-        call = QueueCall(caller, QUEUE_ACTION_CREATE, QUEUE, QueueConfig(), members=members, open_members=members)
+        call = PendingCall(
+            caller, QueueCall(QUEUE_ACTION_CREATE, QUEUE, QueueConfig(), members=members, open_members=members)
+        )
         await self._ask(caller, call, QueueDone)
 
     def enqueue_soon(self, sizes: Sequence[int]) -> Caller:
@@ -198,7 +200,7 @@ class Member:
         settler = Caller()
         ranges = [IndexRange(first=index, count=1) for index in indexes[:-1]]
         settlements = [Settlement(lease_id=lease.lease_id, ranges=ranges, outcome=OUTCOME_ACK)]
-        await self._ask(settler, SettleCall(settler, QUEUE, settlements), SettleDone)
+        await self._ask(settler, PendingCall(settler, SettleCall(QUEUE, settlements)), SettleDone)
 
     async def tidy(self) -> None:
         """A checkpoint, and all records gone that need not stay."""

@@ -16,6 +16,7 @@ from replica.core.state.durable import data_of, decode_state, state_key
 from replica.core.state.effects import CheckTransfer, Deliver, Persist, Reply, Salvage, StartTransfer, StopTransfer
 from replica.core.state.outcomes import EnqueueDone, LeaseDone
 from replica.machine import SaveLimits
+from replica.machine.plan.time import plan_volatile_lost
 from replica.node.members import MAIN, domain_number
 from storage.errors import CorruptRecord
 from storage.records import read_stored_prefix, split, verify_stored
@@ -228,7 +229,7 @@ class Invariants:
         if not replication.connected or peer.shared.member not in replication.required:
             return
         shared = peer.shared
-        found = peer.shared.machine.plan_volatile_lost(0, lambda log_index: not shared.has_body(log_index))
+        found = plan_volatile_lost(peer.shared.machine.state, 0, lambda log_index: not shared.has_body(log_index))
         held = set(indexes_of(found.expire.volatile_lost)) if found is not None else set()
         both = sorted(held.intersection(indexes_of(lost)))
         if both:

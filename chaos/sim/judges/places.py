@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from chaos.sim.judges.invariants import NUMBER, STATE
 from failover.marks import DataMark
 from replica.core.state.durable import decode_state
+from replica.machine.features.readers import all_readers
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Places:
         domain = self._pair.members[member].domain
         if domain is None or domain.shared.machine is None:
             return True
-        found = next((each for each in domain.shared.machine.readers() if each.name == name), None)
+        found = next((each for each in all_readers(domain.shared.machine.state) if each.name == name), None)
         if found is None or found.registered_ms < self._registered[name]:
             ops = (each.header.reader for each in domain.shared.pending)
             return all(op.name != name or op.action != READER_ACTION_REGISTER for op in ops)

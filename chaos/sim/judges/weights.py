@@ -64,8 +64,8 @@ def broken(pair: Pair, events: list[Told]) -> Iterator[str]:
     highest = max((each.version for each in done), default=0)
     for name, member in pair.members.items():
         machine = member.domain.shared.machine if member.domain is not None else None
-        if machine is not None and machine.weights_version < highest:
-            yield f"{name} counts {machine.weights_version} publications, and version {highest} was told"
+        if machine is not None and machine.state.weights_version < highest:
+            yield f"{name} counts {machine.state.weights_version} publications, and version {highest} was told"
 
 
 def _given_once(events: list[Told], done: list[Told]) -> Iterator[str]:

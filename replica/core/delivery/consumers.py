@@ -15,7 +15,8 @@ from replica.core.delivery.rounds import Rounds, deleted
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
 from replica.core.state.outcomes import Failed, LeaseDone, Moved
-from replica.machine import Refused, disabled, immediate_problem, lease_id_of
+from replica.machine import Refused, SettleCall, disabled, immediate_problem, lease_id_of
+from replica.machine.plan.settle import plan_settle
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlement
@@ -194,7 +195,7 @@ class Consumers:
             for lease_id, ranges in machine.leases_above(queue_id, client_id, last_lease_id)
         ]
         if settlements:
-            plan = machine.plan_settle(now_ms=self.orders.time_ms, queue=queue, settlements=settlements)
+            plan = plan_settle(machine.state, self.orders.time_ms, SettleCall(queue, settlements))
             if plan.header is not None:
                 self.orders.order(plan.header)
 

@@ -2,58 +2,102 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from replica.core.state.outcomes import QueueDone
+from replica.core.state.calls import ReadWeights
+from replica.core.state.outcomes import QueueDone, WeightsDone
+from replica.machine import (
+    AckBatchCall,
+    AdvanceCall,
+    AliasCall,
+    BatchCall,
+    DefaultsCall,
+    DeleteWeightsCall,
+    ForgetCall,
+    PublishWeightsCall,
+    RegisterCall,
+)
+from replica.machine.features import batches, readers, weights
+from replica.machine.plan.names import plan_alias, plan_defaults
+from replica.machine.plan.queue import plan_queue
 
 if TYPE_CHECKING:
     from replica.core.ordering.desk import Desk
     from replica.core.ordering.saving import Saving
-    from replica.core.state.calls import NamesCall, QueueCall
+    from replica.core.state.calls import SideCall, Waiter
+    from replica.machine import QueueCall
+    from replica.machine.state.state import State
+    from tandemq.peer.v1.record_pb2 import RecordHeader
 
 
-def order_queue(orders: Desk, saving: Saving, call: QueueCall) -> None:
+def order_queue(orders: Desk, saving: Saving, waiter: Waiter, call: QueueCall) -> None:
     """Refused with nothing done, or answered when what it says is true on every copy."""
     machine = orders.machine
     found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
     if found is not None:
-        done = QueueDone(call.queue, found.removed, duplicate=True)
+        done = QueueDone(call.name, found.removed, duplicate=True)
     else:
-        header = machine.plan_queue(
-            now_ms=orders.time_ms,
-            action=call.action,
-            name=call.queue,
-            config=call.config,
-            mask=call.mask,
-            expected_version=call.expected_version,
-            member=call.member,
-            members=call.members,
-            open_members=call.open_members,
-            if_empty=call.if_empty,
-            configuring=call.configuring,
-            request_id=call.request_id,
-            request_hash=call.request_hash,
-        )
+        header = plan_queue(machine.state, machine.member_names, orders.time_ms, call)
         if header.queue.save_below:
             saving.check_room(header.queue.queue_id)
         orders.order(header)
         saving.on_action(header.queue)
-        done = QueueDone(call.queue, header.queue.removed, duplicate=False)
+        done = QueueDone(call.name, header.queue.removed, duplicate=False)
         orders.on_queue(header.queue.queue_id)
         orders.on_change([header.queue.queue_id])
-    if not saving.holds(call, done):
+    if not saving.holds(waiter, call, done):
         last = orders.shared.log.last_index
-        orders.when_committed(last, lambda: orders.reply(call.waiter, done), orders.moved(call.waiter))
+        orders.when_committed(last, lambda: orders.reply(waiter, done), orders.moved(waiter))
 
 
-def order_names(orders: Desk, call: NamesCall) -> None:
-    """An alias, the defaults, a reader, a numbered batch, weights. Refused with nothing done where the plan says so."""
-    found = orders.machine.find_request(call.request_id, call.request_hash)
-    if found is None:
-        header = call.plan(orders.machine, orders.time_ms)
-        if header is not None:
-            orders.order(header)
-            orders.on_change(orders.touched)
-    done = QueueDone(call.queue, 0, duplicate=found is not None)
-    waiter = call.waiter
+def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadWeights) -> None:
+    """What stands beside the queues. Refused with nothing done where the plan says so."""
+    done: QueueDone | WeightsDone
+    if isinstance(call, ReadWeights):
+        state, time_ms = orders.machine.state, orders.time_ms
+        if call.table is None:
+            done = WeightsDone(weights.all_weights(state, time_ms))
+        else:
+            done = WeightsDone([weights.told_weights(state, time_ms, call.table)])
+    elif isinstance(call, BatchCall | AckBatchCall):  # a number is its own identity
+        ordered = _order(orders, call)
+        done = QueueDone(call.queue, 0, duplicate=isinstance(call, AckBatchCall) and not ordered)
+    else:
+        found = orders.machine.find_request(call.request_id, call.request_hash)
+        if found is None:
+            _order(orders, call)
+        done = QueueDone("", 0, duplicate=found is not None)
     orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))
+
+
+def _order(orders: Desk, call: SideCall) -> bool:
+    """False: it is done without a record."""
+    header = _plan(orders.machine.state, orders.time_ms, call)
+    if header is not None:
+        orders.order(header)
+        orders.on_change(orders.touched)
+    return header is not None
+
+
+def _plan(state: State, now_ms: int, call: SideCall) -> RecordHeader | None:
+    match call:
+        case AliasCall():
+            return plan_alias(state, now_ms, call)
+        case DefaultsCall():
+            return plan_defaults(state, now_ms, call)
+        case RegisterCall():
+            return readers.plan_register(state, now_ms, call)
+        case AdvanceCall():
+            return readers.plan_advance(state, now_ms, call)
+        case ForgetCall():
+            return readers.plan_forget(state, now_ms, call)
+        case BatchCall():
+            return batches.plan_batch(state, now_ms, call)
+        case AckBatchCall():
+            return batches.plan_ack_batch(state, now_ms, call)
+        case PublishWeightsCall():
+            return weights.plan_publish_weights(state, now_ms, call)
+        case DeleteWeightsCall():
+            return weights.plan_delete_weights(state, now_ms, call)
+        case _:
+            assert_never(call)

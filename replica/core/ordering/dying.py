@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from replica.core.messages import copies
 from replica.core.ordering.enqueued import is_all_volatile
 from replica.core.state.effects import Note
-from replica.machine import MoveCall, Refused, columns_of
+from replica.machine import MoveCall, QueueCall, Refused, columns_of
 from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
 from replica.machine.plan.move import check_copy, dying_of, fits_in, plan_move, room_in
+from replica.machine.plan.queue import plan_queue
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -114,15 +115,12 @@ class Dying:
         if dying.made or not dying.makes:
             return
         source = machine.queue(queue_id)
-        header = machine.plan_queue(
-            now_ms=self.orders.time_ms,
-            action=QueueAction.QUEUE_ACTION_CREATE,
-            name=dying.to,
-            config=dead_letter_config(source.config),
-            members=sorted(source.members),
-            open_members=sorted(source.members),
+        members = sorted(source.members)
+        config = dead_letter_config(source.config)
+        call = QueueCall(
+            QueueAction.QUEUE_ACTION_CREATE, dying.to, config=config, members=members, open_members=members
         )
-        self.orders.order(header)
+        self.orders.order(plan_queue(machine.state, machine.member_names, self.orders.time_ms, call))
 
     def _letters(self, queue_id: int, dying: DyingRows, room: Room) -> tuple[list[int], list[Message], int, str]:
         """Indexes and copies of those that can go now, the index behind the last that never can, why others stay."""

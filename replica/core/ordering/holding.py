@@ -333,9 +333,7 @@ class Holding:
                 continue
             if isinstance(call, EnqueueCall) and call.park_ms and not call.parked_until_ms:
                 call.parked_until_ms = now_ms + call.park_ms
-            until_ms = call.deadline_ms
-            if isinstance(call, EnqueueCall) and call.parked_until_ms:
-                until_ms = min(until_ms or call.parked_until_ms, call.parked_until_ms)
+            until_ms = call.parked_until_ms if isinstance(call, EnqueueCall) else 0
             if until_ms and until_ms <= now_ms:
                 message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
                 self.orders.reply(call.waiter, Failed(Reason.REASON_NO_MASTER, message, {}, 500))

@@ -7,18 +7,28 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.core.ordering.administration import order_names, order_queue
+from replica.core.ordering.administration import order_beside, order_queue
 from replica.core.ordering.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
 from replica.core.ordering.publishing import Publishing
 from replica.core.ordering.readers import tell_expired
 from replica.core.ordering.replying import Replying
 from replica.core.ordering.room import Admission, Room
 from replica.core.ordering.saving import Saving
-from replica.core.state.calls import EnqueueCall, NamesCall, ReplyCall, SettleCall, StagingCall
+from replica.core.state.calls import (
+    AwaitOrdered,
+    EnqueueCall,
+    Publish,
+    ReleaseWriter,
+    SendReply,
+    StageRows,
+    Unstage,
+)
 from replica.core.state.effects import Persist, Reply
 from replica.core.state.log import HeldRef
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, SettleDone
-from replica.machine import Fresh, Refused
+from replica.machine import Fresh, QueueCall, Refused, SettleCall
+from replica.machine.plan.settle import plan_settle
+from replica.machine.plan.time import plan_expire
 from tandemq.peer.v1.peer_service_pb2 import HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.core.mastership.mastership import Replication
-    from replica.core.state.calls import Call, QueueCall, Waiter
+    from replica.core.state.calls import AnyCall, Call, PendingCall, Waiter
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
     from replica.machine import DuplicateRun, EnqueuePlan, Machine
@@ -157,23 +167,28 @@ class Orders:
         try:
             if isinstance(call, EnqueueCall):
                 self._enqueue(call)
-            elif isinstance(call, SettleCall):
-                self._settle(call)
-            elif isinstance(call, ReplyCall):
-                self.replying.order(call)
-            elif isinstance(call, NamesCall):
-                order_names(self, call)
-            elif isinstance(call, StagingCall):
-                self.publishing.execute(call)
             else:
-                order_queue(self, self.saving, call)
+                self._execute(call.waiter, call.call)
         except Refused as refused:
             if isinstance(call, EnqueueCall) or refused.retry_after_ms is not None:
                 self.refuse(call, refused)  # it says "not applied", or what lacks for now: no takeover undoes that
             else:
                 self._refuse_later(call, refused)
 
-    def _refuse_later(self, call: SettleCall | ReplyCall | QueueCall | NamesCall | StagingCall, why: Refused) -> None:
+    def _execute(self, waiter: Waiter, call: AnyCall) -> None:
+        match call:
+            case SettleCall():
+                self._settle(waiter, call)
+            case SendReply():
+                self.replying.order(waiter, call)
+            case QueueCall():
+                order_queue(self, self.saving, waiter, call)
+            case StageRows() | Publish() | Unstage() | ReleaseWriter() | AwaitOrdered():
+                self.publishing.execute(waiter, call)
+            case _:
+                order_beside(self, waiter, call)
+
+    def _refuse_later(self, call: PendingCall, why: Refused) -> None:
         """Once all that the refusal may rest on is committed: what it says is there, or is not, stays so."""
         last = self.shared.log.last_index
         self.when_committed(last, lambda: self.refuse(call, why), self.moved(call.waiter))
@@ -313,26 +328,20 @@ class Orders:
         # Everything ordered so far is waited for, so that answers leave in log order.
         self.when_committed(self.shared.log.last_index, answer, self._again(call))
 
-    def _settle(self, call: SettleCall) -> None:
+    def _settle(self, waiter: Waiter, call: SettleCall) -> None:
         machine = self.machine
         found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
         if found is not None:
             results, duplicate = list(found.results), True
         else:
-            plan = machine.plan_settle(
-                now_ms=self.time_ms,
-                queue=call.queue,
-                settlements=call.settlements,
-                request_id=call.request_id,
-                request_hash=call.request_hash,
-            )
+            plan = plan_settle(machine.state, self.time_ms, call)
             results, duplicate = list(plan.results), False
             if plan.header is not None:
                 self.order(plan.header)
                 self.on_change([plan.header.settle.queue_id])
         # Waited for even when nothing changes: a result may rest on a settle that is ordered and not committed yet.
         done = SettleDone(results, duplicate)
-        self.when_committed(self.shared.log.last_index, lambda: self.reply(call.waiter, done), self.moved(call.waiter))
+        self.when_committed(self.shared.log.last_index, lambda: self.reply(waiter, done), self.moved(waiter))
 
     def expire(self) -> None:
         """Order what time brings: leases and messages that end, messages that become persistent."""
@@ -341,7 +350,7 @@ class Orders:
         if self.freed_later:
             freed, self.freed_later = self.freed_later, []
             self.shared.volatile.forget(freed)
-        header = self.machine.plan_expire(self.time_ms)
+        header = plan_expire(self.machine.state, self.time_ms)
         if header is not None:
             self.publishing.tell_expired(header.expire.stage_ids)
             self.order(header)

@@ -66,21 +66,21 @@ class Publishing:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def execute(self, call: StagingCall) -> None:
+    def execute(self, waiter: Waiter, call: StagingCall) -> None:
         """Raises Refused with nothing done."""
-        match call.action:
+        match call:
             case StageRows(part, body):
-                self._answer_committed(call.waiter, self._stage(part, body))
+                self._answer_committed(waiter, self._stage(part, body))
             case Publish(batch, min_copies):
-                self.publish(call.waiter, batch, min_copies)
+                self.publish(waiter, batch, min_copies)
             case Unstage(stage_ids):
-                self._answer_committed(call.waiter, self._unstage(stage_ids))
+                self._answer_committed(waiter, self._unstage(stage_ids))
             case ReleaseWriter(writer):
-                self._answer_committed(call.waiter, self._release_writer(writer))
+                self._answer_committed(waiter, self._release_writer(writer))
             case AwaitOrdered():
-                self._answer_committed(call.waiter, UnstageDone(0))
+                self._answer_committed(waiter, UnstageDone(0))
             case _:
-                assert_never(call.action)
+                assert_never(call)
 
     def _answer_committed(self, waiter: Waiter, done: StagingDone) -> None:
         orders = self.orders

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.state.effects import Note
+from replica.machine.features.readers import all_readers, lowest_place, plan_lose
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -53,7 +54,7 @@ class Hold:
             self._generation, self._settled, self._sample = shared.generation, 0, None
         if machine is None:
             return 0
-        place = machine.lowest_place()
+        place = lowest_place(machine.state)
         now = NOBODY if place is None else place
         if self._sample is None:
             self._sample = now, machine.applied_index
@@ -76,7 +77,7 @@ def late_readers(replication: Replication, floor: int) -> list[Reader]:
     machine = replication.shared.machine
     if machine is None or not replication.serving or replication.shared.draining:
         return []
-    return [each for each in machine.readers() if not each.lost_until and each.place.log_index <= floor]
+    return [each for each in all_readers(machine.state) if not each.lost_until and each.place.log_index <= floor]
 
 
 def give_up(orders: Desk, readers: Iterable[Reader], limits: Iterable[Limit], floor: int, domain_ms: int) -> int:
@@ -90,7 +91,7 @@ def give_up(orders: Desk, readers: Iterable[Reader], limits: Iterable[Limit], fl
         beyond = next((limit for limit in by_index if reader.place.log_index <= limit.log_index), None)
         if beyond is None:
             continue
-        orders.order(orders.machine.plan_lose(orders.time_ms, reader.name, until, beyond.because))
+        orders.order(plan_lose(orders.machine.state, orders.time_ms, reader.name, until, beyond.because))
         text = (
             f"reader {reader.name} of the journal has lost its place: it was at log index {reader.place.log_index}, "
             f"and what lies before {until} is given up because {beyond.because}"

@@ -17,6 +17,7 @@ from replica.core.state.outcomes import Moved, ReplyDone
 from replica.machine import CopyCall, Refused, columns_of, handle_of
 from replica.machine.plan.copies import plan_copies
 from replica.machine.plan.move import check_copy, fits_in, room_in
+from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import answer_log_index, is_addressed, owed_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import Message
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.desk import Desk
-    from replica.core.state.calls import ReplyCall
+    from replica.core.state.calls import SendReply, Waiter
     from replica.machine.plan.move import Room
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
@@ -84,31 +85,24 @@ class Replying:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def order(self, call: ReplyCall) -> None:
+    def order(self, waiter: Waiter, answer: SendReply) -> None:
         """Order it, or find that it is a repetition; Refused with nothing done."""
+        call, body = answer
         orders, machine = self.orders, self.orders.machine
         found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
         header = None
         if found is None:
-            header = machine.plan_reply(
-                now_ms=orders.time_ms,
-                queue=call.queue,
-                lease_id=call.lease_id,
-                index=call.index,
-                body_bytes=call.payload_bytes,
-                request_id=call.request_id,
-                request_hash=call.request_hash,
-            )
+            header = plan_reply(machine.state, orders.time_ms, call)
         if header is not None:
-            if orders.is_full or orders.room_bytes < len(call.body):
+            if orders.is_full or orders.room_bytes < len(body):
                 orders.is_full = True
                 message = "the store has reached its enqueue limit, and an answer takes room; consume, or reject it"
                 raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
             queue_id = header.reply.queue_id
             if is_addressed(machine.queue(queue_id), header.reply.index):
                 self._address(header)
-            orders.room_bytes -= len(call.body)
-            orders.order(header, call.body)
+            orders.room_bytes -= len(body)
+            orders.order(header, body)
             orders.on_change([queue_id])
             if header.reply.reply_to:
                 self._one_more(queue_id, header.reply.reply_to, header.reply.index)
@@ -116,8 +110,8 @@ class Replying:
         # Waited for by a repetition too: what it repeats may be ordered and not committed yet.
         orders.when_committed(
             orders.shared.log.last_index,
-            lambda: orders.reply(call.waiter, done),
-            lambda: orders.reply(call.waiter, Moved("the mastership moved while the call was under way; repeat it")),
+            lambda: orders.reply(waiter, done),
+            lambda: orders.reply(waiter, Moved("the mastership moved while the call was under way; repeat it")),
         )
 
     def _address(self, header: RecordHeader) -> None:

@@ -16,6 +16,7 @@ from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import Bodies, Refused, SaveLimits
 from replica.machine.plan.columns import PERSISTENCE_PERSISTENT
 from replica.machine.plan.save import plan_save
+from replica.machine.plan.time import plan_volatile_lost
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.desk import Desk
-    from replica.core.state.calls import QueueCall, Waiter
-    from replica.machine import SavePlan
+    from replica.core.state.calls import Waiter
+    from replica.machine import QueueCall, SavePlan
     from tandemq.peer.v1.record_pb2 import QueueOp
 
 PART = SaveLimits(records=1_000, body_bytes=2 << 20)
@@ -81,20 +82,20 @@ class Saving:
     def _fits(self, size: int) -> bool:
         return not self.orders.is_full and size <= self.orders.room_bytes
 
-    def holds(self, call: QueueCall, done: QueueDone) -> bool:
+    def holds(self, waiter: Waiter, call: QueueCall, done: QueueDone) -> bool:
         """Whether the answer to this call, now or earlier executed, has to wait for what is saved."""
         machine = self.orders.machine
         if not _asks(call) or not machine.state.saving:
             return False
-        queue_id = machine.queue_id(call.queue)
+        queue_id = machine.queue_id(call.name)
         if queue_id is None or queue_id not in machine.state.saving:
             return False
         if len(self.waiting) >= WAITING_MAX:
             # It is ordered: nothing that says "not applied" would be true.
             text = f"{WAITING_MAX} calls wait until messages are saved; that goes on, repeat the call to hear its end"
-            self.orders.reply(call.waiter, Moved(text))
+            self.orders.reply(waiter, Moved(text))
             return True
-        self.waiting.append(Waiting(queue_id, call.waiter, done))
+        self.waiting.append(Waiting(queue_id, waiter, done))
         self.look()
         return True
 
@@ -185,7 +186,7 @@ class Saving:
         if plan.lost:
             # No other member has them either, for what it had was asked for before this one became master.
             shared.volatile.miss(plan.lost)
-            lost = orders.machine.plan_volatile_lost(orders.time_ms, shared.has_body)
+            lost = plan_volatile_lost(orders.machine.state, orders.time_ms, shared.has_body)
             if lost is not None:
                 orders.order(lost)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
+from replica.machine.plan.time import plan_volatile_lost
 from tandemq.peer.v1.peer_service_pb2 import FetchBody, VolatileBodies
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Recall:
             return True
 
         assert self.shared.machine is not None
-        self.shared.machine.plan_volatile_lost(0, note)
+        plan_volatile_lost(self.shared.machine.state, 0, note)
         return sorted(found)
 
     def _missing(self) -> list[int]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from failover.marks import DataMark, Link
 from replica.core.state.durable import data_of
 from replica.core.state.effects import CheckTransfer, QueueTransfer, StartTransfer, StopTransfer
+from replica.machine.plan.time import plan_volatile_lost
 from storage.records import is_bare
 from tandemq.peer.v1.peer_service_pb2 import DigestQuery, EpochBoundary, PeerFrame, SyncBegin, SyncEnd
 
@@ -187,7 +188,7 @@ class SyncSource:
         machine = self.shared.machine
         assert machine is not None
         missing = min(common, self.peer_floor)
-        return machine.plan_volatile_lost(0, lambda log_index: log_index > missing) is not None
+        return plan_volatile_lost(machine.state, 0, lambda log_index: log_index > missing) is not None
 
     # -- the two ways to bring the peer up ------------------------------------------------------------------------
 

@@ -5,15 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from replica.machine import (
+    AckBatchCall,
+    AdvanceCall,
+    AliasCall,
+    BatchCall,
+    DefaultsCall,
+    DeleteWeightsCall,
+    ForgetCall,
+    PublishWeightsCall,
+    QueueCall,
+    RegisterCall,
+    ReplyCall,
+    SettleCall,
+)
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from replica.core.selection.selecting import Matcher
     from replica.core.state.outcomes import Answer, LeaseDone
-    from replica.machine import Columns, Machine, PublishCall, StageCall
-    from tandemq.peer.v1.record_pb2 import QueueAction, RecordHeader
-    from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-    from tandemq.v1.queue_service_pb2 import Settlement
+    from replica.machine import Columns, PublishCall, StageCall
 
 
 class Waiter(Protocol):
@@ -49,8 +61,6 @@ class EnqueueCall:
     min_copies: int = 0
     member: str = ""
     """Member that the client is attached to."""
-    deadline_ms: int = 0
-    """Monotonic; 0 = none. A parked call is answered NO_MASTER when it passes."""
     park_ms: int = 0
     """How long it is parked at a time, at most, before it is answered so; 0: as long as it takes."""
     parked_until_ms: int = 0
@@ -68,67 +78,19 @@ class EnqueueCall:
         return (self.request_id or self.client_id, self.queue, self.first_sequence)
 
 
-@dataclass(slots=True, eq=False)
-class SettleCall:
-    """Settlements of one queue."""
-
-    waiter: Waiter
-    queue: str
-    settlements: Sequence[Settlement]
-    request_id: bytes = b""
-    request_hash: int = 0
-    deadline_ms: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class ReplyCall:
+class SendReply(NamedTuple):
     """An answer to one request."""
 
-    waiter: Waiter
-    queue: str
-    lease_id: int
-    index: int
+    call: ReplyCall
     body: bytes
     """Serialized tandemq.v1.Message."""
-    payload_bytes: int
-    request_hash: int
-    """Of the answer: the same one again is a repetition, another one comes too late."""
-    request_id: bytes = b""
-    deadline_ms: int = 0
 
 
-@dataclass(slots=True, eq=False)
-class QueueCall:
-    """An administrator's action on a queue."""
+class ReadWeights(NamedTuple):
+    """Look at routing weights; what is seen is told when it is on every copy. Orders nothing."""
 
-    waiter: Waiter
-    action: QueueAction
-    queue: str
-    config: QueueConfig | None = None
-    mask: Sequence[str] = ()
-    expected_version: int = 0
-    member: str = ""
-    members: Sequence[str] = ()
-    open_members: Sequence[str] | None = None
-    if_empty: bool = False
-    configuring: bool = False
-    request_id: bytes = b""
-    request_hash: int = 0
-    deadline_ms: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class NamesCall:
-    """An action that is at most one record: an alias, the defaults, a reader of the journal, a numbered batch, a
-    table of weights."""
-
-    waiter: Waiter
-    queue: str
-    plan: Callable[[Machine, int], RecordHeader | None]
-    """Makes the record, from the state and the domain's time. None: it is done without one."""
-    request_id: bytes = b""
-    request_hash: int = 0
-    deadline_ms: int = 0
+    table: str | None
+    """None: all of them, without their weights."""
 
 
 class StageRows(NamedTuple):
@@ -162,14 +124,31 @@ class AwaitOrdered(NamedTuple):
     """Answered when all that is ordered is committed: what is asked then is true on every copy."""
 
 
+SideCall = (
+    AliasCall
+    | DefaultsCall
+    | RegisterCall
+    | AdvanceCall
+    | ForgetCall
+    | BatchCall
+    | AckBatchCall
+    | PublishWeightsCall
+    | DeleteWeightsCall
+)
+"""About what stands beside the queues and their messages: at most one record."""
+StagingCall = StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered
+"""About staged rows and their writers."""
+
+
+AnyCall = SettleCall | SendReply | QueueCall | StagingCall | SideCall | ReadWeights
+
+
 @dataclass(slots=True, eq=False)
-class StagingCall:
-    """About staged rows and their writers."""
+class PendingCall:
+    """A call that somebody waits for; of a batch see EnqueueCall."""
 
     waiter: Waiter
-    action: StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered
-    queue: str = ""
-    deadline_ms: int = 0
+    call: AnyCall
 
 
 @dataclass(slots=True, eq=False)
@@ -198,4 +177,4 @@ class Consumer:
     """Only what it finds; None: everything."""
 
 
-Call = EnqueueCall | SettleCall | ReplyCall | QueueCall | NamesCall | StagingCall
+Call = EnqueueCall | PendingCall

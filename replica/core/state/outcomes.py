@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replica.machine import Placed, Progress, SegmentSlice
+    from replica.machine import Placed, Progress, SegmentSlice, ToldWeights
     from tandemq.v1.common_pb2 import Reason
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
     from tandemq.v1.queue_service_pb2 import SettleResult
@@ -73,6 +73,12 @@ class QueueDone(NamedTuple):
     duplicate: bool
 
 
+class WeightsDone(NamedTuple):
+    """What was seen of routing weights is on every copy."""
+
+    tables: Sequence[ToldWeights]
+
+
 class SweepDone(NamedTuple):
     """What a sweep has done up to here is committed."""
 
@@ -131,6 +137,7 @@ Answer = (
     | ReplyDone
     | ProgressDone
     | QueueDone
+    | WeightsDone
     | SweepDone
     | StagingDone
     | Failed

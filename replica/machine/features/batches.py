@@ -32,7 +32,6 @@ NUMBER_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class BatchCall:
-    now_ms: int
     queue: str
     consumer: str
     number: int
@@ -42,7 +41,14 @@ class BatchCall:
     wanted: Narrower | None = None  # None: everything
 
 
-def plan_batch(state: State, call: BatchCall) -> record_pb2.RecordHeader | None:
+@dataclass(frozen=True, slots=True)
+class AckBatchCall:
+    queue: str
+    consumer: str
+    number: int
+
+
+def plan_batch(state: State, now_ms: int, call: BatchCall) -> record_pb2.RecordHeader | None:
     """None: it is taken already, or there is nothing to take."""
     queue = state.named(call.queue)
     check_reader_name(call.consumer)
@@ -73,7 +79,7 @@ def plan_batch(state: State, call: BatchCall) -> record_pb2.RecordHeader | None:
     header = plan_lease(
         state,
         LeaseCall(
-            call.now_ms,
+            now_ms,
             queue.queue_id,
             call.max_messages,
             call.max_bytes,
@@ -109,6 +115,19 @@ def open_batch(state: State, queue: QueueState, consumer: str, number: int) -> t
     return batch, lease
 
 
+def open_batches(state: State, queue: QueueState, consumer: str) -> list[tuple[int, Batch, Lease]]:
+    """Those that can be read, by number."""
+    known = state.batches.get((queue.queue_id, consumer))
+    rows = sorted(known.open.items()) if known is not None else []
+    return [(number, batch, lease) for number, batch in rows if (lease := holder(queue, batch)) is not None]
+
+
+def last_batch(state: State, queue: QueueState, consumer: str) -> int:
+    """Highest number that was taken; 0: none is known."""
+    known = state.batches.get((queue.queue_id, consumer))
+    return known.last if known is not None else 0
+
+
 def holder(queue: QueueState, batch: Batch) -> Lease | None:
     """The lease, as long as it holds every message of the batch: then its content is what it was."""
     lease = queue.leases.get(batch.lease_id)
@@ -135,21 +154,20 @@ def _idlest(state: State) -> tuple[int, str] | None:
     return min(idle)[1] if idle else None
 
 
-def plan_ack_batch(
-    state: State, now_ms: int, queue_name: str, consumer: str, number: int
-) -> record_pb2.RecordHeader | None:
+def plan_ack_batch(state: State, now_ms: int, call: AckBatchCall) -> record_pb2.RecordHeader | None:
     """None: it is acknowledged already."""
-    queue = state.named(queue_name)
-    known = state.batches.get((queue.queue_id, consumer))
-    if known is not None and number in known.acked:
+    queue = state.named(call.queue)
+    known = state.batches.get((queue.queue_id, call.consumer))
+    if known is not None and call.number in known.acked:
         return None
-    batch, _ = open_batch(state, queue, consumer, number)
+    batch, _ = open_batch(state, queue, call.consumer, call.number)
     effect = record_pb2.SettleEffect(
         lease_id=batch.lease_id,
         ranges=[common_pb2.IndexRange(first=start, count=end - start) for start, end in batch.runs],
         outcome=OUTCOME_ACK,
     )
-    op = record_pb2.SettleOp(queue_id=queue.queue_id, effects=[effect], batch_consumer=consumer, batch_number=number)
+    op = record_pb2.SettleOp(queue_id=queue.queue_id, effects=[effect])
+    op.batch_consumer, op.batch_number = call.consumer, call.number
     return record_pb2.RecordHeader(time_ms=state.at(now_ms), settle=op)
 
 
@@ -215,31 +233,3 @@ def batches_of(rows: list[BatchRow]) -> dict[tuple[int, str], BatchConsumer]:
         )
         for row in rows
     }
-
-
-class Batches:
-    """What callers ask of them; part of `Machine`."""
-
-    state: State
-
-    def plan_batch(self, call: BatchCall) -> record_pb2.RecordHeader | None:
-        return plan_batch(self.state, call)
-
-    def plan_ack_batch(self, now_ms: int, queue: str, consumer: str, number: int) -> record_pb2.RecordHeader | None:
-        return plan_ack_batch(self.state, now_ms, queue, consumer, number)
-
-    def batch(self, queue: str, consumer: str, number: int) -> tuple[Batch, Lease]:
-        """One that can be read. Refused (BATCH_GONE) when it cannot be any more."""
-        return open_batch(self.state, self.state.named(queue), consumer, number)
-
-    def last_batch(self, queue: str, consumer: str) -> int:
-        """Highest number that was taken; 0: none is known."""
-        known = self.state.batches.get((self.state.named(queue).queue_id, consumer))
-        return known.last if known is not None else 0
-
-    def open_batches(self, queue: str, consumer: str) -> list[tuple[int, Batch, Lease]]:
-        """Those that can be read, by number."""
-        found = self.state.named(queue)
-        known = self.state.batches.get((found.queue_id, consumer))
-        rows = sorted(known.open.items()) if known is not None else []
-        return [(number, batch, lease) for number, batch in rows if (lease := holder(found, batch)) is not None]

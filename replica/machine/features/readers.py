@@ -24,9 +24,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class RegisterCall:
-    now_ms: int
     name: str
-    place: ReaderPlace  # of a new one, or of any when restart is set
+    place: ReaderPlace | Refused  # of a new one, or of any when restart is set; or why it cannot begin there
     ttl_ms: int  # 0: as it is, or TTL_MS
     restart: bool
     request_id: bytes
@@ -35,11 +34,36 @@ class RegisterCall:
 
 @dataclass(frozen=True, slots=True)
 class AdvanceCall:
-    now_ms: int
     name: str
-    place: ReaderPlace | None  # None: it is renewed alone
+    place: ReaderPlace | Refused | None  # None: it is renewed alone; or why it cannot be there
     request_id: bytes
     request_hash: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetCall:
+    name: str
+    request_id: bytes
+    request_hash: int
+
+
+def all_readers(state: State) -> list[Reader]:
+    """By name, those that have lost their place too."""
+    return [reader for _, reader in sorted(state.readers.items())]
+
+
+def lowest_place(state: State) -> int | None:
+    """First log index that a reader which has not lost its place still wants; None: nobody wants any."""
+    return min((reader.place.log_index for reader in state.readers.values() if not reader.lost_until), default=None)
+
+
+def first_not_given_up(state: State) -> int:
+    """First log index that a reader may begin at: what lies before it was given up when another one, or the same one
+    before, lost its place there, and is kept for nobody; 0: nothing was given up.
+    """
+    until = max((reader.lost_until for reader in state.readers.values()), default=0)
+    wanted = lowest_place(state)
+    return until if wanted is None else min(until, wanted)
 
 
 def named_reader(state: State, name: str) -> Reader:
@@ -76,7 +100,9 @@ def check_reader_name(name: str) -> None:
         raise Refused(common_pb2.REASON_BAD_NAME, text)
 
 
-def plan_register(state: State, call: RegisterCall) -> record_pb2.RecordHeader:
+def plan_register(state: State, now_ms: int, call: RegisterCall) -> record_pb2.RecordHeader:
+    if isinstance(call.place, Refused):
+        raise call.place
     known = state.readers.get(call.name)
     check_reader_name(call.name)
     if call.ttl_ms and not TTL_MS_MIN <= call.ttl_ms <= TTL_MS_MAX:
@@ -87,43 +113,50 @@ def plan_register(state: State, call: RegisterCall) -> record_pb2.RecordHeader:
         raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"limit": str(state.limits.readers_max)})
     if known is not None and not call.restart:
         known = named_reader(state, call.name)
-        return _header(state, call, known.place, call.ttl_ms or known.ttl_ms, record_pb2.READER_ACTION_ADVANCE)
+        return _header(state, now_ms, call, known.place, call.ttl_ms or known.ttl_ms, record_pb2.READER_ACTION_ADVANCE)
     ttl_ms = call.ttl_ms or (known.ttl_ms if known is not None else TTL_MS)
-    return _header(state, call, call.place, ttl_ms, record_pb2.READER_ACTION_REGISTER)
+    return _header(state, now_ms, call, call.place, ttl_ms, record_pb2.READER_ACTION_REGISTER)
 
 
-def plan_advance(state: State, call: AdvanceCall) -> record_pb2.RecordHeader | None:
+def plan_advance(state: State, now_ms: int, call: AdvanceCall) -> record_pb2.RecordHeader | None:
     """None: nothing that would be worth a record. A reader that follows the end would else meet its own records there
     and answer each with another one.
     """
+    if isinstance(call.place, Refused):
+        raise call.place
     reader = named_reader(state, call.name)
     place = reader.place if call.place is None else max(reader.place, call.place)
-    time_ms = state.at(call.now_ms)
+    time_ms = state.at(now_ms)
     first, last = state.reader_records
     moves = place != reader.place and not (last == state.applied_index and reader.place.log_index >= first)
     if not moves and time_ms - reader.renewed_ms < reader.ttl_ms // RENEW_SHARE:
         return None
-    return _header(state, call, place, reader.ttl_ms, record_pb2.READER_ACTION_ADVANCE)
+    return _header(state, now_ms, call, place, reader.ttl_ms, record_pb2.READER_ACTION_ADVANCE)
 
 
 def _header(
-    state: State, call: RegisterCall | AdvanceCall, place: ReaderPlace, ttl_ms: int, action: record_pb2.ReaderAction
+    state: State,
+    now_ms: int,
+    call: RegisterCall | AdvanceCall,
+    place: ReaderPlace,
+    ttl_ms: int,
+    action: record_pb2.ReaderAction,
 ) -> record_pb2.RecordHeader:
     op = record_pb2.ReaderOp(
         action=action, name=call.name, log_index=place.log_index, epoch=place.epoch, row=place.row, ttl_ms=ttl_ms
     )
     return record_pb2.RecordHeader(
-        time_ms=state.at(call.now_ms), request_id=call.request_id, request_hash=call.request_hash, reader=op
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, reader=op
     )
 
 
-def plan_forget(state: State, now_ms: int, name: str, request_id: bytes, request_hash: int) -> record_pb2.RecordHeader:
+def plan_forget(state: State, now_ms: int, call: ForgetCall) -> record_pb2.RecordHeader:
     """One that has lost its place can be forgotten too."""
-    if name not in state.readers:
-        named_reader(state, name)
-    op = record_pb2.ReaderOp(action=record_pb2.READER_ACTION_DELETE, name=name)
+    if call.name not in state.readers:
+        named_reader(state, call.name)
+    op = record_pb2.ReaderOp(action=record_pb2.READER_ACTION_DELETE, name=call.name)
     return record_pb2.RecordHeader(
-        time_ms=state.at(now_ms), request_id=request_id, request_hash=request_hash, reader=op
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, reader=op
     )
 
 
@@ -181,52 +214,3 @@ def reader_row(reader: Reader) -> ReaderRow:
 def reader_of(row: ReaderRow) -> Reader:
     place = ReaderPlace(row.log_index, row.epoch, row.row)
     return Reader(row.name, place, row.ttl_ms, row.registered_ms, row.renewed_ms, row.lost_until, row.lost_because)
-
-
-class Readers:
-    """What callers ask of them; part of `Machine`."""
-
-    state: State
-
-    @property
-    def history_id(self) -> bytes:
-        """Identity of the domain's history; empty: it has none yet."""
-        return self.state.history_id
-
-    def plan_register(self, call: RegisterCall) -> record_pb2.RecordHeader:
-        return plan_register(self.state, call)
-
-    def plan_advance(self, call: AdvanceCall) -> record_pb2.RecordHeader | None:
-        return plan_advance(self.state, call)
-
-    def plan_forget(self, now_ms: int, name: str, request_id: bytes, request_hash: int) -> record_pb2.RecordHeader:
-        return plan_forget(self.state, now_ms, name, request_id, request_hash)
-
-    def plan_lose(self, now_ms: int, name: str, until: int, because: str) -> record_pb2.RecordHeader:
-        return plan_lose(self.state, now_ms, name, until, because)
-
-    def reader(self, name: str) -> Reader:
-        """Refused (READER_NOT_FOUND, READER_LOST) when it can go on no more."""
-        return named_reader(self.state, name)
-
-    def readers(self) -> list[Reader]:
-        """By name, those that have lost their place too."""
-        return [reader for _, reader in sorted(self.state.readers.items())]
-
-    @property
-    def readers_lost(self) -> int:
-        """How often a reader of this domain has lost its place, ever."""
-        return self.state.readers_lost
-
-    def lowest_place(self) -> int | None:
-        """First log index that a reader which has not lost its place still wants; None: nobody wants any."""
-        places = (reader.place.log_index for reader in self.state.readers.values() if not reader.lost_until)
-        return min(places, default=None)
-
-    def first_not_given_up(self) -> int:
-        """First log index that a reader may begin at: what lies before it was given up when another one, or the same
-        one before, lost its place there, and is kept for nobody; 0: nothing was given up.
-        """
-        until = max((reader.lost_until for reader in self.state.readers.values()), default=0)
-        wanted = self.lowest_place()
-        return until if wanted is None else min(until, wanted)

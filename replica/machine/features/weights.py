@@ -44,7 +44,6 @@ class ToldWeights(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PublishWeightsCall:
-    now_ms: int
     name: str
     weights: Sequence[tuple[str, float]]  # by queue or alias
     valid_until_ms: int  # 0: see valid_ms
@@ -58,7 +57,6 @@ class PublishWeightsCall:
 
 @dataclass(frozen=True, slots=True)
 class DeleteWeightsCall:
-    now_ms: int
     name: str
     expected_version: int | None
     request_id: bytes
@@ -73,7 +71,7 @@ def named_table(state: State, name: str) -> WeightTable:
     return table
 
 
-def plan_publish_weights(state: State, call: PublishWeightsCall) -> record_pb2.RecordHeader:
+def plan_publish_weights(state: State, now_ms: int, call: PublishWeightsCall) -> record_pb2.RecordHeader:
     rules.check_name(call.name, state.limits, what="name of a table of weights")
     known = state.weights.get(call.name)
     _check_version(call.name, known.version if known is not None else 0, call.expected_version)
@@ -82,7 +80,7 @@ def plan_publish_weights(state: State, call: PublishWeightsCall) -> record_pb2.R
         raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"limit": str(state.limits.weight_tables_max)})
     if len(call.published_by.encode()) > PUBLISHER_BYTES_MAX:
         raise _bad(call.name, f"published_by has more than {PUBLISHER_BYTES_MAX} bytes: shorten it")
-    time_ms = state.at(call.now_ms)
+    time_ms = state.at(now_ms)
     op = record_pb2.WeightsOp(
         action=record_pb2.WEIGHTS_ACTION_PUBLISH,
         name=call.name,
@@ -99,11 +97,11 @@ def plan_publish_weights(state: State, call: PublishWeightsCall) -> record_pb2.R
     )
 
 
-def plan_delete_weights(state: State, call: DeleteWeightsCall) -> record_pb2.RecordHeader:
+def plan_delete_weights(state: State, now_ms: int, call: DeleteWeightsCall) -> record_pb2.RecordHeader:
     _check_version(call.name, named_table(state, call.name).version, call.expected_version)
     op = record_pb2.WeightsOp(action=record_pb2.WEIGHTS_ACTION_DELETE, name=call.name)
     return record_pb2.RecordHeader(
-        time_ms=state.at(call.now_ms), request_id=call.request_id, request_hash=call.request_hash, weights=op
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, weights=op
     )
 
 
@@ -232,30 +230,15 @@ def weights_of(rows: Sequence[WeightRow]) -> dict[str, WeightTable]:
     }
 
 
-class Weights:
-    """What callers ask of them; part of `Machine`."""
+def told_weights(state: State, now_ms: int, name: str) -> ToldWeights:
+    """Expired ones too. Refused (WEIGHTS_NOT_FOUND) when it is not there."""
+    table, queues = named_table(state, name), state.queues
+    pairs = zip(table.queue_ids, table.weights, strict=True)
+    named = sorted((queues[queue_id].name, weight) for queue_id, weight in pairs if queue_id in queues)
+    return ToldWeights(table, state.at(now_ms), tuple(named))
 
-    state: State
 
-    def plan_publish_weights(self, call: PublishWeightsCall) -> record_pb2.RecordHeader:
-        return plan_publish_weights(self.state, call)
-
-    def plan_delete_weights(self, call: DeleteWeightsCall) -> record_pb2.RecordHeader:
-        return plan_delete_weights(self.state, call)
-
-    @property
-    def weights_version(self) -> int:
-        """How often a table was published in this domain, ever."""
-        return self.state.weights_version
-
-    def told_weights(self, name: str, now_ms: int) -> ToldWeights:
-        """Expired ones too. Refused (WEIGHTS_NOT_FOUND) when it is not there."""
-        table, queues = named_table(self.state, name), self.state.queues
-        pairs = zip(table.queue_ids, table.weights, strict=True)
-        named = sorted((queues[queue_id].name, weight) for queue_id, weight in pairs if queue_id in queues)
-        return ToldWeights(table, self.state.at(now_ms), tuple(named))
-
-    def all_weights(self, now_ms: int) -> list[ToldWeights]:
-        """By name, expired ones too."""
-        time_ms = self.state.at(now_ms)
-        return [ToldWeights(table, time_ms, ()) for _, table in sorted(self.state.weights.items())]
+def all_weights(state: State, now_ms: int) -> list[ToldWeights]:
+    """By name, expired ones too."""
+    time_ms = state.at(now_ms)
+    return [ToldWeights(table, time_ms, ()) for _, table in sorted(state.weights.items())]

@@ -16,7 +16,6 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 @dataclass(frozen=True, slots=True)
 class AliasCall:
-    now_ms: int
     alias: str
     queue: str  # that gets it; empty: it is taken away
     request_id: bytes
@@ -25,7 +24,6 @@ class AliasCall:
 
 @dataclass(frozen=True, slots=True)
 class DefaultsCall:
-    now_ms: int
     config: admin_pb2.QueueConfig
     mask: Sequence[str]  # empty: what is set in config
     expected_version: int  # 0: any
@@ -33,11 +31,11 @@ class DefaultsCall:
     request_hash: int
 
 
-def plan_alias(state: State, call: AliasCall) -> record_pb2.RecordHeader:
+def plan_alias(state: State, now_ms: int, call: AliasCall) -> record_pb2.RecordHeader:
     assert call.request_id not in state.requests, "find_request comes first"
     op = _add(state, call) if call.queue else _remove(state, call)
     return record_pb2.RecordHeader(
-        time_ms=state.at(call.now_ms), request_id=call.request_id, request_hash=call.request_hash, alias=op
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, alias=op
     )
 
 
@@ -64,11 +62,11 @@ def _remove(state: State, call: AliasCall) -> record_pb2.AliasOp:
 
 
 def defaults_of(state: State) -> admin_pb2.QueueConfig:
-    """What a queue gets whose creator says nothing."""
+    """What a queue gets whose creator says nothing: every attribute with a value."""
     return rules.resolve(None, state.limits, state.defaults)
 
 
-def plan_defaults(state: State, call: DefaultsCall) -> record_pb2.RecordHeader:
+def plan_defaults(state: State, now_ms: int, call: DefaultsCall) -> record_pb2.RecordHeader:
     assert call.request_id not in state.requests, "find_request comes first"
     if call.expected_version not in (0, state.defaults_version):
         raise Refused(
@@ -78,24 +76,8 @@ def plan_defaults(state: State, call: DefaultsCall) -> record_pb2.RecordHeader:
         )
     config = rules.updated(defaults_of(state), call.config, call.mask, state.limits)
     return record_pb2.RecordHeader(
-        time_ms=state.at(call.now_ms),
+        time_ms=state.at(now_ms),
         request_id=call.request_id,
         request_hash=call.request_hash,
         defaults=record_pb2.DefaultsOp(config=config),
     )
-
-
-class Names:
-    """What callers ask of them; part of `Machine`."""
-
-    state: State
-
-    def plan_alias(self, call: AliasCall) -> record_pb2.RecordHeader:
-        return plan_alias(self.state, call)
-
-    def plan_defaults(self, call: DefaultsCall) -> record_pb2.RecordHeader:
-        return plan_defaults(self.state, call)
-
-    def defaults(self) -> tuple[admin_pb2.QueueConfig, int]:
-        """What new queues get, every attribute with a value, and its version."""
-        return defaults_of(self.state), self.state.defaults_version

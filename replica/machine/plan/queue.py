@@ -24,7 +24,6 @@ DESTROY, CONFIGURE = record_pb2.QUEUE_ACTION_DESTROY, record_pb2.QUEUE_ACTION_CO
 
 @dataclass(frozen=True, slots=True)
 class QueueCall:
-    now_ms: int
     action: record_pb2.QueueAction
     name: str
     config: admin_pb2.QueueConfig | None = None  # CREATE, UPDATE; OPEN: what the instance takes them to be
@@ -39,14 +38,14 @@ class QueueCall:
     request_hash: int = 0
 
 
-def plan_queue(state: State, member_names: Sequence[str], call: QueueCall) -> record_pb2.RecordHeader:
+def plan_queue(state: State, member_names: Sequence[str], now_ms: int, call: QueueCall) -> record_pb2.RecordHeader:
     assert call.request_id not in state.requests, "find_request comes first"
     if call.action == CREATE:
         op = _create(state, member_names, call)
     else:
         op = _change(state, state.named(call.name), call)
     return record_pb2.RecordHeader(
-        time_ms=state.at(call.now_ms), request_id=call.request_id, request_hash=call.request_hash, queue=op
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, queue=op
     )
 
 

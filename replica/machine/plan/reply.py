@@ -22,7 +22,6 @@ _INDEX_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class ReplyCall:
-    now_ms: int
     queue: str
     lease_id: int
     index: int
@@ -31,7 +30,7 @@ class ReplyCall:
     request_hash: int = 0
 
 
-def plan_reply(state: State, call: ReplyCall) -> record_pb2.RecordHeader | None:
+def plan_reply(state: State, now_ms: int, call: ReplyCall) -> record_pb2.RecordHeader | None:
     """None: this answer counted already."""
     queue = state.named(call.queue)
     assert call.request_id not in state.requests, "find_request comes first"
@@ -52,7 +51,7 @@ def plan_reply(state: State, call: ReplyCall) -> record_pb2.RecordHeader | None:
         return None
     op = record_pb2.ReplyOp(queue_id=queue.queue_id, lease_id=call.lease_id, index=call.index)
     return record_pb2.RecordHeader(
-        time_ms=state.at(call.now_ms), request_id=call.request_id, request_hash=call.request_hash, reply=op
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, reply=op
     )
 
 

@@ -28,7 +28,6 @@ _LEASE_END = 1 << 63  # what `settled_key` makes of it must fit a snapshot
 
 @dataclass(frozen=True, slots=True)
 class SettleCall:
-    now_ms: int
     queue: str
     settlements: Sequence[service_pb2.Settlement]
     request_id: bytes = b""
@@ -46,10 +45,10 @@ def settled_key(lease_id: int, outcome: service_pb2.Outcome) -> int:
     return lease_id * 2 + (outcome == REJECT)
 
 
-def plan_settle(state: State, call: SettleCall) -> SettlePlan:
+def plan_settle(state: State, now_ms: int, call: SettleCall) -> SettlePlan:
     queue = state.named(call.queue)
     assert call.request_id not in state.requests, "find_request comes first"
-    time_ms = state.at(call.now_ms)
+    time_ms = state.at(now_ms)
     desk = _Desk(state, queue, time_ms, alone=len(call.settlements) == 1)
     results = [desk.settle(settlement) for settlement in call.settlements]
     if not desk.effects:

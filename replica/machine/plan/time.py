@@ -18,6 +18,7 @@ early.
 
 
 def next_due_ms(state: State) -> int | None:
+    """Domain time at which `plan_expire` will have something; None while nothing can end."""
     early = [schedule.next_ms() for schedule in state.early_ends]
     whole = [*(schedule.next_ms() for schedule in state.other_ends), _reader_expiry_ms(state)]
     ends = [end + GRACE_MS for end in early if end is not None] + [end for end in whole if end is not None]
@@ -44,7 +45,9 @@ def _may_be_due(state: State, time_ms: int) -> bool:
 
 
 def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
-    """At most `expire_max` of them: a storm of expiries shares the log with everything else."""
+    """None: nothing is due. Call it again as long as it returns something: a record ends `expire_max` at most, as a
+    storm of expiries shares the log with everything else.
+    """
     time_ms = state.at(now_ms)
     if not _may_be_due(state, time_ms):
         return None  # as at nearly every tick

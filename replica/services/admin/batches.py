@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica.core.messages import bodies
-from replica.core.state.calls import NamesCall
 from replica.core.state.outcomes import Failed, Moved
-from replica.machine import BatchCall, Refused
+from replica.machine import AckBatchCall, BatchCall, Refused
+from replica.machine.features.batches import last_batch, open_batch, open_batches
 from replica.node.counting import until_committed
 from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import header_of
 from replica.services.locality import check_origin
 from tandemq.v1 import batch_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from replica.core.domain import Domain
-    from replica.machine import Batch, Lease, Machine
+    from replica.machine import Batch, Lease
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
     from tandemq.v1.journal_service_pb2 import JournalPosition
@@ -74,21 +74,14 @@ class BatchHandlers:
         duration_ms = parsed.lease_duration.ToMilliseconds() if parsed.HasField("lease_duration") else LEASE_MS
 
         async def local(domain: Domain) -> bytes | Failed | Moved:
-            call = NamesCall(
-                FutureWaiter(),
+            call = BatchCall(
                 parsed.queue,
-                lambda machine, now_ms: machine.plan_batch(
-                    BatchCall(
-                        now_ms,
-                        parsed.queue,
-                        parsed.consumer,
-                        parsed.number,
-                        parsed.max_messages or MESSAGES,
-                        parsed.max_bytes or BYTES,
-                        duration_ms,
-                        domain.consumers.damage.sound,
-                    )
-                ),
+                parsed.consumer,
+                parsed.number,
+                parsed.max_messages or MESSAGES,
+                parsed.max_bytes or BYTES,
+                duration_ms,
+                domain.consumers.damage.sound,
             )
             return await self.admin.run(domain, call, lambda _done: _taken(domain, parsed))
 
@@ -113,16 +106,8 @@ class BatchHandlers:
         parsed = await parse(pb.AckBatchRequest, request, context)
 
         async def local(domain: Domain) -> bytes | Failed | Moved:
-            ordered = False
-
-            def plan(machine: Machine, now_ms: int) -> Any:
-                nonlocal ordered
-                header = machine.plan_ack_batch(now_ms, parsed.queue, parsed.consumer, parsed.number)
-                ordered = header is not None
-                return header
-
-            call = NamesCall(FutureWaiter(), parsed.queue, plan)
-            return await self.admin.run(domain, call, lambda _done: pb.AckBatchResponse(duplicate=not ordered))
+            call = AckBatchCall(parsed.queue, parsed.consumer, parsed.number)
+            return await self.admin.run(domain, call, lambda done: pb.AckBatchResponse(duplicate=done.duplicate))
 
         return await self._forwarded("AckBatch", parsed.queue, request, context, local, parsed.seen)
 
@@ -136,10 +121,11 @@ class BatchHandlers:
             machine = domain.shared.machine
             assert machine is not None
             try:
-                found = machine.open_batches(parsed.queue, parsed.consumer)
-                last = machine.last_batch(parsed.queue, parsed.consumer)
+                queue = machine.state.named(parsed.queue)
             except Refused as refused:
                 return Failed(refused.reason, refused.message, dict(refused.metadata))
+            last = last_batch(machine.state, queue, parsed.consumer)
+            found = open_batches(machine.state, queue, parsed.consumer)
             batches = [_words(number, batch, lease) for number, batch, lease in found]
             header = header_of(self.members, domain)
             return pb.GetBatchesResponse(
@@ -163,7 +149,8 @@ class BatchHandlers:
         machine, store = domain.shared.machine, self.members.node.store
         assert machine is not None
         try:
-            batch, lease = machine.batch(request.queue, request.consumer, request.number)
+            queue = machine.state.named(request.queue)
+            batch, lease = open_batch(machine.state, queue, request.consumer, request.number)
         except Refused as refused:
             return Failed(refused.reason, refused.message, dict(refused.metadata))
         most = min(request.max_messages or PAGE_MESSAGES, PAGE_MESSAGES)
@@ -205,8 +192,9 @@ def _taken(domain: Domain, request: pb.LeaseBatchRequest) -> pb.LeaseBatchRespon
     machine = domain.shared.machine
     assert machine is not None
     response = pb.LeaseBatchResponse(position=place_now(domain.shared))
-    if machine.last_batch(request.queue, request.consumer) >= request.number:
-        batch, lease = machine.batch(request.queue, request.consumer, request.number)
+    queue = machine.state.named(request.queue)
+    if last_batch(machine.state, queue, request.consumer) >= request.number:
+        batch, lease = open_batch(machine.state, queue, request.consumer, request.number)
         response.batch.CopyFrom(_words(request.number, batch, lease))
     return response
 

@@ -14,6 +14,7 @@ import grpc
 
 from replica.core.state.outcomes import Failed
 from replica.machine import Refused
+from replica.machine.features import readers
 from replica.node.counting import until_committed
 from replica.node.journal import (
     PAGE_BYTES,
@@ -410,7 +411,7 @@ def _reader_of(domain: Domain, name: str) -> Reader | Failed | None:
     if not name or machine is None:
         return None
     try:
-        return machine.reader(name)
+        return readers.named_reader(machine.state, name)
     except Refused as refused:
         return Failed(refused.reason, refused.message, dict(refused.metadata))
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.core.state.calls import NamesCall, QueueCall
 from replica.core.state.outcomes import Failed, Moved, QueueDone
-from replica.machine import AliasCall, DefaultsCall
+from replica.machine import AliasCall, DefaultsCall, QueueCall
+from replica.machine.plan.names import defaults_of
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import header_of
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -75,7 +75,7 @@ class NamesHandlers:
     ) -> bytes:
         def call() -> QueueCall:
             digest = fingerprint(method.encode(), parsed.name.encode())
-            return QueueCall(FutureWaiter(), action, parsed.name, request_id=parsed.request_id, request_hash=digest)
+            return QueueCall(action, parsed.name, request_id=parsed.request_id, request_hash=digest)
 
         def answer(domain: Domain, done: QueueDone) -> Any:
             return reply(queue=self.admin.info(domain, parsed.name), duplicate=done.duplicate)
@@ -124,13 +124,7 @@ class NamesHandlers:
             if queue and other is not domain and machine is not None and machine.queue_id(alias) is not None:
                 text = f"{alias} is the name of a queue in domain {other.shared.name} already"
                 return refusal(Reason.REASON_QUEUE_EXISTS, text)
-            call = NamesCall(
-                FutureWaiter(),
-                queue or alias,
-                lambda at, now_ms: at.plan_alias(AliasCall(now_ms, alias, queue, parsed.request_id, digest)),
-                parsed.request_id,
-                digest,
-            )
+            call = AliasCall(alias, queue, parsed.request_id, digest)
             return await self.admin.run(domain, call, lambda done: reply(domain, done))
 
         path = f"QueueAdminService/{method}"
@@ -146,7 +140,7 @@ class NamesHandlers:
         async def local(domain: Domain) -> bytes | Failed | Moved:
             machine = domain.shared.machine
             assert machine is not None
-            config, version = machine.defaults()
+            config, version = defaults_of(machine.state), machine.state.defaults_version
             header = header_of(self.members, domain)
             return pb.GetDefaultsResponse(
                 header=header, config=config, profile=self.profile, version=version
@@ -163,20 +157,12 @@ class NamesHandlers:
         digest = fingerprint(b"defaults", parsed.SerializeToString(deterministic=True))
 
         async def local(domain: Domain) -> bytes | Failed | Moved:
-            call = NamesCall(
-                FutureWaiter(),
-                "",
-                lambda at, now_ms: at.plan_defaults(
-                    DefaultsCall(now_ms, parsed.config, mask, parsed.expected_version, parsed.request_id, digest)
-                ),
-                parsed.request_id,
-                digest,
-            )
+            call = DefaultsCall(parsed.config, mask, parsed.expected_version, parsed.request_id, digest)
 
             def reply(done: QueueDone) -> pb.UpdateDefaultsResponse:
                 machine = domain.shared.machine
                 assert machine is not None
-                config, version = machine.defaults()
+                config, version = defaults_of(machine.state), machine.state.defaults_version
                 return pb.UpdateDefaultsResponse(config=config, version=version, duplicate=done.duplicate)
 
             return await self.admin.run(domain, call, reply)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.core.state.calls import NamesCall, QueueCall
-from replica.core.state.outcomes import Failed, Moved, QueueDone
-from replica.machine import Refused
+from replica.core.state.calls import PendingCall
+from replica.core.state.outcomes import Failed, Moved, QueueDone, WeightsDone
+from replica.machine import QueueCall, Refused
 from replica.node.attached import Counts
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL, MAIN
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from replica.core.domain import Domain
+    from replica.core.state.calls import ReadWeights, SideCall
     from replica.node.members import Members
     from replica.rpc.handlers import Method
 
@@ -137,7 +138,6 @@ class AdminHandlers:
             if not config.replication:
                 config.replication = pb.REPLICATION_NONE if at.shared.name == LOCAL else pb.REPLICATION_FULL
             call = QueueCall(
-                FutureWaiter(),
                 QueueAction.QUEUE_ACTION_CREATE,
                 parsed.name,
                 config=config,
@@ -187,15 +187,17 @@ class AdminHandlers:
                 return await asyncio.wait_for(until_committed(domain), forward.park_s(context, self.members.park_ms))
         return True
 
-    async def run(self, domain: Domain, call: QueueCall | NamesCall, reply: Callable[[QueueDone], Any]) -> Answer:
-        node = self.members.node
-        domain.submit(call, node.clock.now_ms())
+    async def run(
+        self, domain: Domain, call: QueueCall | SideCall | ReadWeights, reply: Callable[[Any], Any]
+    ) -> Answer:
+        """Have it ordered, and make the reply of what was done."""
+        node, waiter = self.members.node, FutureWaiter()
+        domain.submit(PendingCall(waiter, call), node.clock.now_ms())
         node.dispatch(domain)
-        assert isinstance(call.waiter, FutureWaiter)
-        result = await call.waiter.future
+        result = await waiter.future
         if isinstance(result, (Failed, Moved)):
             return result
-        assert isinstance(result, QueueDone)
+        assert isinstance(result, (QueueDone, WeightsDone))
         try:
             response = reply(result)
         except Refused as refused:  # a repetition of what created a queue that has been deleted since
@@ -238,7 +240,6 @@ class AdminHandlers:
             context,
             parsed,
             lambda: QueueCall(
-                FutureWaiter(),
                 QueueAction.QUEUE_ACTION_UPDATE,
                 parsed.name,
                 config=parsed.config,
@@ -261,7 +262,6 @@ class AdminHandlers:
             context,
             parsed,
             lambda: QueueCall(
-                FutureWaiter(),
                 QueueAction.QUEUE_ACTION_DELETE,
                 parsed.name,
                 if_empty=parsed.if_empty,
@@ -282,7 +282,6 @@ class AdminHandlers:
             queue_id = machine.queue_id(parsed.name)
             digest = fingerprint(b"delete unused", parsed.name.encode(), bytes([parsed.if_empty]))
             call = QueueCall(
-                FutureWaiter(),
                 QueueAction.QUEUE_ACTION_DELETE,
                 parsed.name,
                 if_empty=parsed.if_empty,
@@ -318,7 +317,6 @@ class AdminHandlers:
             context,
             parsed,
             lambda: QueueCall(
-                FutureWaiter(),
                 QueueAction.QUEUE_ACTION_PURGE,
                 parsed.name,
                 request_id=parsed.request_id,
@@ -416,7 +414,6 @@ class AdminHandlers:
             context,
             parsed,
             lambda: QueueCall(
-                FutureWaiter(),
                 action,
                 parsed.name,
                 member=member,

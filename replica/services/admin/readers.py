@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.core.state.calls import NamesCall
-from replica.machine import AdvanceCall, ReaderPlace, Refused, RegisterCall
+from replica.machine import AdvanceCall, ForgetCall, ReaderPlace, Refused, RegisterCall
+from replica.machine.features import readers
 from replica.node.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import header_of
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed, Moved, QueueDone
     from replica.core.state.shared import Shared
-    from replica.machine import Machine, Reader
+    from replica.machine import Reader
+    from replica.machine.state.state import State
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
-    from tandemq.peer.v1.record_pb2 import RecordHeader
 
 Context = Any
 TTL_S_MAX = 1 << 32
@@ -60,44 +60,40 @@ class ReaderHandlers:
         ttl_ms = parsed.ttl.ToMilliseconds()
         digest = fingerprint(b"register reader", parsed.SerializeToString(deterministic=True))
 
-        def plan(shared: Shared, machine: Machine, now_ms: int) -> RecordHeader:
-            if not parsed.restart and any(each.name == parsed.name for each in machine.readers()):
-                machine.reader(parsed.name)  # one that has lost its place says so, wherever it asks to begin
-            place = _first_place(shared, parsed)
-            call = RegisterCall(now_ms, parsed.name, place, ttl_ms, parsed.restart, parsed.request_id, digest)
-            return machine.plan_register(call)
+        def call_of(shared: Shared, state: State) -> RegisterCall:
+            place = _begins(shared, state, parsed)
+            return RegisterCall(parsed.name, place, ttl_ms, parsed.restart, parsed.request_id, digest)
 
         def reply(domain: Domain, done: QueueDone) -> pb.RegisterReaderResponse:
             return pb.RegisterReaderResponse(reader=_told(domain.shared, parsed.name), duplicate=done.duplicate)
 
-        return await self._order("RegisterReader", parsed, request, context, digest, plan, reply)
+        return await self._order("RegisterReader", parsed, request, context, call_of, reply)
 
     async def advance(self, request: bytes, context: Context) -> bytes:
         """See JournalService.AdvanceReader."""
         parsed = await parse(pb.AdvanceReaderRequest, request, context)
         digest = fingerprint(b"advance reader", parsed.SerializeToString(deterministic=True))
 
-        def plan(shared: Shared, machine: Machine, now_ms: int) -> RecordHeader | None:
-            place = _place_of(shared, machine.reader(parsed.name), parsed)
-            return machine.plan_advance(AdvanceCall(now_ms, parsed.name, place, parsed.request_id, digest))
+        def call_of(shared: Shared, state: State) -> AdvanceCall:
+            return AdvanceCall(parsed.name, _reached(shared, state, parsed), parsed.request_id, digest)
 
         def reply(domain: Domain, done: QueueDone) -> pb.AdvanceReaderResponse:
             return pb.AdvanceReaderResponse(reader=_told(domain.shared, parsed.name), duplicate=done.duplicate)
 
-        return await self._order("AdvanceReader", parsed, request, context, digest, plan, reply)
+        return await self._order("AdvanceReader", parsed, request, context, call_of, reply)
 
     async def delete(self, request: bytes, context: Context) -> bytes:
         """See JournalService.DeleteReader."""
         parsed = await parse(pb.DeleteReaderRequest, request, context)
         digest = fingerprint(b"delete reader", parsed.name.encode())
 
-        def plan(_shared: Shared, machine: Machine, now_ms: int) -> RecordHeader:
-            return machine.plan_forget(now_ms, parsed.name, parsed.request_id, digest)
+        def call_of(_shared: Shared, _state: State) -> ForgetCall:
+            return ForgetCall(parsed.name, parsed.request_id, digest)
 
         def reply(_domain: Domain, done: QueueDone) -> pb.DeleteReaderResponse:
             return pb.DeleteReaderResponse(duplicate=done.duplicate)
 
-        return await self._order("DeleteReader", parsed, request, context, digest, plan, reply)
+        return await self._order("DeleteReader", parsed, request, context, call_of, reply)
 
     async def list(self, request: bytes, context: Context) -> bytes:
         """See JournalService.ListReaders."""
@@ -107,8 +103,8 @@ class ReaderHandlers:
         async def local(domain: Domain) -> bytes | Failed | Moved:
             machine = domain.shared.machine
             assert machine is not None
-            readers = [_words(domain.shared, reader) for reader in machine.readers()]
-            return pb.ListReadersResponse(header=header_of(self.members, domain), readers=readers).SerializeToString()
+            known = [_words(domain.shared, reader) for reader in readers.all_readers(machine.state)]
+            return pb.ListReadersResponse(header=header_of(self.members, domain), readers=known).SerializeToString()
 
         return await forward.unary(self.members, "JournalService/ListReaders", request, context, lambda: home, local)
 
@@ -118,21 +114,17 @@ class ReaderHandlers:
         parsed: Any,
         request: bytes,
         context: Context,
-        digest: int,
-        plan: Callable[[Shared, Machine, int], RecordHeader | None],
+        call_of: Callable[[Shared, State], RegisterCall | AdvanceCall | ForgetCall],
         reply: Callable[[Domain, QueueDone], Any],
     ) -> bytes:
         await check_request_id(parsed.request_id, context)
         home = await self._home(parsed.domain, context)
 
         async def local(domain: Domain) -> bytes | Failed | Moved:
-            call = NamesCall(
-                FutureWaiter(),
-                "",
-                lambda machine, now_ms: plan(domain.shared, machine, now_ms),
-                parsed.request_id,
-                digest,
-            )
+            shared = domain.shared
+            assert shared.machine is not None
+            # Ordered at once: nobody is sent here while calls would be parked, and the place trimmed meanwhile.
+            call = call_of(shared, shared.machine.state)
             return await self.admin.run(domain, call, lambda done: reply(domain, done))
 
         return await forward.unary(self.members, f"JournalService/{method}", request, context, lambda: home, local)
@@ -145,11 +137,27 @@ class ReaderHandlers:
         return members.by_name[name] if name else members.of_queue("")
 
 
+def _begins(shared: Shared, state: State, parsed: pb.RegisterReaderRequest) -> ReaderPlace | Refused:
+    try:
+        if not parsed.restart and parsed.name in state.readers:
+            readers.named_reader(state, parsed.name)  # one that has lost its place says so, wherever it asks to begin
+        return _first_place(shared, parsed)
+    except Refused as refused:
+        return refused
+
+
+def _reached(shared: Shared, state: State, parsed: pb.AdvanceReaderRequest) -> ReaderPlace | Refused | None:
+    try:
+        return _place_of(shared, readers.named_reader(state, parsed.name), parsed)
+    except Refused as refused:
+        return refused
+
+
 def _first_place(shared: Shared, parsed: pb.RegisterReaderRequest) -> ReaderPlace:
     """Where a new reader begins. Refused when that is trimmed, about to be, or was never ordered."""
     bounds = bounds_of(shared)
     assert shared.machine is not None
-    first = min(max(bounds.first, shared.trimming + 1, shared.machine.first_not_given_up()), bounds.end)
+    first = min(max(bounds.first, shared.trimming + 1, readers.first_not_given_up(shared.machine.state)), bounds.end)
     if parsed.at_end:
         return ReaderPlace(bounds.end, epoch_before(shared, bounds.end) or 0)
     asked = parsed.position
@@ -195,7 +203,7 @@ def _refuse(problem: Failed | None) -> None:
 
 def _told(shared: Shared, name: str) -> pb.JournalReader:
     assert shared.machine is not None
-    return _words(shared, shared.machine.reader(name))
+    return _words(shared, readers.named_reader(shared.machine.state, name))
 
 
 def _words(shared: Shared, reader: Reader) -> pb.JournalReader:

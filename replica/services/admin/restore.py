@@ -15,9 +15,9 @@ import google_crc32c
 import grpc
 
 from replica.core.messages.bodies import read_stored
-from replica.core.state.calls import EnqueueCall, QueueCall
+from replica.core.state.calls import EnqueueCall, PendingCall
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
-from replica.machine import Refused, columns_of
+from replica.machine import QueueCall, Refused, columns_of
 from replica.node.members import LOCAL, MAIN
 from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
@@ -212,7 +212,6 @@ class RestoreHandlers:
             return refusal(Reason.REASON_INVALID_STATE, text)
         waiter = FutureWaiter()
         call = QueueCall(
-            waiter,
             QueueAction.QUEUE_ACTION_CREATE,
             asked.name,
             config=config,
@@ -221,7 +220,7 @@ class RestoreHandlers:
             request_id=bytes(asked.request_id),
             request_hash=mark,
         )
-        at.submit(call, members.node.clock.now_ms())
+        at.submit(PendingCall(waiter, call), members.node.clock.now_ms())
         members.node.dispatch(at)
         done = await waiter.future
         assert isinstance(done, QueueDone | Failed | Moved)

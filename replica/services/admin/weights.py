@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.core.state.calls import NamesCall
+from replica.core.state.calls import ReadWeights
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter
 from tandemq.v1 import weights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
-    from replica.core.state.outcomes import Failed, Moved, QueueDone
+    from replica.core.state.outcomes import Failed, Moved, QueueDone, WeightsDone
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
-    from tandemq.peer.v1.record_pb2 import RecordHeader
 
 SERVICE = "tandemq.v1.WeightsService"
 Context = Any
@@ -58,16 +56,13 @@ class WeightHandlers:
         await check_request_id(parsed.request_id, context)
         digest = fingerprint(b"publish weights", parsed.SerializeToString(deterministic=True))
 
-        def plan(machine: Machine, now_ms: int) -> RecordHeader:
-            return machine.plan_publish_weights(_publication(parsed, now_ms, digest))
-
         def reply(machine: Machine, done: QueueDone) -> pb.PublishWeightsResponse:
             answer = _answer(machine, parsed.request_id, digest)
             made = pb.PublishWeightsResponse(version=answer.version, duplicate=done.duplicate)
             made.valid_until.FromMilliseconds(answer.valid_until_ms)
             return made
 
-        return await self._run("PublishWeights", parsed, request, context, plan, reply, digest)
+        return await self._run("PublishWeights", parsed, request, context, _publication(parsed, digest), reply)
 
     async def delete(self, request: bytes, context: Context) -> bytes:
         """See WeightsService.DeleteWeights."""
@@ -75,41 +70,31 @@ class WeightHandlers:
         await check_request_id(parsed.request_id, context)
         digest = fingerprint(b"delete weights", parsed.SerializeToString(deterministic=True))
 
-        def plan(machine: Machine, now_ms: int) -> RecordHeader:
-            expected = parsed.expected_version if parsed.HasField("expected_version") else None
-            call = DeleteWeightsCall(now_ms, parsed.name, expected, parsed.request_id, digest)
-            return machine.plan_delete_weights(call)
+        expected = parsed.expected_version if parsed.HasField("expected_version") else None
+        call = DeleteWeightsCall(parsed.name, expected, parsed.request_id, digest)
 
         def reply(_machine: Machine, done: QueueDone) -> pb.DeleteWeightsResponse:
             return pb.DeleteWeightsResponse(duplicate=done.duplicate)
 
-        return await self._run("DeleteWeights", parsed, request, context, plan, reply, digest)
+        return await self._run("DeleteWeights", parsed, request, context, call, reply)
 
     async def get(self, request: bytes, context: Context) -> bytes:
         """See WeightsService.GetWeights."""
         parsed = await parse(pb.GetWeightsRequest, request, context)
-        seen: list[ToldWeights] = []
 
-        def plan(machine: Machine, now_ms: int) -> None:
-            seen[:] = [machine.told_weights(parsed.name, now_ms)]
+        def reply(_machine: Machine, done: WeightsDone) -> pb.GetWeightsResponse:
+            return pb.GetWeightsResponse(table=_told(done.tables[0]))
 
-        def reply(_machine: Machine, _done: QueueDone) -> pb.GetWeightsResponse:
-            return pb.GetWeightsResponse(table=_told(seen[0]))
-
-        return await self._run("GetWeights", parsed, request, context, plan, reply)
+        return await self._run("GetWeights", parsed, request, context, ReadWeights(parsed.name), reply)
 
     async def list(self, request: bytes, context: Context) -> bytes:
         """See WeightsService.ListWeights."""
         parsed = await parse(pb.ListWeightsRequest, request, context)
-        seen: list[ToldWeights] = []
 
-        def plan(machine: Machine, now_ms: int) -> None:
-            seen[:] = machine.all_weights(now_ms)
+        def reply(_machine: Machine, done: WeightsDone) -> pb.ListWeightsResponse:
+            return pb.ListWeightsResponse(tables=map(_told, done.tables))
 
-        def reply(_machine: Machine, _done: QueueDone) -> pb.ListWeightsResponse:
-            return pb.ListWeightsResponse(tables=map(_told, seen))
-
-        return await self._run("ListWeights", parsed, request, context, plan, reply)
+        return await self._run("ListWeights", parsed, request, context, ReadWeights(None), reply)
 
     async def _run(
         self,
@@ -117,23 +102,21 @@ class WeightHandlers:
         parsed: Any,
         request: bytes,
         context: Context,
-        plan: Callable[[Machine, int], RecordHeader | None],
-        reply: Callable[[Machine, QueueDone], Any],
-        digest: int = 0,
+        call: PublishWeightsCall | DeleteWeightsCall | ReadWeights,
+        reply: Callable[[Machine, Any], Any],
     ) -> bytes:
-        """Have it ordered, here or at the master. A read (no digest) is no record: it looks when it is its turn, and is
-        answered when all that it saw is committed.
+        """Have it ordered, here or at the master. A read is no record: it looks when it is its turn, and is answered
+        when all that it saw is committed.
         """
         home = await self._home(parsed.domain, context)
-        request_id = parsed.request_id if digest else b""
 
         async def local(domain: Domain) -> bytes | Failed | Moved:
-            def told(done: QueueDone) -> Any:
+            def told(done: Any) -> Any:
                 machine = domain.shared.machine
                 assert machine is not None
                 return reply(machine, done)
 
-            return await self.admin.run(domain, NamesCall(FutureWaiter(), "", plan, request_id, digest), told)
+            return await self.admin.run(domain, call, told)
 
         return await forward.unary(self.members, f"WeightsService/{method}", request, context, lambda: home, local)
 
@@ -146,9 +129,8 @@ class WeightHandlers:
         return domain
 
 
-def _publication(parsed: pb.PublishWeightsRequest, now_ms: int, digest: int) -> PublishWeightsCall:
+def _publication(parsed: pb.PublishWeightsRequest, digest: int) -> PublishWeightsCall:
     return PublishWeightsCall(
-        now_ms,
         parsed.name,
         [(each.queue, each.weight) for each in parsed.weights],
         milliseconds(parsed.valid_until),

@@ -11,8 +11,9 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica.core.delivery.completing import Ask
 from replica.core.messages import bodies
-from replica.core.state.calls import ReplyCall
+from replica.core.state.calls import PendingCall, SendReply
 from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
+from replica.machine import ReplyCall
 from replica.node.members import HOP
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
@@ -295,10 +296,8 @@ class CompletionHandlers:
                 return stale
             node = self.members.node
             waiter = FutureWaiter()
-            domain.submit(
-                reply_call(waiter, parsed.queue, parsed.lease_id, parsed.index, parsed.message, parsed.request_id),
-                node.clock.now_ms(),
-            )
+            call = reply_of(parsed.queue, parsed.lease_id, parsed.index, parsed.message, parsed.request_id)
+            domain.submit(PendingCall(waiter, call), node.clock.now_ms())
             node.dispatch(domain)
             result = await waiter.future
             if isinstance(result, (Failed, Moved)):
@@ -310,12 +309,12 @@ class CompletionHandlers:
         return await self._at_master("Reply", parsed.queue, request, context, local)
 
 
-def reply_call(waiter: Any, queue: str, lease_id: int, index: int, message: Any, request_id: bytes = b"") -> ReplyCall:
+def reply_of(queue: str, lease_id: int, index: int, message: Any, request_id: bytes = b"") -> SendReply:
     """The answer as the core takes it: the same bytes whenever the same answer comes again."""
     body = message.SerializeToString(deterministic=True)
     number = index.to_bytes(8, "big")
     print_ = fingerprint(queue.encode(), number, body)
-    return ReplyCall(waiter, queue, lease_id, index, body, len(message.payload), print_, request_id)
+    return SendReply(ReplyCall(queue, lease_id, index, len(message.payload), request_id, print_), body)
 
 
 class _WatchWaiter:

@@ -14,9 +14,9 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica.core.messages import bodies
-from replica.core.state.calls import Consumer, SettleCall
+from replica.core.state.calls import Consumer, PendingCall
 from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
-from replica.machine import milliseconds
+from replica.machine import SettleCall, milliseconds
 from replica.node.standing import Entry
 from replica.rpc.refusals import abort, failure, refusal
 from replica.services.answers import header_of
@@ -30,7 +30,7 @@ from replica.services.checks import (
 from replica.services.filters import check, matcher_of
 from replica.services.forward import ANSWER_S, member_of, park_s, pipe, time_left_s, wait_for_master
 from replica.services.locality import problem_of_origin
-from replica.services.messages.completion import reply_call
+from replica.services.messages.completion import reply_of
 from replica.services.peer_clients import client_of
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
@@ -249,8 +249,8 @@ class ConsumeStream:
                 self.domain.consumers.on_credit(consumer)
             elif kind == "settle":
                 waiter = SettleWaiter(self, request.settle.settle_id, len(request.settle.settlements))
-                call = SettleCall(waiter, self.consumer.queue, request.settle.settlements)
-                self.domain.submit(call, node.clock.now_ms())
+                call = SettleCall(self.consumer.queue, request.settle.settlements)
+                self.domain.submit(PendingCall(waiter, call), node.clock.now_ms())
             elif kind == "reply":
                 reply = request.reply
                 answering = SettleWaiter(self, reply.settle_id, 1)
@@ -258,9 +258,8 @@ class ConsumeStream:
                 if (problem := problem_of_answer(reply.message)) is not None:
                     answering.answer(problem)
                 else:
-                    self.domain.submit(
-                        reply_call(answering, queue, reply.lease_id, reply.index, reply.message), node.clock.now_ms()
-                    )
+                    answer = reply_of(queue, reply.lease_id, reply.index, reply.message)
+                    self.domain.submit(PendingCall(answering, answer), node.clock.now_ms())
             elif kind == "ping":
                 header = header_of(self.members, self.domain)
                 self.push(ConsumeResponse(progress=ConsumeProgress(header=header, nonce=request.ping.nonce)))

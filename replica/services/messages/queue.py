@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica.core.messages import bodies
-from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
-from replica.machine import Refused, handle_of, handle_prefix, milliseconds
+from replica.machine import Refused, SettleCall, handle_of, handle_prefix, milliseconds
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
@@ -346,10 +346,9 @@ class QueueHandlers:
         node = self.members.node
         waiter = FutureWaiter()
         parts = [part.SerializeToString(deterministic=True) for part in request.settlements]
-        call = SettleCall(
-            waiter, request.queue, request.settlements, request.request_id, fingerprint(request.queue.encode(), *parts)
-        )
-        domain.submit(call, node.clock.now_ms())
+        digest = fingerprint(request.queue.encode(), *parts)
+        call = SettleCall(request.queue, request.settlements, request.request_id, digest)
+        domain.submit(PendingCall(waiter, call), node.clock.now_ms())
         node.dispatch(domain)
         result = await waiter.future
         if isinstance(result, (Failed, Moved)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.core.state.calls import AwaitOrdered, Publish, ReleaseWriter, StageRows, StagingCall, Unstage
+from replica.core.state.calls import AwaitOrdered, PendingCall, Publish, ReleaseWriter, StageRows, Unstage
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
+    from replica.core.state.calls import StagingCall
     from replica.core.state.outcomes import Answer
     from replica.node.members import Members
     from tandemq.v1.journal_service_pb2 import JournalPosition
@@ -182,7 +183,7 @@ class StageHandlers:
         request: bytes,
         context: Context,
         domain_of: Callable[[], Domain],
-        action: StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered,
+        call: StagingCall,
         reply: Callable[[Answer], Any],
         *,
         epoch: int = 0,
@@ -196,7 +197,7 @@ class StageHandlers:
             if seen is not None and (problem := await problem_of_seen(domain, seen)) is not None:
                 return problem
             node, waiter = self.members.node, FutureWaiter()
-            domain.submit(StagingCall(waiter, action), node.clock.now_ms())
+            domain.submit(PendingCall(waiter, call), node.clock.now_ms())
             node.dispatch(domain)
             result = await waiter.future
             if isinstance(result, (Failed, Moved)):

@@ -10,7 +10,23 @@ import hashlib
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from replica.machine import Applied, Fresh, Limits, Machine, Progress, Refused, columns_of, handle_of
+from replica.machine import (
+    Applied,
+    Fresh,
+    Limits,
+    Machine,
+    Progress,
+    QueueCall,
+    Refused,
+    ReplyCall,
+    SettleCall,
+    columns_of,
+    handle_of,
+)
+from replica.machine.plan.queue import plan_queue
+from replica.machine.plan.reply import plan_reply
+from replica.machine.plan.settle import plan_settle
+from replica.machine.plan.time import plan_expire
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, message_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -93,7 +109,8 @@ class Driver:
         return self.master.commit(self.log_index)
 
     def queue(self, action: record_pb2.QueueAction, name: str = "q", **more: Any) -> record_pb2.RecordHeader:
-        header = self.plan(lambda: self.master.plan_queue(now_ms=self.now_ms, action=action, name=name, **more))
+        call = QueueCall(action, name, **more)
+        header: record_pb2.RecordHeader = self.plan(lambda: plan_queue(self.master.state, MEMBERS, self.now_ms, call))
         self.order(header)
         return header
 
@@ -159,15 +176,8 @@ class Driver:
         request_id: bytes = b"",
         request_hash: int = 0,
     ) -> list[queue_service_pb2.SettleResult]:
-        plan = self.plan(
-            lambda: self.master.plan_settle(
-                now_ms=self.now_ms,
-                queue=name,
-                settlements=settlements,
-                request_id=request_id,
-                request_hash=request_hash,
-            )
-        )
+        call = SettleCall(name, settlements, request_id, request_hash)
+        plan = self.plan(lambda: plan_settle(self.master.state, self.now_ms, call))
         if plan.header is not None:
             self.order(plan.header)
         results: list[queue_service_pb2.SettleResult] = plan.results
@@ -201,17 +211,8 @@ class Driver:
         body_bytes: int = 5,
         name: str = "q",
     ) -> record_pb2.RecordHeader | None:
-        header: record_pb2.RecordHeader | None = self.plan(
-            lambda: self.master.plan_reply(
-                now_ms=self.now_ms,
-                queue=name,
-                lease_id=lease_id,
-                index=index,
-                body_bytes=body_bytes,
-                request_id=request_id,
-                request_hash=request_hash,
-            )
-        )
+        call = ReplyCall(name, lease_id, index, body_bytes, request_id, request_hash)
+        header: record_pb2.RecordHeader | None = self.plan(lambda: plan_reply(self.master.state, self.now_ms, call))
         if header is not None:
             self.order(header)
         return header
@@ -237,7 +238,7 @@ class Driver:
     def expire(self) -> int:
         """Everything that is due; says in how many records."""
         records = 0
-        while (header := self.plan(lambda: self.master.plan_expire(self.now_ms))) is not None:
+        while (header := self.plan(lambda: plan_expire(self.master.state, self.now_ms))) is not None:
             self.order(header)
             records += 1
         return records

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from replica.machine import Limits, columns_of
+from replica.machine import Limits, SettleCall, columns_of
+from replica.machine.plan.settle import plan_settle
+from replica.machine.plan.time import plan_expire
 from replica.machine.state.config import resolve
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.queue_service_pb2 import Settlement
@@ -80,10 +82,10 @@ class Deep(Counted):
         runs = [(part.first, part.first + part.count - 1) for part in header.lease.ranges]
         lease_id = next(iter(self.machine.queue(queue_id).leases))
         settlement = Settlement(lease_id=lease_id, ranges=ranges_of(*runs), outcome=ACK)
-        plan = self.machine.plan_settle(now_ms=self.now_ms, queue=self.name, settlements=[settlement])
+        plan = plan_settle(self.machine.state, self.now_ms, SettleCall(queue=self.name, settlements=[settlement]))
         assert plan.header is not None
         self.apply(plan.header)
-        assert self.machine.plan_expire(self.now_ms) is None
+        assert plan_expire(self.machine.state, self.now_ms) is None
 
 
 @pytest.mark.slow

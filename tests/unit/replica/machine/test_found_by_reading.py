@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Refused, columns_of
+from replica.machine import Refused, ReplyCall, columns_of
+from replica.machine.plan.reply import plan_reply
+from replica.machine.plan.time import plan_expire
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -34,7 +36,7 @@ def test_a_record_of_before_the_rules_of_leases_lets_messages_return_at_once():
     driver.send(1)
     driver.lease()
     driver.now_ms += 60_000
-    header = driver.plan(lambda: driver.master.plan_expire(driver.now_ms))
+    header = driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))
     assert header.expire.lease_rules
     header.expire.lease_rules = False
     driver.order(header)
@@ -48,7 +50,7 @@ def test_a_request_of_a_queue_from_before_answers_is_refused():
     lease_id, _ = driver.lease()
     driver.master.queue(1).completions = None  # as in a snapshot of a version that knew none
     with pytest.raises(Refused) as info:
-        driver.master.plan_reply(now_ms=driver.now_ms, queue="q", lease_id=lease_id, index=1, body_bytes=1)
+        plan_reply(driver.master.state, driver.now_ms, ReplyCall(queue="q", lease_id=lease_id, index=1, body_bytes=1))
     assert info.value.reason == common_pb2.REASON_CONFIG_ERROR
 
 
@@ -73,8 +75,10 @@ def test_an_idle_queue_keeps_its_answers_for_as_long_as_it_promised():
     )
     driver.send(1)
     lease_id, _ = driver.lease()
-    driver.order(driver.master.plan_reply(now_ms=driver.now_ms, queue="q", lease_id=lease_id, index=1, body_bytes=1))
+    driver.order(
+        plan_reply(driver.master.state, driver.now_ms, ReplyCall(queue="q", lease_id=lease_id, index=1, body_bytes=1))
+    )
     driver.now_ms += 10_000
-    while (header := driver.plan(lambda: driver.master.plan_expire(driver.now_ms))) is not None:
+    while (header := driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))) is not None:
         driver.order(header)
     assert driver.master.queue_id("q") == 1

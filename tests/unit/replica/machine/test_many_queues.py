@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from replica.machine import Machine, columns_of
+from replica.machine import Machine, QueueCall, columns_of
+from replica.machine.plan.queue import plan_queue
 from tandemq.peer.v1 import record_pb2
 from tests.unit.replica.machine.driver import MEMBERS, Driver, batch_of
 
@@ -52,7 +53,9 @@ class Counted:
         self.machine.commit(self.log_index)
 
     def queue(self, action: record_pb2.QueueAction, name: str) -> record_pb2.RecordHeader:
-        return self.machine.plan_queue(now_ms=self.now_ms, action=action, name=name)
+        return plan_queue(
+            self.machine.state, self.machine.member_names, self.now_ms, QueueCall(action=action, name=name)
+        )
 
     def find(self) -> None:
         assert self.machine.queue_id(self.name) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits
+from replica.machine.plan.time import next_due_ms
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -152,7 +153,7 @@ def test_delete_takes_everything_and_a_new_queue_of_that_name_begins_anew(driver
     refused = driver.refusal(lambda: driver.queue(DELETE, if_empty=True))
     assert refused.reason == common_pb2.REASON_NOT_EMPTY
     assert driver.queue(DELETE).queue.removed == 3
-    assert (driver.freed, driver.master.names(), driver.master.next_due_ms()) == ([2], [], None)
+    assert (driver.freed, driver.master.names(), next_due_ms(driver.master.state)) == ([2], [], None)
     assert driver.create() == 2  # ids are never used again
     assert driver.send(1).first_index == 1
     assert driver.master.last_sequence("q", b"producer") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits
+from replica.machine.plan.time import next_due_ms, plan_expire
 from replica.machine.state.profiles import limits_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -39,7 +40,7 @@ def created(**attributes):
 
 def expire(driver, after_ms):
     driver.now_ms += after_ms
-    header = driver.plan(lambda: driver.master.plan_expire(driver.now_ms))
+    header = driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))
     if header is not None:
         driver.order(header)
     return header
@@ -137,11 +138,11 @@ def test_open_opens_what_is_not_open_yet():
 def test_r162_an_empty_unused_queue_is_deleted_after_its_time():
     driver = created(empty_idle_expiry=DAY_MS)
     driver.create("stays")
-    assert driver.master.next_due_ms() == driver.now_ms + DAY_MS
+    assert next_due_ms(driver.master.state) == driver.now_ms + DAY_MS
     assert expire(driver, DAY_MS - 1) is None
     assert list(expire(driver, 1).expire.idle_queue_ids) == [1]
     assert driver.master.names() == ["stays"]
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
 
 
 @pytest.mark.requirement("R162")
@@ -149,14 +150,14 @@ def test_r162_the_clock_starts_when_it_becomes_empty():
     driver = created(empty_idle_expiry=1_000)
     driver.enqueue(batch_of([1, 1]))
     assert expire(driver, 5_000) is None
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
     lease_id = driver.lease(2)[0]
     driver.ack(lease_id, (1, 1))
-    assert driver.master.next_due_ms() is not None  # its lease
+    assert next_due_ms(driver.master.state) is not None  # its lease
     driver.ack(lease_id, (2, 2))
-    assert driver.master.next_due_ms() == driver.now_ms + 1_000
+    assert next_due_ms(driver.master.state) == driver.now_ms + 1_000
     restored = driver.restored()
-    assert restored.next_due_ms() == driver.now_ms + 1_000
+    assert next_due_ms(restored.state) == driver.now_ms + 1_000
     driver.now_ms += 600
     driver.queue(UPDATE, config=config_of(annotation="used"), mask=["annotation"])
     assert expire(driver, 900) is None
@@ -171,7 +172,7 @@ def test_a_time_that_is_set_later_counts_from_then():
     assert expire(driver, 999) is None
     driver.queue(UPDATE, config=config_of(empty_idle_expiry=0), mask=["empty_idle_expiry"])
     assert expire(driver, DAY_MS) is None
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
 
 
 @pytest.mark.requirement("R162")
@@ -184,7 +185,7 @@ def test_r162_where_a_living_queue_sends_its_dead_letters_stays(named):
     if named == "other":
         alias(driver, "other", name)
     assert expire(driver, 1_000) is None
-    assert driver.master.next_due_ms() == driver.now_ms + 1_000
+    assert next_due_ms(driver.master.state) == driver.now_ms + 1_000
     driver.queue(DELETE)
     assert expire(driver, 1_000) is not None
     assert driver.master.names() == []
@@ -206,7 +207,7 @@ def test_a_queue_that_is_used_all_the_time_costs_one_entry():
         driver.enqueue(batch_of([1]))
         driver.ack(driver.lease(1)[0], (driver.info().last_index, driver.info().last_index))
     assert len(driver.master.state.idle) == 1
-    assert driver.master.next_due_ms() == driver.now_ms + DAY_MS
+    assert next_due_ms(driver.master.state) == driver.now_ms + DAY_MS
 
 
 @pytest.mark.requirement("R163")
@@ -216,14 +217,14 @@ def test_r163_what_is_disabled_becomes_enabled_at_its_time(way):
     change = config_of(**{f"{way}_enabled": False, f"{way}_enabled_at": driver.now_ms + 500})
     driver.queue(UPDATE, config=change, mask=[f"{way}_enabled", f"{way}_enabled_at"])
     version = driver.info().version
-    assert driver.restored().next_due_ms() == driver.master.next_due_ms() == driver.now_ms + 500
+    assert next_due_ms(driver.restored().state) == next_due_ms(driver.master.state) == driver.now_ms + 500
     assert expire(driver, 499) is None
     assert list(expire(driver, 1).expire.enabled_queue_ids) == [1]
     config = driver.info().config
     assert getattr(config, f"{way}_enabled")
     assert not config.HasField(f"{way}_enabled_at")
     assert driver.info().version == version + 1
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
 
 
 @pytest.mark.requirement("R163")
@@ -231,7 +232,7 @@ def test_r163_enabling_by_hand_takes_the_time_away():
     driver = created(enqueue_enabled=False, enqueue_enabled_at=2_000_000)
     driver.queue(UPDATE, config=config_of(enqueue_enabled=True), mask=["enqueue_enabled"])
     assert not driver.info().config.HasField("enqueue_enabled_at")
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
 
 
 @pytest.mark.requirement("R163")

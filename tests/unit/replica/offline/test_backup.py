@@ -11,7 +11,8 @@ from failover.marks import DataMark
 from failover.promotion import Facts, Wait, decide, next_epoch
 from failover.register import Register, RegisterState
 from replica.core.state.durable import DomainState, decode_state, state_key
-from replica.machine import Fresh, Limits, Machine, columns_of
+from replica.machine import Fresh, Limits, Machine, QueueCall, columns_of
+from replica.machine.plan.queue import plan_queue
 from replica.node.members import LOCAL, MAIN, domain_number
 from replica.offline.backup import head_of, pieces, restored_meta
 from replica.offline.examine import examine
@@ -39,7 +40,12 @@ def fill(store: Store, domain: int, name: str, batches: int) -> None:
     for log_index in range(1, batches + 2):
         body = b""
         if log_index == 1:
-            header = machine.plan_queue(now_ms=1, action=QueueAction.QUEUE_ACTION_CREATE, name="q", members=["a", "b"])
+            header = plan_queue(
+                machine.state,
+                machine.member_names,
+                1,
+                QueueCall(action=QueueAction.QUEUE_ACTION_CREATE, name="q", members=["a", "b"]),
+            )
         else:
             batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"x", b"%d" % log_index]))
             plan = machine.plan_enqueue(

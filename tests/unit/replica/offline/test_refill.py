@@ -8,7 +8,9 @@ import pytest
 
 import replica.offline.refill
 from replica.core.state.durable import DomainState, state_key
-from replica.machine import Fresh, Limits, Machine, columns_of
+from replica.machine import Fresh, Limits, Machine, QueueCall, SettleCall, columns_of
+from replica.machine.plan.queue import plan_queue
+from replica.machine.plan.settle import plan_settle
 from replica.node.members import MAIN, domain_number
 from replica.offline.refill import RESTORED_FROM, Batch, open_queue
 from storage.errors import CorruptRecord
@@ -35,7 +37,11 @@ class Writer:
         self.sequence = 1
         self.store.commit(WriteBatch(meta={state_key(DOMAIN): DomainState(name=MAIN, epoch=3).encode()}))
         create = QueueAction.QUEUE_ACTION_CREATE
-        self.order(self.machine.plan_queue(now_ms=1, action=create, name="q", members=["a", "b"]))
+        self.order(
+            plan_queue(
+                self.machine.state, self.machine.member_names, 1, QueueCall(action=create, name="q", members=["a", "b"])
+            )
+        )
 
     def order(self, header: RecordHeader, body: bytes = b"", *, volatile: bool = False) -> None:
         self.last += 1
@@ -78,7 +84,7 @@ class Writer:
         lease_id = (3 << 40) | self.last
         ranges = [IndexRange(first=index, count=1) for index in indexes]
         settlement = Settlement(lease_id=lease_id, ranges=ranges, outcome=OUTCOME_ACK)
-        plan = self.machine.plan_settle(now_ms=4, queue="q", settlements=[settlement])
+        plan = plan_settle(self.machine.state, 4, SettleCall(queue="q", settlements=[settlement]))
         assert plan.header is not None
         self.order(plan.header)
 

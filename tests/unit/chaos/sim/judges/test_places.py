@@ -14,6 +14,7 @@ from chaos.sim.world.world import World
 from failover.marks import DataMark
 from replica.core.state.durable import decode_state
 from replica.core.state.progress import Pending
+from replica.machine.features.readers import all_readers
 from storage.store import WriteBatch
 from tandemq.peer.v1.record_pb2 import READER_ACTION_REGISTER, ReaderOp, RecordHeader
 
@@ -44,7 +45,7 @@ def registered_ms(pair: Pair) -> int:
     domain = pair.members["b"].domain
     assert domain is not None
     assert domain.shared.machine is not None
-    (reader,) = domain.shared.machine.readers()
+    (reader,) = all_readers(domain.shared.machine.state)
     return reader.registered_ms
 
 

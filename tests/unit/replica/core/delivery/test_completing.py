@@ -9,9 +9,9 @@ import pytest
 from replica.core.delivery import completing
 from replica.core.delivery.completing import Ask
 from replica.core.messages.bodies import read_answer
-from replica.core.state.calls import QueueCall, ReplyCall
+from replica.core.state.calls import PendingCall, SendReply
 from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
-from replica.machine import Machine, handle_of
+from replica.machine import Machine, QueueCall, ReplyCall, handle_of
 from storage.memory import MemoryStore
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE
 from tandemq.v1.common_pb2 import COMPLETION_REPLIED, Reason
@@ -59,7 +59,9 @@ def answer(member: Member, index: int, body: bytes = b"answer") -> Waiter:
     """Nobody holds the request, so any lease will do."""
     waiter = Waiter()
     message = Message(payload=body).SerializeToString()
-    member.submit(ReplyCall(waiter, "q", 5, index, message, len(body), hash(body) & 0xFFFF))
+    member.submit(
+        PendingCall(waiter, SendReply(ReplyCall("q", 5, index, len(body), request_hash=hash(body) & 0xFFFF), message))
+    )
     return waiter
 
 
@@ -195,7 +197,7 @@ def test_who_follows_listens_to_nothing_any_more(pair: Pair) -> None:
 def test_a_deleted_queue_ends_every_wait(pair: Pair) -> None:
     sent(pair, 1)
     _, waits = asked(pair.a, 1)
-    pair.a.submit(QueueCall(Waiter(), QUEUE_ACTION_DELETE, "q"))
+    pair.a.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_DELETE, "q")))
     pair.settle(200)
     (failed,) = waits.answers
     assert isinstance(failed, Failed)

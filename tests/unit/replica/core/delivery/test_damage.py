@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.core.messages.bodies import is_whole
-from replica.core.state.calls import Consumer, EnqueueCall, SettleCall
+from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
 from replica.core.state.outcomes import LeaseDone
-from replica.machine import columns_of
+from replica.machine import SettleCall, columns_of
 from replica.services.messages.consume import ConsumeStream
 from storage.store import Append, WriteBatch
 from tandemq.v1.common_pb2 import IndexRange
@@ -129,7 +129,7 @@ def test_the_next_of_a_group_waits_for_it() -> None:
     assert taken(waiter) == [2]
     lease_id = waiter.answers[0].lease_id
     settlement = Settlement(lease_id=lease_id, ranges=[IndexRange(first=2, count=1)], outcome=OUTCOME_ACK)
-    pair.a.submit(SettleCall(Waiter(), "q", [settlement]))
+    pair.a.submit(PendingCall(Waiter(), SettleCall("q", [settlement])))
     pair.quiesce()
     assert taken(waiter) == [2, 4]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.state.calls import Consumer, SettleCall
+from replica.core.state.calls import Consumer, PendingCall
 from replica.core.state.outcomes import LeaseDone
+from replica.machine import SettleCall
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_NONE, GROUP_MODE_ORDERED, GroupMode
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, Settlement
@@ -52,7 +53,7 @@ def test_the_next_of_a_group_comes_when_the_one_before_is_settled() -> None:
     assert taken(waiter) == [1]
     ranges = [IndexRange(first=1, count=1)]
     settlement = Settlement(lease_id=waiter.answers[0].lease_id, ranges=ranges, outcome=OUTCOME_ACK)
-    pair.a.submit(SettleCall(Waiter(), "q", [settlement]))
+    pair.a.submit(PendingCall(Waiter(), SettleCall("q", [settlement])))
     pair.quiesce(disks="a")
     assert taken(waiter) == [1]
     pair.quiesce()

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica.core.state.calls import Consumer, QueueCall, SettleCall
+from replica.core.state.calls import Consumer, PendingCall
 from replica.core.state.outcomes import Failed, LeaseDone
+from replica.machine import QueueCall, SettleCall
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
@@ -60,7 +61,7 @@ class Taker:
             )
             for done in self.leases
         ]
-        self.member.submit(SettleCall(Waiter(), "q", settlements))
+        self.member.submit(PendingCall(Waiter(), SettleCall("q", settlements)))
         self.pair.quiesce()
 
     def leave(self) -> None:
@@ -147,7 +148,7 @@ def test_a_takeover_begins_with_whoever_comes_first_and_waits_for_older_leases(p
 def test_the_attribute_can_change_while_consumers_are_attached(pair: Pair) -> None:
     def single_active(value: bool) -> None:
         config = QueueConfig(single_active=value)
-        pair.a.submit(QueueCall(Waiter(), QUEUE_ACTION_UPDATE, "q", config, mask=["single_active"]))
+        pair.a.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_UPDATE, "q", config, mask=["single_active"])))
         pair.quiesce()
 
     first, second = Taker(pair, "1", credit=1), Taker(pair, "2", credit=1)

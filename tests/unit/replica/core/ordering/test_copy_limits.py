@@ -8,7 +8,7 @@ import pytest
 
 from replica.core.ordering import dying, replying, sweeps
 from replica.core.ordering.sweep import Verb
-from replica.core.state.calls import NamesCall
+from replica.core.state.calls import PendingCall
 from replica.machine import AliasCall
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, QUEUE_TYPE_TWO_WAY
@@ -178,8 +178,8 @@ def one_way(*reply_tos: str) -> tuple[Pair, Member]:
     """Messages in q that name these, and a queue s of requests, which is called t too."""
     pair, master = begin(0)
     create(pair, "s", queue_type=QUEUE_TYPE_TWO_WAY, lease_duration={"seconds": 600})
-    alias = AliasCall(pair.wall_ms, "t", "s", b"a" * 16, 1)
-    master.submit(NamesCall(Waiter(), "s", lambda at, _now: at.plan_alias(alias), b"a" * 16, 1))
+    alias = AliasCall("t", "s", b"a" * 16, 1)
+    master.submit(PendingCall(Waiter(), alias))
     pair.settle()
     send(pair, "q", *MANY[: len(reply_tos)], reply_tos=reply_tos)
     return pair, master

@@ -8,8 +8,8 @@ import pytest
 
 from replica.core.messages.copies import HOPS
 from replica.core.ordering import dying
-from replica.core.state.calls import QueueCall, SettleCall
-from replica.machine import Limits
+from replica.core.state.calls import PendingCall
+from replica.machine import Limits, QueueCall, SettleCall
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange
@@ -49,12 +49,12 @@ def reject(pair: Pair, reader: Reader, reason: str = "broken") -> None:
         for lease_id, index, _ in reader.delivered
     ]
     assert pair.master is not None
-    pair.master.submit(SettleCall(Waiter(), "q", settlements))
+    pair.master.submit(PendingCall(Waiter(), SettleCall("q", settlements)))
 
 
 def update(pair: Pair, queue: str, **config: Any) -> None:
     assert pair.master is not None
-    pair.master.submit(QueueCall(Waiter(), QUEUE_ACTION_UPDATE, queue, QueueConfig(**config)))
+    pair.master.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_UPDATE, queue, QueueConfig(**config))))
     pair.settle()
 
 
@@ -240,7 +240,7 @@ def test_a_message_that_goes_round_stops_at_the_limit() -> None:
         ((lease_id, index, _),) = reader.delivered
         ranges = [IndexRange(first=index, count=1)]
         settlement = Settlement(lease_id=lease_id, ranges=ranges, outcome=OUTCOME_REJECT)
-        master.submit(SettleCall(Waiter(), name, [settlement]))
+        master.submit(PendingCall(Waiter(), SettleCall(name, [settlement])))
         pair.settle(1_200)
     (row,) = contents(master, "d7")
     assert row.message.properties[HOPS].integer == 8

@@ -8,7 +8,7 @@ import google_crc32c
 import pytest
 
 from replica.core.messages.bodies import read_stored
-from replica.core.state.calls import Publish, ReleaseWriter, StageRows, StagingCall
+from replica.core.state.calls import PendingCall, Publish, ReleaseWriter, StageRows
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import Limits, PublishCall, StageCall, columns_of
@@ -43,7 +43,7 @@ def begin() -> Pair:
 
 def submit(member: Member, action: StageRows | Publish | ReleaseWriter) -> Waiter:
     waiter = Waiter()
-    member.submit(StagingCall(waiter, action))
+    member.submit(PendingCall(waiter, action))
     return waiter
 
 

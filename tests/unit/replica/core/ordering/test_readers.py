@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from replica.core.ordering.readers import NOBODY, Hold
-from replica.core.state.calls import NamesCall
+from replica.core.state.calls import PendingCall
 from replica.machine import AdvanceCall, ReaderPlace, RegisterCall
+from replica.machine.features.readers import all_readers, lowest_place
 from replica.machine.state.errors import Refused
 from replica.node.journal import bounds_of
 from replica.node.maintenance import NO_JOURNAL, Maintenance
@@ -32,8 +33,8 @@ def reading(place: int = 3) -> tuple[Pair, Member]:
 
 
 def register(pair: Pair, member: Member, name: str, place: int) -> None:
-    call = RegisterCall(pair.wall_ms, name, ReaderPlace(place, 1), 0, restart=False, request_id=b"", request_hash=0)
-    member.submit(NamesCall(Waiter(), "", lambda machine, _: machine.plan_register(call)))
+    call = RegisterCall(name, ReaderPlace(place, 1), 0, restart=False, request_id=b"", request_hash=0)
+    member.submit(PendingCall(Waiter(), call))
     pair.settle(200)
 
 
@@ -44,8 +45,8 @@ def send(pair: Pair, member: Member, count: int = COUNT) -> None:
 
 
 def advance(pair: Pair, member: Member, place: int, name: str = "lake") -> None:
-    call = AdvanceCall(pair.wall_ms, name, ReaderPlace(place, 1), b"", 0)
-    member.submit(NamesCall(Waiter(), "", lambda machine, _: machine.plan_advance(call)))
+    call = AdvanceCall(name, ReaderPlace(place, 1), b"", 0)
+    member.submit(PendingCall(Waiter(), call))
 
 
 class Clock:
@@ -70,7 +71,7 @@ def upkeep(member: Member, **keep: Any) -> Maintenance:
 
 
 def place_lost(member: Member, name: str = "lake") -> int:
-    return int(next(each.lost_until for each in member.shared.machine.readers() if each.name == name))
+    return int(next(each.lost_until for each in all_readers(member.shared.machine.state) if each.name == name))
 
 
 def test_neither_member_trims_what_a_reader_has_not_read() -> None:
@@ -103,7 +104,7 @@ def test_an_advance_that_is_not_committed_frees_nothing() -> None:
     assert hold.lowest() == 3
     pair.cut()
     advance(pair, master, 7)
-    assert master.shared.machine.lowest_place() == 7
+    assert lowest_place(master.shared.machine.state) == 7
     assert (hold.lowest(), Hold(master.shared).lowest()) == (3, 0)
     pair.disconnect()
     pair.connect()
@@ -240,14 +241,14 @@ def test_a_replica_keeps_what_a_reader_wants_that_it_has_not_heard_the_commit_of
     master, replica = pair.master, pair.master.peer
     send(pair, master)
     waiter = Waiter()
-    call = RegisterCall(pair.wall_ms, "lake", ReaderPlace(3, 1), 0, restart=False, request_id=b"", request_hash=0)
-    master.submit(NamesCall(waiter, "", lambda machine, _: machine.plan_register(call)))
+    call = RegisterCall("lake", ReaderPlace(3, 1), 0, restart=False, request_id=b"", request_hash=0)
+    master.submit(PendingCall(waiter, call))
     master.commit()
     assert pair.deliver(master)
     replica.commit()
     assert pair.deliver(replica)
     assert waiter.done is not None, "both have it"
-    assert replica.shared.machine.readers() == [], "and one of them knows"
+    assert all_readers(replica.shared.machine.state) == [], "and one of them knows"
     trim(replica)
     assert replica.shared.state.kept_from <= 3
 
@@ -292,7 +293,7 @@ def test_one_that_has_expired_is_told_to_operators(lost: bool) -> None:
         keeper._give_up_readers()
     pair.now_ms += 8 * 86_400_000
     pair.settle(200)
-    assert master.shared.machine.readers() == []
+    assert all_readers(master.shared.machine.state) == []
     assert any("lake of the journal has expired" in note for note in master.notes)
 
 
@@ -306,7 +307,7 @@ def test_an_advance_before_a_filled_copy_begins_moves_nothing_and_is_no_loss(
     """The reader reads it at the other member, and moves on once it is as far as this one's journal begins."""
     pair, master = reading(3)
     send(pair, master)
-    reader = next(each for each in master.shared.machine.readers() if each.name == "lake")
+    reader = next(each for each in all_readers(master.shared.machine.state) if each.name == "lake")
     master.shared.state.kept_from = 8
     parsed = AdvanceReaderRequest(name="lake", position={"log_index": asked[0], "row": asked[1]})
     place = _place_of(master.shared, reader, parsed)

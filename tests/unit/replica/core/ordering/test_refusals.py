@@ -7,18 +7,22 @@ from typing import Any
 
 import pytest
 
-from replica.core.state.calls import NamesCall, QueueCall, SettleCall, StageRows, StagingCall
-from replica.core.state.outcomes import Moved, QueueDone
+from replica.core.state.calls import AwaitOrdered, PendingCall, ReadWeights, SideCall, StageRows
+from replica.core.state.outcomes import Moved, QueueDone, UnstageDone
 from replica.machine import (
     AdvanceCall,
     DeleteWeightsCall,
+    ForgetCall,
     PublishWeightsCall,
+    QueueCall,
     ReaderPlace,
     RegisterCall,
+    SettleCall,
     StageCall,
     Window,
     columns_of,
 )
+from replica.machine.features.readers import plan_lose
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
@@ -31,58 +35,48 @@ TABLE, READER, QUEUE = "shares", "lake", "q"
 Ask = Callable[[Waiter], Any]
 
 
-def names(plan: Callable[[Any, int], Any]) -> Ask:
-    return lambda waiter: NamesCall(waiter, "", plan)
+def asking(call: SideCall | ReadWeights) -> Ask:
+    return lambda waiter: PendingCall(waiter, call)
 
 
 def publish(over: int) -> Ask:
-    return names(
-        lambda machine, now_ms: machine.plan_publish_weights(
-            PublishWeightsCall(now_ms, TABLE, ((QUEUE, 1.0),), 0, 1_000, over, "job", Window(), b"", 0)
-        )
-    )
+    return asking(PublishWeightsCall(TABLE, ((QUEUE, 1.0),), 0, 1_000, over, "job", Window(), b"", 0))
 
 
-def delete_weights(machine: Any, now_ms: int) -> Any:
-    return machine.plan_delete_weights(DeleteWeightsCall(now_ms, TABLE, 1, b"", 0))
-
-
-def read_weights(machine: Any, now_ms: int) -> None:
-    machine.told_weights(TABLE, now_ms)
-
-
-def register(machine: Any, now_ms: int) -> Any:
-    return machine.plan_register(RegisterCall(now_ms, READER, ReaderPlace(1, 0), 0, False, b"", 0))
-
-
-def lose(machine: Any, now_ms: int) -> Any:
-    return machine.plan_lose(now_ms, READER, 2, "it was late")
-
-
-def advance(machine: Any, now_ms: int) -> Any:
-    return machine.plan_advance(AdvanceCall(now_ms, READER, None, b"", 0))
+REGISTER = asking(RegisterCall(READER, ReaderPlace(1, 0), 0, False, b"", 0))
 
 
 def queue(action: Any, name: str) -> Ask:
     config = QueueConfig() if action == QUEUE_ACTION_CREATE else None
-    return lambda waiter: QueueCall(waiter, action, name, config, members=["a", "b"], open_members=["a", "b"])
+    return lambda waiter: PendingCall(
+        waiter, QueueCall(action, name, config, members=["a", "b"], open_members=["a", "b"])
+    )
 
 
 def settle(waiter: Waiter) -> SettleCall:
-    return SettleCall(waiter, QUEUE, ())
+    return PendingCall(waiter, SettleCall(QUEUE, ()))
 
 
-BEFORE: tuple[Ask, ...] = (publish(0), names(register))
-CASES = {
-    "a table that is deleted": (names(delete_weights), names(read_weights), Reason.REASON_WEIGHTS_NOT_FOUND),
-    "a version that is replaced": (publish(1), publish(1), Reason.REASON_VERSION_MISMATCH),
-    "a reader that is given up": (names(lose), names(advance), Reason.REASON_READER_LOST),
-    "a queue that is made": (
-        queue(QUEUE_ACTION_CREATE, "new"),
-        queue(QUEUE_ACTION_CREATE, "new"),
-        Reason.REASON_QUEUE_EXISTS,
-    ),
-    "a queue that is deleted": (queue(QUEUE_ACTION_DELETE, QUEUE), settle, Reason.REASON_QUEUE_NOT_FOUND),
+DELETE_WEIGHTS, READ_WEIGHTS = asking(DeleteWeightsCall(TABLE, 1, b"", 0)), asking(ReadWeights(TABLE))
+FORGET, ADVANCE = asking(ForgetCall(READER, b"", 0)), asking(AdvanceCall(READER, None, b"", 0))
+CREATE, DELETE = queue(QUEUE_ACTION_CREATE, "new"), queue(QUEUE_ACTION_DELETE, QUEUE)
+
+
+def lose(member: Member) -> Waiter:
+    """The master itself gives a reader up; whoever waits for all that is ordered hears when it is on both."""
+    orders = member.core.orders
+    orders.order(plan_lose(orders.machine.state, orders.time_ms, READER, 2, "it was late"))
+    return asked(member, lambda waiter: PendingCall(waiter, AwaitOrdered()))
+
+
+BEFORE: tuple[Ask, ...] = (publish(0), REGISTER)
+CASES: dict[str, tuple[Callable[[Member], Waiter], Ask, Any]] = {
+    "a table that is deleted": (lambda at: asked(at, DELETE_WEIGHTS), READ_WEIGHTS, Reason.REASON_WEIGHTS_NOT_FOUND),
+    "a version that is replaced": (lambda at: asked(at, publish(1)), publish(1), Reason.REASON_VERSION_MISMATCH),
+    "a reader that is forgotten": (lambda at: asked(at, FORGET), ADVANCE, Reason.REASON_READER_NOT_FOUND),
+    "a reader that is given up": (lose, ADVANCE, Reason.REASON_READER_LOST),
+    "a queue that is made": (lambda at: asked(at, CREATE), CREATE, Reason.REASON_QUEUE_EXISTS),
+    "a queue that is deleted": (lambda at: asked(at, DELETE), settle, Reason.REASON_QUEUE_NOT_FOUND),
 }
 
 
@@ -105,24 +99,29 @@ def asked(member: Member, ask: Ask, pair: Pair | None = None) -> Waiter:
 
 
 @pytest.mark.parametrize(("change", "ask", "reason"), CASES.values(), ids=CASES)
-def test_it_is_told_when_what_it_says_is_on_both(pair: Pair, change: Ask, ask: Ask, reason: Any) -> None:
+def test_it_is_told_when_what_it_says_is_on_both(
+    pair: Pair, change: Callable[[Member], Waiter], ask: Ask, reason: Any
+) -> None:
     assert pair.master is not None
-    changed, refused = asked(pair.master, change), asked(pair.master, ask)
+    changed, refused = change(pair.master), asked(pair.master, ask)
     assert changed.answers == refused.answers == []
     pair.settle(200)
-    assert isinstance(changed.done, QueueDone)
+    assert isinstance(changed.done, QueueDone | UnstageDone)
     assert [answer.reason for answer in refused.answers] == [reason]
 
 
 @pytest.mark.parametrize(("change", "ask", "reason"), CASES.values(), ids=CASES)
-def test_it_is_not_told_when_a_takeover_takes_that_back(pair: Pair, change: Ask, ask: Ask, reason: Any) -> None:
+def test_it_is_not_told_when_a_takeover_takes_that_back(
+    pair: Pair, change: Callable[[Member], Waiter], ask: Ask, reason: Any
+) -> None:
     """1. A master has deleted a table, and its peer has not heard of it. 2. Somebody asks, and is told that there is
     none. 3. The peer takes over: the table is there. Whoever routes by it was told what never was so.
     """
     old = pair.master
     assert old is not None
     pair.cut()
-    refused = [asked(old, each) for each in (change, ask)][1]
+    change(old)
+    refused = asked(old, ask)
     old.commit()
     old.peer.notice()
     old.peer.lost(refused=True)
@@ -142,5 +141,5 @@ def test_what_lacks_only_for_now_is_told_at_once(pair: Pair) -> None:
 
     batch = EnqueueBatch(queue=QUEUE, messages=MessageBatch(payloads=[b"row"]))
     part = StageCall(bytes(16), 1, QUEUE, columns_of(batch), 0, 0, master.name)
-    told = asked(master, lambda waiter: StagingCall(waiter, StageRows(part, batch.SerializeToString()))).answers
+    told = asked(master, lambda waiter: PendingCall(waiter, StageRows(part, batch.SerializeToString()))).answers
     assert [answer.reason for answer in told] == [Reason.REASON_STORAGE_FULL]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.core.ordering import replying
-from replica.core.state.calls import EnqueueCall, NamesCall, QueueCall, ReplyCall
+from replica.core.state.calls import EnqueueCall, PendingCall, SendReply
 from replica.core.state.outcomes import EnqueueDone, ReplyDone
-from replica.machine import AliasCall, columns_of
+from replica.machine import AliasCall, QueueCall, ReplyCall, columns_of
 from replica.machine.plan.reply_copies import answer_log_index, owed_of
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
@@ -67,7 +67,12 @@ def taken(pair: Pair, count: int = COUNT) -> list[tuple[int, int]]:
 def answer(member: Member, lease_id: int, index: int, **fields: Any) -> Waiter:
     message = Message(payload=b"answer %d" % index, **fields)
     waiter = Waiter()
-    call = ReplyCall(waiter, "s", lease_id, index, message.SerializeToString(), len(message.payload), 100 + index)
+    call = PendingCall(
+        waiter,
+        SendReply(
+            ReplyCall("s", lease_id, index, len(message.payload), request_hash=100 + index), message.SerializeToString()
+        ),
+    )
     member.submit(call)
     return waiter
 
@@ -75,7 +80,9 @@ def answer(member: Member, lease_id: int, index: int, **fields: Any) -> Waiter:
 def act(pair: Pair, action: Any, queue: str, **config: Any) -> None:
     assert pair.master is not None
     more = {"members": ["a", "b"], "open_members": ["a", "b"]} if action == QUEUE_ACTION_CREATE else {}
-    pair.master.submit(QueueCall(Waiter(), action, queue, QueueConfig(**config), mask=tuple(config), **more))
+    pair.master.submit(
+        PendingCall(Waiter(), QueueCall(action, queue, QueueConfig(**config), mask=tuple(config), **more))
+    )
     pair.settle()
 
 
@@ -168,8 +175,8 @@ def test_what_waits_too_long_is_given_up_with_a_word() -> None:
 def test_a_name_that_becomes_that_of_the_requests_gets_none() -> None:
     pair, master = asked(made=False)
     machine = master.shared.machine
-    alias = AliasCall(pair.wall_ms, "r", "s", b"a" * 16, 1)
-    master.submit(NamesCall(Waiter(), "s", lambda at, _now: at.plan_alias(alias), b"a" * 16, 1))
+    alias = AliasCall("r", "s", b"a" * 16, 1)
+    master.submit(PendingCall(Waiter(), alias))
     pair.settle()
     for request in taken(pair):
         answer(master, *request)
@@ -355,7 +362,12 @@ def test_one_look_copies_no_more_than_one_record_holds(monkeypatch: pytest.Monke
     pair, master = asked(8, made=False, reply_tos=names * 2)
     for lease_id, index in taken(pair, 8):
         message = Message(payload=b"x" * 10_000)
-        master.submit(ReplyCall(Waiter(), "s", lease_id, index, message.SerializeToString(), 10_000, index))
+        master.submit(
+            PendingCall(
+                Waiter(),
+                SendReply(ReplyCall("s", lease_id, index, 10_000, request_hash=index), message.SerializeToString()),
+            )
+        )
     pair.settle(100)
     for name in names:
         create(pair, name)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import pytest
 
-from replica.core.state.calls import Consumer, EnqueueCall, QueueCall
+from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
 from replica.core.state.outcomes import EnqueueDone, Failed
-from replica.machine import columns_of
+from replica.machine import QueueCall, columns_of
 from tandemq.peer.v1.record_pb2 import (
     QUEUE_ACTION_CLOSE,
     QUEUE_ACTION_DELETE,
@@ -97,7 +97,7 @@ def act(pair: Pair, action: Any, **fields: Any) -> None:
     member = pair.master
     assert member is not None
     waiter = Waiter()
-    member.submit(QueueCall(waiter, action, "q", **fields))
+    member.submit(PendingCall(waiter, QueueCall(action, "q", **fields)))
     pair.quiesce()
     assert not isinstance(waiter.done, Failed), waiter.done
 

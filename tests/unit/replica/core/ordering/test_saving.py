@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.core.ordering import saving
-from replica.core.state.calls import EnqueueCall, QueueCall
+from replica.core.state.calls import EnqueueCall, PendingCall
 from replica.core.state.outcomes import Moved, QueueDone
-from replica.machine import Limits, SaveLimits, columns_of
+from replica.machine import Limits, QueueCall, SaveLimits, columns_of
 from replica.node.recovery import StoreReader
 from storage.records import split
 from tandemq.peer.v1.record_pb2 import (
@@ -52,7 +52,9 @@ def begin(count: int = 3, persistence: Persistence = PERSISTENCE_VOLATILE) -> tu
 def change(member: Member, persistence: Persistence = PERSISTENCE_PERSISTENT) -> Waiter:
     waiter = Waiter()
     config = QueueConfig(persistence=persistence)
-    member.submit(QueueCall(waiter, QUEUE_ACTION_UPDATE, "v", config, ["persistence"], request_id=ID, request_hash=1))
+    member.submit(
+        PendingCall(waiter, QueueCall(QUEUE_ACTION_UPDATE, "v", config, ["persistence"], request_id=ID, request_hash=1))
+    )
     return waiter
 
 
@@ -145,7 +147,7 @@ def test_what_comes_after_it_is_persistent_and_what_came_before_stays_so() -> No
     pair.settle()
     waiter = Waiter()
     config = QueueConfig(persistence=PERSISTENCE_VOLATILE)
-    master.submit(QueueCall(waiter, QUEUE_ACTION_UPDATE, "v", config, ["persistence"]))
+    master.submit(PendingCall(waiter, QueueCall(QUEUE_ACTION_UPDATE, "v", config, ["persistence"])))
     pair.settle(100)
     assert isinstance(waiter.done, QueueDone)
     Producer(pair, "x", "v").send(master)  # volatile again: a restart of both takes it
@@ -237,7 +239,7 @@ def test_a_change_of_something_else_does_not_wait(monkeypatch: pytest.MonkeyPatc
     pair, master, _, waiter = many_parts(monkeypatch)
     pair.quiesce()
     other = Waiter()
-    master.submit(QueueCall(other, QUEUE_ACTION_UPDATE, "v", QueueConfig(annotation="x"), ["annotation"]))
+    master.submit(PendingCall(other, QueueCall(QUEUE_ACTION_UPDATE, "v", QueueConfig(annotation="x"), ["annotation"])))
     pair.quiesce()
     assert isinstance(other.done, QueueDone)
     assert waiter.done is None
@@ -246,7 +248,9 @@ def test_a_change_of_something_else_does_not_wait(monkeypatch: pytest.MonkeyPatc
 def test_without_a_mask_the_attributes_that_are_set_count(monkeypatch: pytest.MonkeyPatch) -> None:
     pair, master, _, _ = many_parts(monkeypatch)
     again = Waiter()
-    master.submit(QueueCall(again, QUEUE_ACTION_UPDATE, "v", QueueConfig(persistence=PERSISTENCE_PERSISTENT)))
+    master.submit(
+        PendingCall(again, QueueCall(QUEUE_ACTION_UPDATE, "v", QueueConfig(persistence=PERSISTENCE_PERSISTENT)))
+    )
     pair.quiesce()
     assert again.done is None
     pair.settle(1_000)

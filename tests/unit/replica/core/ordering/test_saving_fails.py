@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica.core.state.calls import QueueCall
+from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
+from replica.machine import QueueCall
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import (
     QUEUE_ACTION_CLOSE,
@@ -71,7 +72,7 @@ def test_who_waits_is_told_that_the_messages_went_with_the_queue(
     pair, master, sent, waiter = many_parts(monkeypatch)
     pair.quiesce()
     gone = Waiter()
-    master.submit(QueueCall(gone, action, "v"))
+    master.submit(PendingCall(gone, QueueCall(action, "v")))
     assert waiter.done is None, "it is not on both yet"
     pair.settle(500)
     assert isinstance(gone.done, QueueDone)
@@ -88,9 +89,9 @@ def test_one_instance_that_stays_open_and_a_purge_take_nothing_from_the_promise(
 ) -> None:
     pair, master, _, waiter = many_parts(monkeypatch)
     pair.quiesce()
-    master.submit(QueueCall(Waiter(), QUEUE_ACTION_CLOSE, "v", member="a"))
-    master.submit(QueueCall(Waiter(), QUEUE_ACTION_DESTROY, "v", member="a"))
-    master.submit(QueueCall(Waiter(), QUEUE_ACTION_PURGE, "v"))
+    master.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_CLOSE, "v", member="a")))
+    master.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_DESTROY, "v", member="a")))
+    master.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_PURGE, "v")))
     pair.settle(500)
     assert isinstance(waiter.done, QueueDone), waiter.done
 

@@ -10,9 +10,9 @@ from replica.core.ordering import sweep_looks, sweeps
 from replica.core.ordering.sweep import BEHIND_MAX, Sweep, Verb
 from replica.core.ordering.sweeps import Sweeps
 from replica.core.selection.filters import filter_of
-from replica.core.state.calls import EnqueueCall, QueueCall, SettleCall
+from replica.core.state.calls import EnqueueCall, PendingCall
 from replica.core.state.outcomes import EnqueueDone, Failed, QueueDone, SweepDone
-from replica.machine import SaveLimits, columns_of
+from replica.machine import QueueCall, SaveLimits, SettleCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CLOSE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import MessageBatch, MessageFilter
@@ -102,13 +102,13 @@ def send(pair: Pair, queue: str, *rows: bytes, **columns: Any) -> None:
 def update(pair: Pair, queue: str, *fields: str, **config: Any) -> None:
     assert pair.master is not None
     mask = fields or tuple(config)
-    pair.master.submit(QueueCall(Waiter(), QUEUE_ACTION_UPDATE, queue, QueueConfig(**config), mask=mask))
+    pair.master.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_UPDATE, queue, QueueConfig(**config), mask=mask)))
     pair.settle()
 
 
 def act(pair: Pair, action: Any, queue: str, **more: Any) -> None:
     assert pair.master is not None
-    pair.master.submit(QueueCall(Waiter(), action, queue, **more))
+    pair.master.submit(PendingCall(Waiter(), QueueCall(action, queue, **more)))
     pair.settle()
 
 
@@ -232,7 +232,7 @@ def test_what_is_on_its_way_to_become_persistent_moves_as_persistent() -> None:
     waiter = Waiter()
     config = QueueConfig(persistence=PERSISTENCE_PERSISTENT)
     master.core.orders.saving.part = SaveLimits(1, 1)
-    master.submit(QueueCall(waiter, QUEUE_ACTION_UPDATE, "q", config, ["persistence"]))
+    master.submit(PendingCall(waiter, QueueCall(QUEUE_ACTION_UPDATE, "q", config, ["persistence"])))
     assert run(pair).done == 3
     pair.settle(500)
     assert isinstance(waiter.done, QueueDone)
@@ -309,7 +309,7 @@ def reject_in(pair: Pair, queue: str, reader: Reader) -> None:
     for lease_id, index, _ in reader.delivered:
         ranges = [IndexRange(first=index, count=1)]
         settlement = Settlement(lease_id=lease_id, ranges=ranges, outcome=OUTCOME_REJECT, reason="no")
-        pair.master.submit(SettleCall(Waiter(), queue, [settlement]))
+        pair.master.submit(PendingCall(Waiter(), SettleCall(queue, [settlement])))
 
 
 def test_what_dies_again_on_the_way_is_not_driven_again() -> None:

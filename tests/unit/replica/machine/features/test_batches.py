@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from replica.machine import BatchCall, Limits
-from replica.machine.features.batches import ACKED_KEPT, NUMBER_MAX, OPEN_MAX
+from replica.machine import AckBatchCall, BatchCall, Limits
+from replica.machine.features.batches import (
+    ACKED_KEPT,
+    NUMBER_MAX,
+    OPEN_MAX,
+    last_batch,
+    open_batch,
+    open_batches,
+    plan_ack_batch,
+    plan_batch,
+)
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
@@ -26,8 +35,8 @@ def driver() -> Driver:
 
 def take(driver: Driver, number: int, count: int = 3, consumer: str = "spark", queue: str = "q", **more: Any) -> bool:
     """Whether it was taken now; not: there was nothing, or it was taken before."""
-    call = BatchCall(driver.now_ms, queue, consumer, number, count, more.get("max_bytes", 1 << 40), LEASE_MS)
-    header = driver.plan(lambda: driver.master.plan_batch(call))
+    call = BatchCall(queue, consumer, number, count, more.get("max_bytes", 1 << 40), LEASE_MS)
+    header = driver.plan(lambda: plan_batch(driver.master.state, driver.now_ms, call))
     if header is not None:
         driver.order(header)
     return header is not None
@@ -35,14 +44,16 @@ def take(driver: Driver, number: int, count: int = 3, consumer: str = "spark", q
 
 def ack(driver: Driver, number: int, consumer: str = "spark") -> bool:
     """Whether it was acknowledged now."""
-    header = driver.plan(lambda: driver.master.plan_ack_batch(driver.now_ms, "q", consumer, number))
+    header = driver.plan(
+        lambda: plan_ack_batch(driver.master.state, driver.now_ms, AckBatchCall("q", consumer, number))
+    )
     if header is not None:
         driver.order(header)
     return header is not None
 
 
 def content(driver: Driver, number: int, consumer: str = "spark") -> list[int]:
-    batch, _ = driver.master.batch("q", consumer, number)
+    batch, _ = open_batch(driver.master.state, driver.master.state.named("q"), consumer, number)
     return [index for start, end in batch.runs for index in range(start, end)]
 
 
@@ -74,19 +85,22 @@ def test_a_number_follows_the_last_one(driver: Driver) -> None:
     assert reason(driver, lambda: take(driver, 56)) == GONE
     assert take(driver, 58)
     assert (content(driver, 57), content(driver, 58)) == ([1, 2, 3], [4, 5, 6])
-    assert driver.master.last_batch("q", "spark") == 58
-    assert [number for number, _, _ in driver.master.open_batches("q", "spark")] == [57, 58]
+    assert last_batch(driver.master.state, driver.master.state.named("q"), "spark") == 58
+    assert [number for number, _, _ in open_batches(driver.master.state, driver.master.state.named("q"), "spark")] == [
+        57,
+        58,
+    ]
     assert ack(driver, 58)
     assert ack(driver, 57)
 
 
 def test_nothing_to_take_uses_up_no_number(driver: Driver) -> None:
     assert not take(driver, 1)
-    assert driver.master.last_batch("q", "spark") == 0
+    assert last_batch(driver.master.state, driver.master.state.named("q"), "spark") == 0
     driver.send(1)
     assert take(driver, 1)
     assert not take(driver, 2)
-    assert driver.master.last_batch("q", "spark") == 1
+    assert last_batch(driver.master.state, driver.master.state.named("q"), "spark") == 1
 
 
 def test_when_the_lease_ends_its_messages_return_in_order_and_the_number_is_refused(driver: Driver) -> None:
@@ -96,7 +110,7 @@ def test_when_the_lease_ends_its_messages_return_in_order_and_the_number_is_refu
     driver.expire()
     for make in (lambda: content(driver, 1), lambda: take(driver, 1), lambda: ack(driver, 1)):
         assert reason(driver, make) == GONE
-    assert driver.master.open_batches("q", "spark") == []
+    assert open_batches(driver.master.state, driver.master.state.named("q"), "spark") == []
     assert take(driver, 2, count=10)
     assert content(driver, 2) == [1, 2, 3, 4, 5]
 
@@ -104,7 +118,7 @@ def test_when_the_lease_ends_its_messages_return_in_order_and_the_number_is_refu
 def test_a_batch_of_which_something_is_settled_by_itself_is_gone(driver: Driver) -> None:
     driver.send(3)
     take(driver, 1)
-    _, lease = driver.master.batch("q", "spark", 1)
+    _, lease = open_batch(driver.master.state, driver.master.state.named("q"), "spark", 1)
     driver.outcome(RELEASE, lease.lease_id, (2, 2))
     assert reason(driver, lambda: content(driver, 1)) == GONE
     assert reason(driver, lambda: ack(driver, 1)) == GONE
@@ -129,9 +143,12 @@ def test_batches_outlive_a_restart(driver: Driver) -> None:
     ack(driver, 1)
     restored = driver.restored()
     assert restored.digest() == driver.master.digest()
-    assert restored.batch("q", "spark", 2)[0] == driver.master.batch("q", "spark", 2)[0]
-    assert restored.plan_ack_batch(driver.now_ms, "q", "spark", 1) is None
-    assert restored.plan_ack_batch(driver.now_ms, "q", "spark", 2) is not None
+    assert (
+        open_batch(restored.state, restored.state.named("q"), "spark", 2)[0]
+        == open_batch(driver.master.state, driver.master.state.named("q"), "spark", 2)[0]
+    )
+    assert plan_ack_batch(restored.state, driver.now_ms, AckBatchCall("q", "spark", 1)) is None
+    assert plan_ack_batch(restored.state, driver.now_ms, AckBatchCall("q", "spark", 2)) is not None
 
 
 def test_consumers_share_a_queue_and_not_a_batch(driver: Driver) -> None:
@@ -178,8 +195,8 @@ def test_who_holds_nothing_is_forgotten_for_a_new_consumer() -> None:
     assert reason(driver, lambda: take(driver, 1, 1, "three")) == common_pb2.REASON_QUOTA_EXCEEDED
     ack(driver, 1, "two")
     assert take(driver, 1, 1, "three")
-    assert driver.master.last_batch("q", "two") == 0
-    assert driver.master.last_batch("q", "one") == 1
+    assert last_batch(driver.master.state, driver.master.state.named("q"), "two") == 0
+    assert last_batch(driver.master.state, driver.master.state.named("q"), "one") == 1
 
 
 def test_batches_go_with_their_queue(driver: Driver) -> None:
@@ -187,7 +204,7 @@ def test_batches_go_with_their_queue(driver: Driver) -> None:
     take(driver, 4)
     driver.queue(record_pb2.QUEUE_ACTION_DELETE)
     driver.create()
-    assert driver.master.last_batch("q", "spark") == 0
+    assert last_batch(driver.master.state, driver.master.state.named("q"), "spark") == 0
     assert driver.restored().digest() == driver.master.digest()
 
 
@@ -210,4 +227,7 @@ def test_queues_that_have_none(driver: Driver) -> None:
     assert reason(driver, lambda: take(driver, 1, queue="asked")) == common_pb2.REASON_REPLY_REQUIRED
     assert reason(driver, lambda: take(driver, 1, queue="sole")) == common_pb2.REASON_INVALID_STATE
     assert reason(driver, lambda: take(driver, 1, queue="nobody")) == common_pb2.REASON_QUEUE_NOT_FOUND
-    assert reason(driver, lambda: driver.master.last_batch("nobody", "x")) == common_pb2.REASON_QUEUE_NOT_FOUND
+    assert (
+        reason(driver, lambda: last_batch(driver.master.state, driver.master.state.named("nobody"), "x"))
+        == common_pb2.REASON_QUEUE_NOT_FOUND
+    )

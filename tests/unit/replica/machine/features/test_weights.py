@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from replica.machine import DeleteWeightsCall, Limits, PublishWeightsCall, Window
-from replica.machine.features.weights import PUBLISHER_BYTES_MAX, TIME_MS_MAX, VALID_MS_MAX, WEIGHT_MAX
+from replica.machine.features.weights import (
+    PUBLISHER_BYTES_MAX,
+    TIME_MS_MAX,
+    VALID_MS_MAX,
+    WEIGHT_MAX,
+    all_weights,
+    plan_delete_weights,
+    plan_publish_weights,
+    told_weights,
+)
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tests.unit.replica.machine.driver import Driver
@@ -37,19 +46,19 @@ def publish(driver: Driver, *weights: tuple[str, float], name: str = "shares", *
         "request_id": b"",
         "request_hash": 0,
     } | more
-    call = PublishWeightsCall(driver.now_ms, name, weights or (("q", 1.0),), **given)
-    header = driver.plan(lambda: driver.master.plan_publish_weights(call))
+    call = PublishWeightsCall(name, weights or (("q", 1.0),), **given)
+    header = driver.plan(lambda: plan_publish_weights(driver.master.state, driver.now_ms, call))
     driver.order(header)
     return int(header.weights.version)
 
 
 def delete(driver: Driver, expected: int | None = None, name: str = "shares") -> None:
-    call = DeleteWeightsCall(driver.now_ms, name, expected, b"", 0)
-    driver.order(driver.plan(lambda: driver.master.plan_delete_weights(call)))
+    call = DeleteWeightsCall(name, expected, b"", 0)
+    driver.order(driver.plan(lambda: plan_delete_weights(driver.master.state, driver.now_ms, call)))
 
 
 def told(driver: Driver, name: str = "shares") -> Any:
-    return driver.master.told_weights(name, driver.now_ms)
+    return told_weights(driver.master.state, driver.now_ms, name)
 
 
 def test_a_table_takes_the_place_of_the_one_before_it(driver: Driver) -> None:
@@ -61,7 +70,7 @@ def test_a_table_takes_the_place_of_the_one_before_it(driver: Driver) -> None:
     assert publish(driver, ("s", 3)) == 2
     assert told(driver).queues == (("s", 3.0),)
     assert publish(driver, name="other") == 3
-    assert [each.table.name for each in driver.master.all_weights(driver.now_ms)] == ["other", "shares"]
+    assert [each.table.name for each in all_weights(driver.master.state, driver.now_ms)] == ["other", "shares"]
 
 
 def test_a_stale_publisher_is_refused_also_over_a_deletion(driver: Driver) -> None:
@@ -133,8 +142,8 @@ def test_what_nobody_could_route_by(driver: Driver, weights: Any, more: dict[str
 
 def test_there_must_be_weights() -> None:
     driver = Driver()
-    call = PublishWeightsCall(driver.now_ms, "shares", (), 0, 1, None, "", Window(), b"", 0)
-    refusal = driver.refusal(lambda: driver.master.plan_publish_weights(call))
+    call = PublishWeightsCall("shares", (), 0, 1, None, "", Window(), b"", 0)
+    refusal = driver.refusal(lambda: plan_publish_weights(driver.master.state, driver.now_ms, call))
     assert (refusal.reason, "has 0 weights" in refusal.message) == (BAD, True)
 
 
@@ -170,10 +179,10 @@ def test_tables_outlive_a_restart(driver: Driver) -> None:
     delete(driver, name="other")
     restored = driver.restored()
     assert restored.digest() == driver.master.digest()
-    assert restored.told_weights("shares", driver.now_ms) == told(driver)
-    assert restored.weights_version == 2
+    assert told_weights(restored.state, driver.now_ms, "shares") == told(driver)
+    assert restored.state.weights_version == 2
     empty = Driver().restored()
-    assert empty.all_weights(0) == []
+    assert all_weights(empty.state, 0) == []
 
 
 def test_a_repeated_call_finds_its_first_answer(driver: Driver) -> None:

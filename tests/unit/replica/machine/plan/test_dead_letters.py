@@ -7,6 +7,7 @@ import pytest
 from replica.machine import Machine, MoveCall, RemoveCall, columns_of
 from replica.machine.plan.dead_letters import HOPS_MAX
 from replica.machine.plan.move import dying_of, plan_move, plan_remove
+from replica.machine.plan.time import plan_volatile_lost
 from replica.machine.state.state import REASONS_MAX
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
@@ -210,7 +211,7 @@ def test_volatile_ones_stay_volatile_where_the_queue_lets_them():
     header = plan_move(driver.master.state, driver.now_ms, call)
     assert list(header.enqueue.volatiles) == [1, 0]
     driver.order(header)
-    driver.order(driver.master.plan_volatile_lost(driver.now_ms, lambda _: False))
+    driver.order(plan_volatile_lost(driver.master.state, driver.now_ms, lambda _: False))
     assert driver.browse("q.dead") == [2]
 
 
@@ -227,7 +228,7 @@ def test_dying_messages_are_seen_purged_lost_and_removed_like_others():
     assert counts(driver) == (0, 0, 0, 0)
     driver.send(1)
     fail(driver)
-    driver.order(driver.master.plan_volatile_lost(driver.now_ms, lambda _: False))
+    driver.order(plan_volatile_lost(driver.master.state, driver.now_ms, lambda _: False))
     assert counts(driver) == (0, 0, 0, 0)
     assert not driver.master.state.dying
 

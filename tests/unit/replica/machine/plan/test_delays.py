@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 
 from replica.machine import Limits, Machine, columns_of
+from replica.machine.plan.time import next_due_ms, plan_volatile_lost
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tests.unit.replica.machine.driver import ACK, MEMBERS, REJECT, RELEASE, Driver, batch_of, ranges_of
@@ -32,7 +33,7 @@ def test_a_delayed_message_is_delivered_at_its_time_and_not_before(driver):
     begun = driver.now_ms
     assert counts(driver) == (3, 1, 2, 0)
     assert driver.lease()[1] == [1]
-    assert driver.master.next_due_ms() == begun + 51
+    assert next_due_ms(driver.master.state) == begun + 51
     driver.now_ms = begun + 50  # its last millisecond: it may have begun late in its first one
     assert driver.expire() == 0
     driver.now_ms = begun + 51
@@ -100,7 +101,7 @@ def test_a_delayed_message_may_expire_before_its_time(driver):
     driver.now_ms += 101  # both: the first one is gone before anybody could have it
     driver.expire()
     assert (driver.info().expired_total, counts(driver)) == (2, (0, 0, 0, 0))
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
 
 
 def test_purging_reaches_what_is_delayed(driver):
@@ -164,7 +165,7 @@ def fail(driver: Driver) -> int:
     driver.expire()
     begun = driver.now_ms
     while not driver.info().ready:
-        due = driver.master.next_due_ms()
+        due = next_due_ms(driver.master.state)
         assert due is not None
         driver.now_ms = due
         driver.expire()
@@ -192,7 +193,7 @@ def test_each_message_of_a_lease_waits_by_its_own_count():
     driver.now_ms += 1_001
     driver.expire()
     begun = driver.now_ms
-    assert driver.master.next_due_ms() == begun + 1_001
+    assert next_due_ms(driver.master.state) == begun + 1_001
     driver.now_ms = begun + 1_001
     driver.expire()
     assert driver.lease()[1] == [2, 3]
@@ -222,7 +223,7 @@ def test_delays_survive_a_restart(driver):
     driver.enqueue(batch_of([1] * 5, delays_ms=[50, 0, 70, 70, 50]))
     driver.master = Machine.restore(driver.master.snapshot(), MEMBERS)
     assert driver.master.digest() == driver.replica.digest()
-    assert driver.master.next_due_ms() == driver.now_ms + 51
+    assert next_due_ms(driver.master.state) == driver.now_ms + 51
     driver.now_ms += 71
     driver.expire()
     assert driver.lease()[1] == [1, 2, 3, 4, 5]
@@ -232,10 +233,10 @@ def test_volatile_ones_are_lost_like_others():
     driver = Driver()
     driver.create(persistence=2)
     driver.enqueue(batch_of([1] * 3, delays_ms=[50]))
-    header = driver.master.plan_volatile_lost(driver.now_ms, lambda _: False)
+    header = plan_volatile_lost(driver.master.state, driver.now_ms, lambda _: False)
     driver.order(header)
     assert counts(driver) == (0, 0, 0, 0)
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits, Machine
+from replica.machine.plan.time import next_due_ms
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tests.unit.replica.machine.driver import (
@@ -149,7 +150,7 @@ def test_extend_moves_the_end_of_the_whole_lease(driver):
     driver.now_ms += 5_000  # which may have begun a millisecond ago, or just now
     assert driver.expire() == 0
     driver.now_ms += 1
-    assert driver.master.next_due_ms() == driver.now_ms
+    assert next_due_ms(driver.master.state) == driver.now_ms
     assert driver.expire() == 1
 
 
@@ -231,7 +232,7 @@ def test_at_takeover_every_lease_restarts_in_full(driver):
     driver.lease(duration_ms=100)
     driver.now_ms += 99
     driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, role=record_pb2.RoleOp(owner="b")))
-    assert driver.master.next_due_ms() == driver.now_ms + 101
+    assert next_due_ms(driver.master.state) == driver.now_ms + 101
 
 
 def test_a_record_that_does_not_fit_the_state_stops_the_member(driver):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits
-from replica.machine.plan.names import AliasCall, DefaultsCall
+from replica.machine.plan.names import AliasCall, DefaultsCall, defaults_of, plan_alias, plan_defaults
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -23,14 +23,14 @@ def driver():
 
 
 def alias(driver, name, queue="q", request_id=b"", request_hash=0):
-    call = AliasCall(driver.now_ms, name, queue, request_id, request_hash)
-    return driver.order(driver.plan(lambda: driver.master.plan_alias(call)))
+    call = AliasCall(name, queue, request_id, request_hash)
+    return driver.order(driver.plan(lambda: plan_alias(driver.master.state, driver.now_ms, call)))
 
 
 def defaults(driver, mask, expected_version=0, **attributes):
     config = admin_pb2.QueueConfig(**attributes)
-    call = DefaultsCall(driver.now_ms, config, mask, expected_version, b"", 0)
-    return driver.order(driver.plan(lambda: driver.master.plan_defaults(call)))
+    call = DefaultsCall(config, mask, expected_version, b"", 0)
+    return driver.order(driver.plan(lambda: plan_defaults(driver.master.state, driver.now_ms, call)))
 
 
 @pytest.mark.requirement("R143")
@@ -111,11 +111,11 @@ def test_a_repeated_call_finds_its_first_answer(driver):
 
 @pytest.mark.requirement("R046", "R047")
 def test_r047_a_new_queue_gets_the_defaults_of_its_time(driver):
-    assert driver.master.defaults()[1] == 1
+    assert driver.master.state.defaults_version == 1
     defaults(driver, ["max_length", "labels"], max_length=5, labels={"a": "1"})
     driver.create("late")
     driver.create("own", max_length=7, labels={"b": "2"})
-    config, version = driver.master.defaults()
+    config, version = (defaults_of(driver.master.state), driver.master.state.defaults_version)
     assert (config.max_length, version) == (5, 2)
     assert driver.info("q").config.max_length == Limits().queue_length_max
     assert driver.info("late").config.max_length == 5
@@ -141,7 +141,9 @@ def test_an_attribute_goes_back_to_the_managers_default(driver):
     driver.queue(record_pb2.QUEUE_ACTION_UPDATE, config=admin_pb2.QueueConfig(), mask=["max_length"])
     assert driver.info().config.max_length == 5
     defaults(driver, ["max_length"])
-    assert driver.master.defaults()[0].max_length == Limits().queue_length_max
+    assert (defaults_of(driver.master.state), driver.master.state.defaults_version)[
+        0
+    ].max_length == Limits().queue_length_max
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits, columns_of
+from replica.machine.plan.time import next_due_ms, plan_volatile_lost
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.replica.machine.driver import ACK, RELEASE, Driver, batch_of, indexes_of
@@ -22,7 +23,7 @@ def driver() -> Driver:
 def test_a_message_ends_at_its_time_and_not_before(driver):
     driver.enqueue(batch_of([1, 1, 1], ttls_ms=[100, 0, 50]))
     begun = driver.now_ms
-    assert driver.master.next_due_ms() == begun + 50
+    assert next_due_ms(driver.master.state) == begun + 50
     driver.now_ms = begun + 49
     assert driver.expire() == 0
     driver.now_ms = begun + 50
@@ -30,7 +31,7 @@ def test_a_message_ends_at_its_time_and_not_before(driver):
     assert driver.browse() == [1, 2]
     driver.now_ms = begun + 1_000
     driver.expire()
-    assert (driver.browse(), driver.info().expired_total, driver.master.next_due_ms()) == ([2], 2, None)
+    assert (driver.browse(), driver.info().expired_total, next_due_ms(driver.master.state)) == ([2], 2, None)
 
 
 def test_nobody_gets_a_message_whose_time_is_over(driver):
@@ -56,7 +57,7 @@ def test_a_leased_message_ends_only_when_it_is_back(driver):
     driver.expire()
     assert driver.browse() == [1, 2]
     driver.outcome(RELEASE, lease_id, (2, 2))
-    assert driver.master.next_due_ms() is not None
+    assert next_due_ms(driver.master.state) is not None
     driver.expire()
     assert driver.browse() == [1]
     assert driver.outcome(ACK, lease_id, (1, 1)).settled == 1
@@ -105,7 +106,7 @@ def test_a_message_that_is_released_again_and_again_is_waited_for_once(driver):
     assert len(driver.master.state.message_ends) <= 2
     driver.now_ms += 100_000
     driver.expire()
-    assert (driver.browse(), driver.master.next_due_ms()) == ([], None)
+    assert (driver.browse(), next_due_ms(driver.master.state)) == ([], None)
 
 
 def test_a_settled_message_leaves_nothing_to_wait_for(driver):
@@ -138,7 +139,7 @@ def test_a_settled_message_leaves_nothing_to_wait_for(driver):
         driver.log_index += 1
         driver.master.apply(driver.log_index, 1, header)
     assert len(driver.master.state.message_ends) < 5_000
-    assert driver.master.next_due_ms() is None
+    assert next_due_ms(driver.master.state) is None
 
 
 def test_lost_volatile_bodies_are_said_in_a_record_ready_and_leased_alike():
@@ -153,13 +154,13 @@ def test_lost_volatile_bodies_are_said_in_a_record_ready_and_leased_alike():
         asked.append(log_index)
         return log_index == 3
 
-    header = driver.plan(lambda: driver.master.plan_volatile_lost(driver.now_ms, has_body))
+    header = driver.plan(lambda: plan_volatile_lost(driver.master.state, driver.now_ms, has_body))
     driver.order(header)
     assert set(asked) == {2, 3}
     assert driver.browse() == [1, 3, 5, 6]
     assert driver.info().volatile_lost_total == 2
     assert driver.outcome(ACK, lease_id, (1, 2)).error.reason == common_pb2.REASON_LEASE_LOST
-    assert driver.master.plan_volatile_lost(driver.now_ms, has_body) is None
+    assert plan_volatile_lost(driver.master.state, driver.now_ms, has_body) is None
     assert driver.master.live(2, queue_id)
     assert driver.master.live(3)
     assert not driver.master.live(1)

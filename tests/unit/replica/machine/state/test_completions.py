@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from replica.machine import CopyCall, Limits, Machine, columns_of, handle_of
+from replica.machine import CopyCall, Limits, Machine, ReplyCall, columns_of, handle_of
 from replica.machine.plan.copies import plan_copies
+from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import is_addressed, owed_of
+from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
 from replica.machine.state.completions import REPLIED, Completions
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -77,7 +79,7 @@ def test_each_other_end_is_named():
     driver.outcome(REJECT, lease_id, (1, 1))
     driver.now_ms += 60
     driver.expire()
-    header = driver.master.plan_volatile_lost(driver.now_ms, lambda _index: False)
+    header = plan_volatile_lost(driver.master.state, driver.now_ms, lambda _index: False)
     if header is not None:
         driver.order(header)
     driver.queue(record_pb2.QUEUE_ACTION_PURGE)
@@ -88,7 +90,7 @@ def test_lost_volatile_messages_are_named():
     driver = made(persistence=admin_pb2.PERSISTENCE_VOLATILE)
     driver.send(2)
     driver.lease(1)
-    header = driver.master.plan_volatile_lost(driver.now_ms, lambda _index: False)
+    header = plan_volatile_lost(driver.master.state, driver.now_ms, lambda _index: False)
     assert header is not None
     driver.order(header)
     assert driver.finals(1, 2) == ["lost", "lost"]
@@ -327,10 +329,10 @@ def test_a_snapshot_knows_what_the_machine_knows():
     driver.replica = restored
     assert driver.finals(1, 2, 3, 4, 5) == ["replied", "replied", "rejected", "pending", "replied"]
     assert driver.reply(lease_id, 5, request_hash=5) is None
-    assert restored.next_due_ms() == driver.master.next_due_ms()
+    assert next_due_ms(restored.state) == next_due_ms(driver.master.state)
     assert list(restored.live_log_indexes()) == list(driver.master.live_log_indexes())
-    while driver.master.next_due_ms() is not None:  # both forget all of it alike: the driver compares
-        driver.now_ms = driver.master.next_due_ms()
+    while next_due_ms(driver.master.state) is not None:  # both forget all of it alike: the driver compares
+        driver.now_ms = next_due_ms(driver.master.state)
         driver.expire()
     assert driver.finals(1, 2, 3, 4) == ["unknown"] * 4
 
@@ -405,9 +407,9 @@ def test_a_copy_is_owed_until_it_is_made_or_the_answer_is_forgotten():
     driver.enqueue(addressed_to("r"))
     lease_id, _ = driver.lease(2)
     for index in (1, 2):
-        header = driver.master.plan_reply(
-            now_ms=driver.now_ms, queue="q", lease_id=lease_id, index=index, body_bytes=1
-        )  # fmt: skip
+        header = plan_reply(
+            driver.master.state, driver.now_ms, ReplyCall(queue="q", lease_id=lease_id, index=index, body_bytes=1)
+        )
         header.reply.reply_to, header.reply.correlation_id = "r", f"c{index}"
         driver.order(header)
     assert tuple(driver.master.state.owing) == (1,)
@@ -420,7 +422,7 @@ def test_a_copy_is_owed_until_it_is_made_or_the_answer_is_forgotten():
     assert owed_of(driver.master.state, 1) == {"r": {1: "c1"}}
     assert driver.browse("r") == [1]
     driver.now_ms += 5_000
-    while (header := driver.plan(lambda: driver.master.plan_expire(driver.now_ms))) is not None:
+    while (header := driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))) is not None:
         driver.order(header)
     assert (owed_of(driver.master.state, 1), tuple(driver.master.state.owing)) == ({}, ())
 

@@ -8,6 +8,7 @@ import pytest
 
 from replica.machine import Machine, MoveCall, columns_of
 from replica.machine.plan.move import plan_move
+from replica.machine.plan.time import plan_volatile_lost
 from replica.machine.state.groups import Groups, hashes_of
 from replica.machine.statistics import Sums
 from tandemq.peer.v1 import record_pb2
@@ -196,7 +197,7 @@ def test_a_group_goes_on_when_its_first_message_is_gone(way: str):
         case "ack of what nobody holds":
             assert driver.outcome(ACK, 77, (1, 1)).settled == 1
         case _:
-            header = driver.plan(lambda: driver.master.plan_volatile_lost(driver.now_ms, lambda _: False))
+            header = driver.plan(lambda: plan_volatile_lost(driver.master.state, driver.now_ms, lambda _: False))
             driver.order(header)
     assert driver.lease()[1] == [2, 3]
 

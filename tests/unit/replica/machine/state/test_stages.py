@@ -8,6 +8,7 @@ import pytest
 
 from replica.machine import Limits, PublishCall, Refused, StageCall, columns_of
 from replica.machine.plan.stage import plan_publish, plan_release, plan_stage, plan_staged, plan_unstage
+from replica.machine.plan.time import next_due_ms
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -352,7 +353,7 @@ def test_a_stage_is_dropped_when_its_time_is_over_and_that_is_counted() -> None:
     driver.stage(2)
     driver.now_ms += 4_999
     assert driver.expire() == 0
-    assert driver.master.next_due_ms() == driver.now_ms + 1
+    assert next_due_ms(driver.master.state) == driver.now_ms + 1
     driver.now_ms += 1
     assert driver.expire() == 1
     assert (driver.master.state.stages.by_id.get(stage_id(1)), driver.master.state.stages.totals.expired) == (None, 1)

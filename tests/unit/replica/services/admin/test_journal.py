@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 import grpc
 import pytest
 
-from replica.core.state.calls import NamesCall
+from replica.core.state.calls import PendingCall
 from replica.listen.machine_access import MachineAccess
 from replica.machine import ReaderPlace, RegisterCall
+from replica.machine.features.readers import all_readers, plan_lose
 from replica.node.members import Members
 from replica.services.admin.journal import JournalHandlers
 from tandemq.client.journal import JournalPage, JournalRow
@@ -176,12 +177,14 @@ def test_a_loss_is_told_once_no_takeover_can_take_it_back(stays: bool) -> None:
     master = pair.master
     assert master is not None
     waiter = Waiter()
-    call = RegisterCall(pair.wall_ms, "lake", ReaderPlace(2, 1), 0, restart=False, request_id=b"", request_hash=0)
-    master.submit(NamesCall(waiter, "", lambda machine, _: machine.plan_register(call)))
+    call = RegisterCall("lake", ReaderPlace(2, 1), 0, restart=False, request_id=b"", request_hash=0)
+    master.submit(PendingCall(waiter, call))
     pair.settle(200)
     if not stays:
         pair.cut()
-    master.submit(NamesCall(waiter, "", lambda machine, now_ms: machine.plan_lose(now_ms, "lake", 3, "he was late")))
+    orders = master.core.orders
+    orders.order(plan_lose(orders.machine.state, pair.wall_ms, "lake", 3, "he was late"))
+    master.dispatch(master.core)
     served = handlers(master)
     asked = JournalSelection(reader="lake", this_member=True)
 
@@ -201,7 +204,7 @@ def test_a_loss_is_told_once_no_takeover_can_take_it_back(stays: bool) -> None:
 
     with pytest.raises(RefusedError, match="has lost its place" if stays else "UNAVAILABLE: .* repeat the call"):
         asyncio.run(story())
-    assert master.shared.machine.readers()[0].lost_until == (3 if stays else 0)
+    assert all_readers(master.shared.machine.state)[0].lost_until == (3 if stays else 0)
 
 
 def test_a_master_that_does_not_know_yet_what_was_committed_refuses_no_place() -> None:
