@@ -22,7 +22,9 @@ from pathlib import Path
 
 from machine import facts
 
-from replica.machine import Columns, Fresh, Limits, Machine, QueueCall, SettleCall
+from replica.machine import Columns, EnqueueCall, Fresh, LeaseCall, Limits, Machine, QueueCall, SettleCall
+from replica.machine.plan.enqueue import plan_enqueue
+from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.queue import plan_queue
 from replica.machine.plan.settle import plan_settle
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, RecordHeader
@@ -68,15 +70,18 @@ class Queue:
 
     def send(self, batches: list[Columns]) -> int:
         for columns in batches:
-            plan = self.machine.plan_enqueue(
-                now_ms=0,
-                queue="q",
-                client_id=b"p",
-                first_sequence=self._sequence,
-                request_id=b"",
-                request_hash=0,
-                columns=columns,
-                member="a",
+            plan = plan_enqueue(
+                self.machine.state,
+                0,
+                EnqueueCall(
+                    queue="q",
+                    client_id=b"p",
+                    first_sequence=self._sequence,
+                    request_id=b"",
+                    request_hash=0,
+                    columns=columns,
+                    member="a",
+                ),
             )
             assert isinstance(plan, Fresh)
             self._order(plan.header)
@@ -87,14 +92,17 @@ class Queue:
         """Received and acknowledged, as many at once as the groups allow."""
         taken = 0
         while taken < count:
-            header = self.machine.plan_lease(
-                now_ms=0,
-                queue_id=1,
-                max_messages=CREDIT,
-                max_bytes=1 << 30,
-                client_id=b"c",
-                duration_ms=60_000,
-                immediate=False,
+            header = plan_lease(
+                self.machine.state,
+                0,
+                LeaseCall(
+                    queue_id=1,
+                    max_messages=CREDIT,
+                    max_bytes=1 << 30,
+                    client_id=b"c",
+                    duration_ms=60_000,
+                    immediate=False,
+                ),
             )
             assert header is not None
             ranges = [IndexRange(first=part.first, count=part.count) for part in header.lease.ranges]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from failover.gate import Ruling
     from failover.register import Register, SetOutcome
     from replica.core.mastership.claims import ClaimUnderWay
-    from replica.core.state.calls import Call, Consumer, EnqueueCall
+    from replica.core.state.calls import Call, Consumer, PendingEnqueue
     from replica.core.state.effects import Effect, Purpose
     from replica.core.state.shared import Shared
     from replica.core.state.write_tokens import WriteToken
@@ -78,11 +78,11 @@ class Domain:
         else:
             self.holding.submit(call)
 
-    def withdraw(self, call: EnqueueCall, domain_ms: int) -> None:
+    def withdraw(self, pending: PendingEnqueue, domain_ms: int) -> None:
         """The caller of an unanswered call has gone: it waits for room no longer. What is ordered stays ordered."""
         self.orders.now_ms = domain_ms
-        if not self.orders.room.leave(call):
-            self.holding.withdraw(call)
+        if not self.orders.room.leave(pending):
+            self.holding.withdraw(pending)
 
     def attach(self, consumer: Consumer, domain_ms: int, last_lease_id: int | None = None) -> None:
         """A consumer, perhaps one that was here before; only while serving (the shell sends others to the master)."""

@@ -9,8 +9,8 @@ from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCa
 from replica.machine.machine import Machine
 from replica.machine.plan.columns import Columns, columns_of
 from replica.machine.plan.copies import CopyCall
-from replica.machine.plan.enqueue import EnqueuePlan, Fresh, Repeated
-from replica.machine.plan.lease import Narrower, deliverable, immediate_problem
+from replica.machine.plan.enqueue import EnqueueCall, EnqueuePlan, Fresh, Repeated
+from replica.machine.plan.lease import LeaseCall, Narrower, deliverable, immediate_problem
 from replica.machine.plan.move import MoveCall, RemoveCall, ranges_of
 from replica.machine.plan.names import AliasCall, DefaultsCall
 from replica.machine.plan.queue import QueueCall
@@ -47,11 +47,13 @@ __all__ = [
     "DefaultsCall",
     "DeleteWeightsCall",
     "DuplicateRun",
+    "EnqueueCall",
     "EnqueuePlan",
     "Fit",
     "ForgetCall",
     "Fresh",
     "Lease",
+    "LeaseCall",
     "Limits",
     "Machine",
     "MoveCall",

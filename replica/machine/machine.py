@@ -1,20 +1,20 @@
-"""The queue machine of one domain, as its callers see it: plan, apply, commit, ask; never waits, stores or sends.
+"""The queue machine of one domain, as its callers see it: apply, commit, ask; never waits, stores or sends.
 
-`plan_*` decide on the master and change nothing; what they return is ordered as a record. `apply` does what a record
-says and is the only way that the state changes, on master, replica and in recovery. `commit` makes what is on every
-copy deliverable. A caller asks `find_request` before it plans a unary call.
+What a call becomes is decided on the master by the `plan_*` of `plan` and `features`, over `state`, which they never
+change: each makes a record, or raises Refused when the call is refused as a whole. `apply` does what a record says and
+is the only way that the state changes, on master, replica and in recovery. `commit` makes what is on every copy
+deliverable. A caller asks `find_request` before it plans a unary call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
 from replica.machine import views
 from replica.machine.apply.apply import apply
 from replica.machine.plan.columns import Columns
-from replica.machine.plan.enqueue import EnqueueCall, EnqueuePlan, check_may_enqueue, plan_enqueue
-from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
+from replica.machine.plan.enqueue import check_may_enqueue
 from replica.machine.room import Fit, fit_of
 from replica.machine.rows import snapshot as snapshots
 from replica.machine.state.changes import Applied, Changes, next_record
@@ -56,56 +56,7 @@ class Machine:
     def time_ms(self) -> int:
         return self.state.time_ms
 
-    # Decide. Each raises Refused when the call is refused as a whole.
-
-    def plan_enqueue(
-        self,
-        *,
-        now_ms: int,
-        queue: str,
-        client_id: bytes,
-        first_sequence: int,
-        request_id: bytes,
-        request_hash: int,
-        columns: Columns,
-        member: str,
-        full: bool = False,
-        left_out: Collection[int] | None = None,
-    ) -> EnqueuePlan:
-        """`full`: others wait for room, so that there is none for this one. `left_out`: see EnqueueCall."""
-        call = EnqueueCall(
-            now_ms, queue, client_id, first_sequence, request_id, request_hash, columns, member, full, left_out
-        )
-        return plan_enqueue(self.state, call)
-
-    def plan_lease(
-        self,
-        *,
-        now_ms: int,
-        queue_id: int,
-        max_messages: int,
-        max_bytes: int,
-        client_id: bytes,
-        duration_ms: int,
-        immediate: bool,
-        request_id: bytes = b"",
-        request_hash: int = 0,
-        wanted: Narrower | None = None,
-    ) -> record_pb2.RecordHeader | None:
-        """None: nothing is deliverable. The bodies of an IMMEDIATE one are looked up before it is applied."""
-        call = LeaseCall(
-            now_ms,
-            queue_id,
-            max_messages,
-            max_bytes,
-            client_id,
-            duration_ms,
-            immediate,
-            request_id,
-            request_hash,
-            wanted,
-        )
-        return plan_lease(self.state, call)
+    # Ask before a plan.
 
     def find_request(self, request_id: bytes, request_hash: int) -> RequestAnswer | None:
         """The first answer to a unary call that is repeated; Refused if the id was used for a different one."""

@@ -15,9 +15,9 @@ from google.protobuf.message import DecodeError
 
 from failover.marks import Role
 from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
-from replica.core.state.calls import EnqueueCall
+from replica.core.state.calls import PendingEnqueue
 from replica.core.state.effects import CheckTransfer, StartTransfer
-from replica.machine import columns_of
+from replica.machine import EnqueueCall, columns_of
 from replica.peer.identity.starts import NUMBER_MAX
 from replica.peer.identity.twins import PeerRefused
 from replica.peer.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
@@ -92,22 +92,20 @@ def is_busy(source: SyncSource) -> bool:
     return unanswered >= FRAMES_UNANSWERED_MAX
 
 
-def held_call(frame: PeerFrame, member: str) -> EnqueueCall:
+def held_call(frame: PeerFrame, member: str) -> PendingEnqueue:
     """The call that a Hold frame makes: a batch that the peer, `member`, holds for one of its clients."""
     hold = frame.hold
     batch = EnqueueBatch.FromString(hold.batch)
-    return EnqueueCall(
-        None,
+    call = EnqueueCall(
         hold.key.queue,
         b"" if hold.request_id else hold.key.client_id,
         hold.key.first_sequence,
         columns_of(batch),
-        hold.batch,
-        request_id=hold.request_id,
-        request_hash=fingerprint(hold.batch) if hold.request_id else google_crc32c.value(hold.batch),
-        min_copies=hold.min_copies,
-        member=member,
+        member,
+        hold.request_id,
+        fingerprint(hold.batch) if hold.request_id else google_crc32c.value(hold.batch),
     )
+    return PendingEnqueue(None, call, hold.batch, hold.min_copies)
 
 
 class Session:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 
 from replica.core.messages.bodies import fill_rows
-from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
+from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, QueueDone, SettleDone
-from replica.machine import QueueCall, SettleCall, columns_of
+from replica.machine import EnqueueCall, QueueCall, SettleCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.message_pb2 import MessageBatch
@@ -112,12 +112,15 @@ class Producer:
             self._on_answer(op, member, result)
 
         body = batch.SerializeToString()
-        member.submit(
-            EnqueueCall(
-                Waiter(on_answer), self.queue, self.name.encode(), op.sequence, columns_of(batch), body,
-                request_hash=google_crc32c.value(body), min_copies=self.min_copies, member=member.name,
-            )
-        )  # fmt: skip
+        call = EnqueueCall(
+            self.queue,
+            self.name.encode(),
+            op.sequence,
+            columns_of(batch),
+            member.name,
+            request_hash=google_crc32c.value(body),
+        )
+        member.submit(PendingEnqueue(Waiter(on_answer), call, body, self.min_copies))
 
     def retry(self, member: Member) -> None:
         """Everything unanswered, in order."""

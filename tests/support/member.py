@@ -18,7 +18,7 @@ from failover.marks import Role
 from replica.core.domain import Domain
 from replica.core.messages.bodies import read_stored
 from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead
-from replica.core.state.calls import EnqueueCall
+from replica.core.state.calls import PendingEnqueue
 from replica.core.state.effects import (
     AskVerdict,
     CheckTransfer,
@@ -36,7 +36,7 @@ from replica.core.state.effects import (
     StartTransfer,
 )
 from replica.core.state.log import Entry
-from replica.machine import Limits, columns_of
+from replica.machine import EnqueueCall, Limits, columns_of
 from replica.node.loop import Group
 from replica.node.recovery import open_shared, rebuild, recover
 from replica.peer.transfer import Receiver, check_all, frames_of
@@ -194,13 +194,12 @@ class Member:
         self.domain = None
         self._forget()
 
-    def _held_call(self, frame: PeerFrame) -> EnqueueCall:
+    def _held_call(self, frame: PeerFrame) -> PendingEnqueue:
         hold = frame.hold
         columns = columns_of(EnqueueBatch.FromString(hold.batch))
-        return EnqueueCall(
-            None, hold.key.queue, hold.key.client_id, hold.key.first_sequence, columns, hold.batch,
-            request_hash=google_crc32c.value(hold.batch), min_copies=hold.min_copies, member=self.peer_name,
-        )  # fmt: skip
+        key, digest = hold.key, google_crc32c.value(hold.batch)
+        call = EnqueueCall(key.queue, key.client_id, key.first_sequence, columns, self.peer_name, request_hash=digest)
+        return PendingEnqueue(None, call, hold.batch, hold.min_copies)
 
     # -- effects ---------------------------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def held_released_twice(patch: Patch) -> None:
 
 @bug("one-copy-is-enough", "ruling 1", "A queue that requires two copies is content with one.", "swarm", first=1)
 def one_copy_is_enough(patch: Patch) -> None:
-    patch.setattr(Orders, "wanted_copies", lambda _self, call: max(call.min_copies, 1))
+    patch.setattr(Orders, "wanted_copies", lambda _self, pending: max(pending.min_copies, 1))
 
 
 @bug(
@@ -145,11 +145,10 @@ def repeated_dequeue_is_empty(patch: Patch) -> None:
 def lease_cut_short(patch: Patch) -> None:
     original = replica.machine.plan.lease.plan_lease
 
-    def plan_lease(state: Any, call: Any) -> Any:
-        return original(state, replace(call, duration_ms=call.duration_ms // 10))
+    def plan_lease(state: Any, now_ms: int, call: Any) -> Any:
+        return original(state, now_ms, replace(call, duration_ms=call.duration_ms // 10))
 
-    for module in (replica.machine.plan.lease, import_module("replica.machine.machine")):
-        patch.setattr(module, "plan_lease", plan_lease)
+    patch.setattr(import_module("replica.core.delivery.consumers"), "plan_lease", plan_lease)
 
 
 @bug(

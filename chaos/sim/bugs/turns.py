@@ -80,11 +80,10 @@ def ended_lease_counts_twice(patch: Patch) -> None:
 def lease_is_doubled(patch: Patch) -> None:
     original = replica.machine.plan.lease.plan_lease
 
-    def plan_lease(state: Any, call: Any) -> Any:
-        return original(state, replace(call, duration_ms=call.duration_ms * 2))
+    def plan_lease(state: Any, now_ms: int, call: Any) -> Any:
+        return original(state, now_ms, replace(call, duration_ms=call.duration_ms * 2))
 
-    for module in (replica.machine.plan.lease, import_module("replica.machine.machine")):
-        patch.setattr(module, "plan_lease", plan_lease)
+    patch.setattr(import_module("replica.core.delivery.consumers"), "plan_lease", plan_lease)
 
 
 @bug("one-more-than-wanted", "semantics 3.7", "Whoever asks for messages is given one more.", "swarm", 150)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.classifier import Answer, EventKind, Verdict
 from replica.core.domain import Domain
-from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
+from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.effects import AskVerdict
 from replica.core.state.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
-from replica.machine import Limits, QueueCall, SettleCall, columns_of
+from replica.machine import EnqueueCall, Limits, QueueCall, SettleCall, columns_of
 from replica.node.loop import Node
 from replica.node.maintenance import NO_JOURNAL, Maintenance
 from replica.node.recovery import open_shared, recover
@@ -169,8 +169,10 @@ class Member:
         caller = Caller()
         payloads = [(b"%d/%d " % (self._sequence, at) * size)[:size] for at, size in enumerate(sizes)]
         batch = EnqueueBatch(queue=QUEUE, first_sequence=self._sequence + 1, messages=MessageBatch(payloads=payloads))
-        call = EnqueueCall(
-            caller, QUEUE, self._client, self._sequence + 1, columns_of(batch), batch.SerializeToString()
+        call = PendingEnqueue(
+            caller,
+            EnqueueCall(QUEUE, self._client, self._sequence + 1, columns_of(batch), self.name),
+            batch.SerializeToString(),
         )
         self._sequence += len(sizes)
         self.domain.submit(call, self.node.clock.now_ms())

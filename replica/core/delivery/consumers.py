@@ -15,7 +15,8 @@ from replica.core.delivery.rounds import Rounds, deleted
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
 from replica.core.state.outcomes import Failed, LeaseDone, Moved
-from replica.machine import Refused, SettleCall, disabled, immediate_problem, lease_id_of
+from replica.machine import LeaseCall, Refused, SettleCall, disabled, immediate_problem, lease_id_of
+from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.settle import plan_settle
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
@@ -297,18 +298,18 @@ class Consumers:
         return header
 
     def _planned(self, consumer: Consumer, wanted: Narrower | None) -> RecordHeader | None:
-        return self.orders.machine.plan_lease(
-            now_ms=self.orders.time_ms,
-            queue_id=consumer.queue_id,
-            max_messages=min(consumer.credit_messages, DELIVERY_MESSAGES_MAX),
-            max_bytes=min(consumer.credit_bytes, DELIVERY_BYTES_MAX),
-            client_id=consumer.client_id,
-            duration_ms=consumer.duration_ms,
-            immediate=bool(consumer.immediate),
-            request_id=consumer.request_id,
-            request_hash=consumer.request_hash,
-            wanted=wanted,
+        call = LeaseCall(
+            consumer.queue_id,
+            min(consumer.credit_messages, DELIVERY_MESSAGES_MAX),
+            min(consumer.credit_bytes, DELIVERY_BYTES_MAX),
+            consumer.client_id,
+            consumer.duration_ms,
+            bool(consumer.immediate),
+            consumer.request_id,
+            consumer.request_hash,
+            wanted,
         )
+        return plan_lease(self.orders.machine.state, self.orders.time_ms, call)
 
     def _pump_queue(self, queue_id: int) -> None:
         machine = self.orders.machine

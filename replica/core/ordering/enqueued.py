@@ -9,14 +9,15 @@ from tandemq.peer.v1.peer_service_pb2 import HeldKey
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from replica.core.state.calls import EnqueueCall
+    from replica.core.state.calls import PendingEnqueue
     from replica.machine import DuplicateRun
     from tandemq.peer.v1.record_pb2 import EnqueueOp
 
 
-def held_key(call: EnqueueCall) -> HeldKey:
+def held_key(pending: PendingEnqueue) -> HeldKey:
     """Names a held request on the wire."""
-    return HeldKey(client_id=call.request_id or call.client_id, queue=call.queue, first_sequence=call.first_sequence)
+    client_id, queue, first_sequence = pending.key
+    return HeldKey(client_id=client_id, queue=queue, first_sequence=first_sequence)
 
 
 def is_all_volatile(op: EnqueueOp) -> bool:
@@ -25,7 +26,7 @@ def is_all_volatile(op: EnqueueOp) -> bool:
 
 
 def enqueue_done(
-    call: EnqueueCall,
+    pending: PendingEnqueue,
     op: EnqueueOp,
     log_index: int,
     epoch: int,
@@ -36,7 +37,7 @@ def enqueue_done(
 ) -> EnqueueDone:
     """The answer to a batch that was executed now; `duplicate`: for an earlier call of the same identity."""
     return EnqueueDone(
-        call.first_sequence,
+        pending.call.first_sequence,
         op.count,
         op.first_index,
         log_index,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from failover.marks import Role
 from replica.core.ordering.enqueued import enqueue_done, held_key, repeated
 from replica.core.ordering.room import WAITING_BYTES_MAX
-from replica.core.state.calls import EnqueueCall
+from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine import Fresh, Refused
+from replica.machine.plan.enqueue import plan_enqueue
 from tandemq.peer.v1.peer_service_pb2 import Hold, HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
@@ -48,15 +49,15 @@ class Holding:
         self.orders = orders
         self.target = target
         self.parked: deque[Call] = deque()
-        self.held: OrderedDict[Key, EnqueueCall] = OrderedDict()
+        self.held: OrderedDict[Key, PendingEnqueue] = OrderedDict()
         self.held_bytes = 0
         self.waiting_bytes = 0
         """Of those, of calls that may wait for room."""
-        self.joined: dict[Key, list[EnqueueCall]] = {}
+        self.joined: dict[Key, list[PendingEnqueue]] = {}
         """Repetitions of a held request that came while it is under way: answered with it."""
         self.repetitions: dict[Key, int] = {}
         """Held requests that the master had executed before, and the log index to reach before answering."""
-        self.held_call: Callable[[PeerFrame], EnqueueCall] | None = None
+        self.held_call: Callable[[PeerFrame], PendingEnqueue] | None = None
         """Makes a call of what the peer holds; set by the shell."""
         orders.repark = self.repark
         target.on_next_epoch = self.on_following
@@ -65,20 +66,20 @@ class Holding:
     def __len__(self) -> int:
         return len(self.parked) + len(self.held)
 
-    def park(self, call: Call) -> None:
+    def park(self, pending: Call) -> None:
         """Keep a call until there is a master."""
-        if len(self.parked) >= PARKED_MAX and call.waiter is not None:  # what the peer holds is bounded there
+        if len(self.parked) >= PARKED_MAX and pending.waiter is not None:  # what the peer holds is bounded there
             message = f"{PARKED_MAX} calls wait for a master already; repeat it later"
-            self.orders.reply(call.waiter, Failed(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000))
+            self.orders.reply(pending.waiter, Failed(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000))
         else:
-            if isinstance(call, EnqueueCall):
-                call.parked_until_ms = 0
-            self.parked.append(call)
+            if isinstance(pending, PendingEnqueue):
+                pending.parked_until_ms = 0
+            self.parked.append(pending)
 
-    def park_first(self, calls: list[EnqueueCall]) -> None:
+    def park_first(self, calls: list[PendingEnqueue]) -> None:
         """Keep calls that waited here for room: they came before all that is parked, and the order begins anew."""
-        for call in calls:
-            call.parked_until_ms = 0
+        for pending in calls:
+            pending.parked_until_ms = 0
         self.parked.extendleft(reversed(calls))
 
     def on_hold(self, frame: PeerFrame) -> None:
@@ -91,131 +92,131 @@ class Holding:
             self._on_hold_withdrawn(hold)
             return
         try:
-            call = self.held_call(frame)
+            pending = self.held_call(frame)
         except Refused as refused:
             error = Error(reason=refused.reason, message=refused.message, metadata=refused.metadata)
             self.shared.send(hold_reject=HoldReject(key=hold.key, error=error))
             return
         if hold.full_wait_ms:
-            call.full_until_ms = orders.now_ms + hold.full_wait_ms
+            pending.full_until_ms = orders.now_ms + hold.full_wait_ms
         if self.shared.draining:
-            self.park(call)
+            self.park(pending)
         else:
-            orders.execute(call)
+            orders.execute(pending)
 
     def _on_hold_withdrawn(self, hold: Hold) -> None:
         """The caller has gone. What is ordered, or about to be, is answered as ever."""
         key = hold.key
-        call = self.orders.room.leave_held(key.queue, (key.client_id, key.first_sequence))
-        if call is not None:
+        pending = self.orders.room.leave_held(key.queue, (key.client_id, key.first_sequence))
+        if pending is not None:
             gone = Refused(Reason.REASON_QUEUE_FULL, "its caller has gone while it waited for room")
-            self.orders.refuse(call, gone)
+            self.orders.refuse(pending, gone)
 
-    def repark(self, call: EnqueueCall) -> None:
+    def repark(self, pending: PendingEnqueue) -> None:
         """Keep a call that was ordered here and not committed: ahead of everything that came after it."""
-        self.parked.appendleft(call)
+        self.parked.appendleft(pending)
 
-    def submit(self, call: Call) -> None:
+    def submit(self, pending: Call) -> None:
         """Take a call while another member, or nobody, is master."""
-        if not isinstance(call, EnqueueCall):
-            self.park(call)
-        elif call.waiter is None:
+        if not isinstance(pending, PendingEnqueue):
+            self.park(pending)
+        elif pending.waiter is None:
             return  # it came over the link, whose holder sends it again to its new master
         elif self._is_following():
             self._unpark()
-            if self.parked or self._is_over(call):
-                self.park(call)
+            if self.parked or self._is_over(pending):
+                self.park(pending)
             else:
-                self._hold(call)
+                self._hold(pending)
         else:
-            self.park(call)
+            self.park(pending)
 
-    def _is_over(self, call: EnqueueCall) -> bool:
+    def _is_over(self, pending: PendingEnqueue) -> bool:
         """No more of its kind is held. Those that may wait for room are counted apart: they hold nobody else up."""
-        if call.full_until_ms:
+        if pending.full_until_ms:
             return self.waiting_bytes >= WAITING_BYTES_MAX
         return self.held_bytes - self.waiting_bytes >= HELD_BYTES_MAX
 
     def _unpark(self) -> None:
         """Send the master what is parked, oldest first, as far as it may be held."""
         while self.parked:
-            call = self.parked[0]
-            if isinstance(call, EnqueueCall) and self._is_over(call):
+            pending = self.parked[0]
+            if isinstance(pending, PendingEnqueue) and self._is_over(pending):
                 return
             self.parked.popleft()
-            if not isinstance(call, EnqueueCall):
-                self.orders.reply(call.waiter, Moved("the master is the other member; repeat the call"))
-            elif call.waiter is not None and not call.waiter.cancelled:
-                self._hold(call)
+            if not isinstance(pending, PendingEnqueue):
+                self.orders.reply(pending.waiter, Moved("the master is the other member; repeat the call"))
+            elif pending.waiter is not None and not pending.waiter.cancelled:
+                self._hold(pending)
 
     def _is_following(self) -> bool:
         return self.shared.role is Role.REPLICA and self.target.active and not self.target.full
 
-    def _hold(self, call: EnqueueCall) -> None:
-        previous = self.held.get(call.key)
-        if previous is not None and previous.batch != call.batch:
+    def _hold(self, pending: PendingEnqueue) -> None:
+        previous = self.held.get(pending.key)
+        if previous is not None and previous.batch != pending.batch:
             # The master's ordering names the identity, and completes it with the one body that is held here.
             message = "the same identity is under way with other content; use a new one for each call"
-            self.orders.reply(call.waiter, Failed(Reason.REASON_REQUEST_MISMATCH, message, {}))
+            self.orders.reply(pending.waiter, Failed(Reason.REASON_REQUEST_MISMATCH, message, {}))
             return
         if previous is not None:
-            joined = self.joined.setdefault(call.key, [])
+            joined = self.joined.setdefault(pending.key, [])
             if len(joined) >= JOINED_MAX:
                 # The oldest caller has most likely gone; it is told to ask again, and loses nothing by it.
                 self.orders.reply(joined.pop(0).waiter, Moved("the same request came again and again; repeat it"))
-            joined.append(call)
-            if call.full_until_ms > previous.full_until_ms:
-                self.waiting_bytes += 0 if previous.full_until_ms else len(call.batch)
-                previous.full_until_ms = call.full_until_ms
+            joined.append(pending)
+            if pending.full_until_ms > previous.full_until_ms:
+                self.waiting_bytes += 0 if previous.full_until_ms else len(pending.batch)
+                previous.full_until_ms = pending.full_until_ms
                 self._send(previous)  # the master lets it wait for longer, in the same place
             return
-        self.held[call.key] = call
-        self.held_bytes += len(call.batch)
-        if call.full_until_ms:
-            self.waiting_bytes += len(call.batch)
-        self._send(call)
+        self.held[pending.key] = pending
+        self.held_bytes += len(pending.batch)
+        if pending.full_until_ms:
+            self.waiting_bytes += len(pending.batch)
+        self._send(pending)
 
-    def _send(self, call: EnqueueCall) -> None:
-        wait_ms = max(0, call.full_until_ms - self.orders.now_ms) if call.full_until_ms else 0
+    def _send(self, pending: PendingEnqueue) -> None:
+        wait_ms = max(0, pending.full_until_ms - self.orders.now_ms) if pending.full_until_ms else 0
         hold = Hold(
-            key=held_key(call),
-            batch=call.batch,
-            request_id=call.request_id,
-            min_copies=call.min_copies,
+            key=held_key(pending),
+            batch=pending.batch,
+            request_id=pending.call.request_id,
+            min_copies=pending.min_copies,
             full_wait_ms=wait_ms,
         )
         self.shared.send(hold=hold)
 
-    def withdraw(self, call: EnqueueCall) -> None:
+    def withdraw(self, pending: PendingEnqueue) -> None:
         """The caller has gone: the master need not keep its place, if it has one. It stays held until that is said."""
-        alone = not any(not other.waiter.cancelled for other in self.joined.get(call.key, ()) if other.waiter)
-        if alone and self.held.get(call.key) is call and self._is_following():
-            self.shared.send(hold=Hold(key=held_key(call), request_id=call.request_id))
+        alone = not any(not other.waiter.cancelled for other in self.joined.get(pending.key, ()) if other.waiter)
+        if alone and self.held.get(pending.key) is pending and self._is_following():
+            self.shared.send(hold=Hold(key=held_key(pending), request_id=pending.call.request_id))
 
     def held_body(self, key: HeldKey) -> bytes | None:
         """The body that a record without one needs."""
-        call = self.held.get((key.client_id, key.queue, key.first_sequence))
-        if call is None:
+        pending = self.held.get((key.client_id, key.queue, key.first_sequence))
+        if pending is None:
             return None
-        call.named = True
-        return call.batch
+        pending.named = True
+        return pending.batch
 
-    def _release(self, key: Key) -> EnqueueCall | None:
-        call = self.held.pop(key, None)
+    def _release(self, key: Key) -> PendingEnqueue | None:
+        pending = self.held.pop(key, None)
         self.repetitions.pop(key, None)
-        if call is not None:
-            self.held_bytes -= len(call.batch)
-            if call.full_until_ms:
-                self.waiting_bytes -= len(call.batch)
+        if pending is not None:
+            self.held_bytes -= len(pending.batch)
+            if pending.full_until_ms:
+                self.waiting_bytes -= len(pending.batch)
             if self.parked and self._is_following():
                 self._unpark()
             for repetition in self.joined.pop(key, []):
                 self.submit(repetition)  # the master knows it by now and says what became of it
-        return call
+        return pending
 
     def forget_peers(self) -> None:
         """This member is not master any more: whoever is gets the peer's held requests from the peer."""
-        self.parked = deque(call for call in self.parked if call.waiter is not None)
+        self.parked = deque(each for each in self.parked if each.waiter is not None)
 
     # -- there is a master -----------------------------------------------------------------------------------------
 
@@ -224,34 +225,34 @@ class Holding:
         if not self._is_following():
             return
         self.repetitions.clear()
-        for call in self.held.values():
-            self._send(call)
+        for pending in self.held.values():
+            self._send(pending)
         self._unpark()
 
     def on_serving(self) -> None:
         """This member is master: order everything that waits, held requests first (they came earlier)."""
-        joined = [call for calls in self.joined.values() for call in calls]
+        joined = [each for calls in self.joined.values() for each in calls]
         calls: list[Call] = [*self.held.values(), *joined, *self.parked]
         self.held.clear()
         self.joined.clear()
         self.held_bytes = self.waiting_bytes = 0
         self.repetitions.clear()
         self.parked.clear()
-        for call in calls:
-            if call.waiter is None or not call.waiter.cancelled:
-                self.orders.execute(call)
+        for pending in calls:
+            if pending.waiter is None or not pending.waiter.cancelled:
+                self.orders.execute(pending)
 
     def on_hold_reject(self, reject: HoldReject) -> None:
         """The master refused a held request, or had executed it before."""
         key = (reject.key.client_id, reject.key.queue, reject.key.first_sequence)
-        call = self.held.get(key)
-        if call is None:
+        pending = self.held.get(key)
+        if pending is None:
             return
         if reject.HasField("error"):
             self._release(key)
             error = reject.error
             retry_after_ms = error.retry_after.ToMilliseconds() if error.HasField("retry_after") else None
-            self.orders.reply(call.waiter, Failed(error.reason, error.message, dict(error.metadata), retry_after_ms))
+            self.orders.reply(pending.waiter, Failed(error.reason, error.message, dict(error.metadata), retry_after_ms))
         else:
             self.repetitions[key] = reject.duplicate_of
             self.answer_repetitions()
@@ -266,34 +267,25 @@ class Holding:
             return
         known = min(machine.applied_index, self.shared.commit_index)
         for key in [key for key, log_index in self.repetitions.items() if log_index <= known]:
-            call = self._release(key)
-            if call is not None:
-                self._answer_repetition(call)
+            pending = self._release(key)
+            if pending is not None:
+                self._answer_repetition(pending)
 
-    def _answer_repetition(self, call: EnqueueCall) -> None:
+    def _answer_repetition(self, pending: PendingEnqueue) -> None:
         try:
-            plan = self.orders.machine.plan_enqueue(
-                now_ms=self.orders.time_ms,
-                queue=call.queue,
-                client_id=call.client_id,
-                first_sequence=call.first_sequence,
-                request_id=call.request_id,
-                request_hash=call.request_hash,
-                columns=call.columns,
-                member=call.member or self.shared.member,
-            )
+            plan = plan_enqueue(self.orders.machine.state, self.orders.time_ms, pending.call)
         except Refused as refused:
-            self.orders.refuse(call, refused)
+            self.orders.refuse(pending, refused)
             return
         if isinstance(plan, Fresh):
             # No master of ours says so: it knew the request at an index that is applied here. Nothing is claimed of it.
-            self.orders.reply(call.waiter, Moved("what the master said of this request does not fit; repeat it"))
+            self.orders.reply(pending.waiter, Moved("what the master said of this request does not fit; repeat it"))
             return
         machine = self.orders.machine
-        queue_id = machine.queue_id(call.queue) or 0
+        queue_id = machine.queue_id(pending.call.queue) or 0
         copies = self._copies_of(plan.run.log_index)
         done = repeated(plan.run, copies, queue_id, machine.handle_prefix(queue_id))
-        self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
+        self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending))
 
     def _copies_of(self, log_index: int) -> int:
         # What a master acknowledged alone is committed before it is durable here.
@@ -312,31 +304,33 @@ class Holding:
         if queue.aliases and key not in self.held:  # a batch is held under the name that its producer uses
             keys = ((caller, alias, op.first_sequence) for alias in queue.aliases)
             key = next((other for other in keys if other in self.held), key)
-        call = self.held.get(key)
-        if call is None or record.header.request_hash not in (0, call.request_hash):
+        pending = self.held.get(key)
+        if pending is None or record.header.request_hash not in (0, pending.call.request_hash):
             # Not made from it: another producer's batch under the same identity came to the master itself, and this
             # one's would be acknowledged without being stored. The master refuses it when it comes to it.
             return
         self._release(key)
         copies = self._copies_of(record.log_index)
         handles = machine.handle_prefix(op.queue_id)
-        done = enqueue_done(call, op, record.log_index, record.epoch, copies, duplicate=not call.named, handles=handles)
-        self.orders.reply_enqueued(call.waiter, done, self.orders.wanted_copies(call))
+        done = enqueue_done(
+            pending, op, record.log_index, record.epoch, copies, duplicate=not pending.named, handles=handles
+        )
+        self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending))
 
     def expire(self, now_ms: int) -> None:
         """Answer NO_MASTER to parked calls whose time is over, and forget those whose caller left."""
         if not self.parked:
             return
         keep: deque[Call] = deque()
-        for call in self.parked:
-            if call.waiter is not None and call.waiter.cancelled:
+        for pending in self.parked:
+            if pending.waiter is not None and pending.waiter.cancelled:
                 continue
-            if isinstance(call, EnqueueCall) and call.park_ms and not call.parked_until_ms:
-                call.parked_until_ms = now_ms + call.park_ms
-            until_ms = call.parked_until_ms if isinstance(call, EnqueueCall) else 0
+            if isinstance(pending, PendingEnqueue) and pending.park_ms and not pending.parked_until_ms:
+                pending.parked_until_ms = now_ms + pending.park_ms
+            until_ms = pending.parked_until_ms if isinstance(pending, PendingEnqueue) else 0
             if until_ms and until_ms <= now_ms:
                 message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
-                self.orders.reply(call.waiter, Failed(Reason.REASON_NO_MASTER, message, {}, 500))
+                self.orders.reply(pending.waiter, Failed(Reason.REASON_NO_MASTER, message, {}, 500))
             else:
-                keep.append(call)
+                keep.append(pending)
         self.parked = keep

@@ -16,7 +16,7 @@ from replica.core.ordering.room import Admission, Room
 from replica.core.ordering.saving import Saving
 from replica.core.state.calls import (
     AwaitOrdered,
-    EnqueueCall,
+    PendingEnqueue,
     Publish,
     ReleaseWriter,
     SendReply,
@@ -27,6 +27,7 @@ from replica.core.state.effects import Persist, Reply
 from replica.core.state.log import HeldRef
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, SettleDone
 from replica.machine import Fresh, QueueCall, Refused, SettleCall
+from replica.machine.plan.enqueue import plan_enqueue
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.time import plan_expire
 from tandemq.peer.v1.peer_service_pb2 import HoldReject
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import AnyCall, Call, PendingCall, Waiter
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
-    from replica.machine import DuplicateRun, EnqueuePlan, Machine
+    from replica.machine import DuplicateRun, Machine
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 ENQUEUE_STORE_SHARE = 0.8
@@ -77,7 +78,7 @@ class Orders:
         self.on_queue: Callable[[int], None] = lambda _queue_id: None  # its attributes or its state have changed
         self.on_change: Callable[[Sequence[int]], None] = lambda _queue_ids: None  # may have something for consumers
         self.on_applied: Callable[[Sequence[int]], None] | None = None  # set while somebody waits for ends
-        self.repark: Callable[[EnqueueCall], None] = lambda _call: None
+        self.repark: Callable[[PendingEnqueue], None] = lambda _call: None
 
     @property
     def machine(self) -> Machine:
@@ -162,18 +163,18 @@ class Orders:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def execute(self, call: Call) -> None:
+    def execute(self, pending: Call) -> None:
         """Order a call, or refuse it with nothing done."""
         try:
-            if isinstance(call, EnqueueCall):
-                self._enqueue(call)
+            if isinstance(pending, PendingEnqueue):
+                self._enqueue(pending)
             else:
-                self._execute(call.waiter, call.call)
+                self._execute(pending.waiter, pending.call)
         except Refused as refused:
-            if isinstance(call, EnqueueCall) or refused.retry_after_ms is not None:
-                self.refuse(call, refused)  # it says "not applied", or what lacks for now: no takeover undoes that
+            if isinstance(pending, PendingEnqueue) or refused.retry_after_ms is not None:
+                self.refuse(pending, refused)  # it says "not applied", or what lacks for now: no takeover undoes that
             else:
-                self._refuse_later(call, refused)
+                self._refuse_later(pending, refused)
 
     def _execute(self, waiter: Waiter, call: AnyCall) -> None:
         match call:
@@ -188,25 +189,27 @@ class Orders:
             case _:
                 order_beside(self, waiter, call)
 
-    def _refuse_later(self, call: PendingCall, why: Refused) -> None:
+    def _refuse_later(self, pending: PendingCall, why: Refused) -> None:
         """Once all that the refusal may rest on is committed: what it says is there, or is not, stays so."""
         last = self.shared.log.last_index
-        self.when_committed(last, lambda: self.refuse(call, why), self.moved(call.waiter))
+        self.when_committed(last, lambda: self.refuse(pending, why), self.moved(pending.waiter))
 
-    def refuse(self, call: Call, refused: Refused) -> None:
+    def refuse(self, pending: Call, refused: Refused) -> None:
         """Answer a refusal, to the client or to the peer that holds the request."""
         metadata = dict(refused.metadata)
-        if isinstance(call, EnqueueCall) and call.first_sequence:
+        if isinstance(pending, PendingEnqueue) and pending.call.first_sequence:
             # A producer numbers what follows from here: with nothing it would begin anew among its own.
-            metadata.setdefault("last_sequence", str(self.machine.last_sequence(call.queue, call.client_id)))
-        if call.waiter is None and isinstance(call, EnqueueCall):
+            metadata.setdefault(
+                "last_sequence", str(self.machine.last_sequence(pending.call.queue, pending.call.client_id))
+            )
+        if pending.waiter is None and isinstance(pending, PendingEnqueue):
             error = Error(reason=refused.reason, message=refused.message, metadata=metadata)
             if refused.retry_after_ms is not None:
                 error.retry_after.FromMilliseconds(refused.retry_after_ms)
             last = int(metadata.get("last_sequence", "0"))
-            self.shared.send(hold_reject=HoldReject(key=held_key(call), error=error, last_sequence=last))
+            self.shared.send(hold_reject=HoldReject(key=held_key(pending), error=error, last_sequence=last))
         else:
-            self.reply(call.waiter, Failed(refused.reason, refused.message, metadata, refused.retry_after_ms))
+            self.reply(pending.waiter, Failed(refused.reason, refused.message, metadata, refused.retry_after_ms))
 
     def reply(self, waiter: Waiter | None, result: Answer) -> None:
         """Answer whoever waits."""
@@ -228,72 +231,58 @@ class Orders:
     def moved(self, waiter: Waiter | None) -> Callable[[], None]:
         return lambda: self.reply(waiter, Moved("the mastership moved while the call was under way; repeat it"))
 
-    def _again(self, call: EnqueueCall) -> Callable[[], None]:
+    def _again(self, pending: PendingEnqueue) -> Callable[[], None]:
         """When another member orders: the call goes to it, unless only its maker can make it anew."""
-        return self.moved(call.waiter) if call.left_out is not None else lambda: self.repark(call)
+        return self.moved(pending.waiter) if pending.call.left_out is not None else lambda: self.repark(pending)
 
-    def execute_now(self, call: EnqueueCall, *, full: bool) -> None:
+    def execute_now(self, pending: PendingEnqueue, *, full: bool) -> None:
         """Order a call that has waited for room, or refuse it. `full`: it finds none, whatever there is."""
         try:
-            self._enqueue(call, waits=False, full=full)
+            self._enqueue(pending, waits=False, full=full)
         except Refused as refused:
-            self.refuse(call, refused)
+            self.refuse(pending, refused)
 
-    def _plan(self, call: EnqueueCall, *, full: bool = False) -> EnqueuePlan:
-        return self.machine.plan_enqueue(
-            now_ms=self.time_ms,
-            queue=call.queue,
-            client_id=call.client_id,
-            first_sequence=call.first_sequence,
-            request_id=call.request_id,
-            request_hash=call.request_hash,
-            columns=call.columns,
-            member=call.member or self.shared.member,
-            full=full,
-            left_out=call.left_out,
-        )
-
-    def _enqueue(self, call: EnqueueCall, *, waits: bool = True, full: bool = False) -> None:
-        if waits and self.room.lines and self.room.join(call):
+    def _enqueue(self, pending: PendingEnqueue, *, waits: bool = True, full: bool = False) -> None:
+        if waits and self.room.lines and self.room.join(pending):
             return
-        wanted = self.wanted_copies(call)
-        plan = self._plan(call, full=full)
+        wanted = self.wanted_copies(pending)
+        plan = plan_enqueue(self.machine.state, self.time_ms, pending.call, full=full)
         if not isinstance(plan, Fresh):
-            self._answer_repetition(call, plan.run, wanted)
+            self._answer_repetition(pending, plan.run, wanted)
             return
         op = plan.header.enqueue
         all_volatile = is_all_volatile(op)
         # Only now: these refusals say "certainly not applied", which a repetition may not be told.
-        self._check_means(call, wanted, all_volatile=all_volatile)
+        self._check_means(pending, wanted, all_volatile=all_volatile)
         if waits and (op.refusals or self.room.lines):
-            admission = self.room.admit(call, op)
+            admission = self.room.admit(pending, op)
             if admission is Admission.WAITS:
                 return
             if admission is Admission.FULL:
-                self._enqueue(call, waits=False, full=True)
+                self._enqueue(pending, waits=False, full=True)
                 return
-        self.room_bytes -= len(call.batch)
+        self.room_bytes -= len(pending.batch)
         held = None
-        if call.waiter is None:
-            held = HeldRef(call.request_id or call.client_id, call.queue, call.first_sequence)
-        log_index = self.order(plan.header, call.batch, volatile_body=all_volatile, held=held)
-        if call.waiter is None:
+        if pending.waiter is None:
+            held = HeldRef(*pending.key)
+        log_index = self.order(plan.header, pending.batch, volatile_body=all_volatile, held=held)
+        if pending.waiter is None:
             return
         epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it
         handles = self.machine.handle_prefix(op.queue_id)
 
         def answer() -> None:
-            done = enqueue_done(call, op, log_index, epoch, self.replication.copies, handles=handles)
-            self.reply_enqueued(call.waiter, done, wanted)
+            done = enqueue_done(pending, op, log_index, epoch, self.replication.copies, handles=handles)
+            self.reply_enqueued(pending.waiter, done, wanted)
 
-        self.when_committed(log_index, answer, self._again(call))
+        self.when_committed(log_index, answer, self._again(pending))
 
-    def _check_means(self, call: EnqueueCall, wanted: int, *, all_volatile: bool) -> None:
+    def _check_means(self, pending: PendingEnqueue, wanted: int, *, all_volatile: bool) -> None:
         """Refuse what cannot be held as it was asked for; nothing of it is ordered yet."""
         copies = self.replication.copies
         if copies < wanted:
             raise Refused(*not_enough(copies, wanted))
-        self.check_space(len(call.batch), all_volatile=all_volatile)
+        self.check_space(len(pending.batch), all_volatile=all_volatile)
 
     def check_space(self, size: int, *, all_volatile: bool) -> None:
         """Refuse what the store, or the memory of volatile messages, has no place for."""
@@ -306,27 +295,27 @@ class Orders:
             message = f"{limit} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
 
-    def wanted_copies(self, call: EnqueueCall) -> int:
+    def wanted_copies(self, pending: PendingEnqueue) -> int:
         """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1)."""
         machine = self.machine
-        queue_id = machine.queue_id(call.queue)
+        queue_id = machine.queue_id(pending.call.queue)
         require_two = queue_id is not None and machine.queue(queue_id).config.require_two
-        return max(call.min_copies, 2 if require_two else 1)
+        return max(pending.min_copies, 2 if require_two else 1)
 
-    def _answer_repetition(self, call: EnqueueCall, run: DuplicateRun, wanted: int) -> None:
-        if call.waiter is None:
-            self.shared.send(hold_reject=HoldReject(key=held_key(call), duplicate_of=run.log_index))
+    def _answer_repetition(self, pending: PendingEnqueue, run: DuplicateRun, wanted: int) -> None:
+        if pending.waiter is None:
+            self.shared.send(hold_reject=HoldReject(key=held_key(pending), duplicate_of=run.log_index))
             return
 
-        queue_id = self.machine.queue_id(call.queue) or 0
+        queue_id = self.machine.queue_id(pending.call.queue) or 0
         handles = self.machine.handle_prefix(queue_id)
 
         def answer() -> None:
             done = repeated(run, self.replication.copies, queue_id, handles)
-            self.reply_enqueued(call.waiter, done, wanted)
+            self.reply_enqueued(pending.waiter, done, wanted)
 
         # Everything ordered so far is waited for, so that answers leave in log order.
-        self.when_committed(self.shared.log.last_index, answer, self._again(call))
+        self.when_committed(self.shared.log.last_index, answer, self._again(pending))
 
     def _settle(self, waiter: Waiter, call: SettleCall) -> None:
         machine = self.machine

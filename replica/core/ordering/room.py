@@ -24,7 +24,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replica.core.state.calls import EnqueueCall
+    from replica.core.state.calls import PendingEnqueue
     from replica.machine import Machine
     from tandemq.peer.v1.record_pb2 import EnqueueOp
 
@@ -52,16 +52,16 @@ class Place:
 
     queue_id: int
     key: Key
-    calls: list[EnqueueCall]
+    calls: list[PendingEnqueue]
     until_ms: int
 
     @property
     def count(self) -> int:
-        return self.calls[0].columns.count
+        return self.calls[0].call.columns.count
 
     def is_wanted(self) -> bool:
         """Somebody still waits for the answer."""
-        return any(call.waiter is None or not call.waiter.cancelled for call in self.calls)
+        return any(pending.waiter is None or not pending.waiter.cancelled for pending in self.calls)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,10 +90,10 @@ class EnqueueDesk(Protocol):
     def machine(self) -> Machine:
         """The queues' state."""
 
-    def execute_now(self, call: EnqueueCall, *, full: bool) -> None:
+    def execute_now(self, pending: PendingEnqueue, *, full: bool) -> None:
         """Order a call that does not wait any more. `full`: there is no room for it, whatever there is."""
 
-    def refuse(self, call: EnqueueCall, refused: Refused) -> None:
+    def refuse(self, pending: PendingEnqueue, refused: Refused) -> None:
         """Answer a refusal."""
 
 
@@ -122,66 +122,68 @@ class Room:
 
     # -- arriving --------------------------------------------------------------------------------------------------
 
-    def join(self, call: EnqueueCall) -> bool:
+    def join(self, pending: PendingEnqueue) -> bool:
         """Whether the call belongs to what waits already: a repetition of it, or what a producer sent behind it."""
         machine = self._desk.machine
-        queue_id = machine.queue_id(call.queue)
+        queue_id = machine.queue_id(pending.call.queue)
         line = self.lines.get(queue_id) if queue_id is not None else None
         if queue_id is None or line is None:
             return False
-        place = line.places.get(_key(call))
+        place = line.places.get(_key(pending))
         if place is not None:
-            self._repeat(place, call)
+            self._repeat(place, pending)
             return True
+        call = pending.call
         producing = line.producing.get(call.client_id) if call.first_sequence else None
         if producing is None or producing.following != call.first_sequence:
             return False
         machine.check_may_enqueue(queue_id, call.member)
         # Without a wait of its own it waits as long as what is before it: alone it would be a gap.
         last = next(place for key, place in reversed(line.places.items()) if key[0] == call.client_id)
-        self._add(queue_id, line, call, max(call.full_until_ms, last.until_ms))
+        self._add(queue_id, line, pending, max(pending.full_until_ms, last.until_ms))
         return True
 
-    def _repeat(self, place: Place, call: EnqueueCall) -> None:
-        if place.calls[0].batch != call.batch:
+    def _repeat(self, place: Place, pending: PendingEnqueue) -> None:
+        if place.calls[0].batch != pending.batch:
             message = "the same identity is under way with other content; use a new one for each call"
             raise Refused(Reason.REASON_REQUEST_MISMATCH, message)
-        if call.waiter is None:  # the peer has one call of a key, and it is this one now
+        if pending.waiter is None:  # the peer has one call of a key, and it is this one now
             place.calls = [each for each in place.calls if each.waiter is not None]
         elif len(place.calls) >= JOINED_MAX:
             del place.calls[0]
-        place.calls.append(call)
-        place.until_ms = max(place.until_ms, call.full_until_ms)
+        place.calls.append(pending)
+        place.until_ms = max(place.until_ms, pending.full_until_ms)
         self._note_end(place)
 
-    def admit(self, call: EnqueueCall, op: EnqueueOp) -> Admission:
+    def admit(self, pending: PendingEnqueue, op: EnqueueOp) -> Admission:
         """What becomes of a call that finds its queue full, or others waiting. Refuses when too many wait."""
         line = self.lines.get(op.queue_id)
         if line is None and not any(refusal.reason == Reason.REASON_QUEUE_FULL for refusal in op.refusals):
             return Admission.ENTERS
-        if call.full_until_ms > self._desk.now_ms:
-            fit = self._desk.machine.fit_of(op.queue_id, call.columns)
+        if pending.full_until_ms > self._desk.now_ms:
+            fit = self._desk.machine.fit_of(op.queue_id, pending.call.columns)
             if fit is Fit.NEVER:
                 return Admission.FULL
             if fit is Fit.NOW and line is None:
                 return Admission.ENTERS  # a queue that drops: what found no room there finds none by waiting
-            self._add(op.queue_id, line or Line(), call, call.full_until_ms)
+            self._add(op.queue_id, line or Line(), pending, pending.full_until_ms)
             return Admission.WAITS
         return Admission.ENTERS if line is None else Admission.FULL
 
-    def _add(self, queue_id: int, line: Line, call: EnqueueCall, until_ms: int) -> None:
-        size = len(call.batch)
+    def _add(self, queue_id: int, line: Line, pending: PendingEnqueue, until_ms: int) -> None:
+        size = len(pending.batch)
         if len(line.places) >= WAITERS_MAX:
-            message = f"{WAITERS_MAX} calls wait for room in queue {call.queue} already; repeat it later"
+            message = f"{WAITERS_MAX} calls wait for room in queue {pending.call.queue} already; repeat it later"
             raise Refused(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000)
         if self.bytes + size > WAITING_BYTES_MAX:
             message = f"calls of {self.bytes} bytes wait for room; the limit is {WAITING_BYTES_MAX}, repeat it later"
             raise Refused(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000)
         self.lines[queue_id] = line
-        place = Place(queue_id, _key(call), [call], until_ms)
+        place = Place(queue_id, _key(pending), [pending], until_ms)
         line.places[place.key] = place
         self._count += 1
         self.bytes += size
+        call = pending.call
         if call.first_sequence:
             producing = line.producing.setdefault(call.client_id, Producing(0, 0))
             producing.batches += 1
@@ -220,30 +222,30 @@ class Room:
             del self.lines[place.queue_id]
         return was_head
 
-    def leave(self, call: EnqueueCall) -> bool:
+    def leave(self, pending: PendingEnqueue) -> bool:
         """Its caller has gone. False: it waits for no room."""
-        place = self._place_of(call.queue, _key(call))
-        if place is None or call not in place.calls:
+        place = self._place_of(pending.call.queue, _key(pending))
+        if place is None or pending not in place.calls:
             return False
-        self._leave(place, call)
+        self._leave(place, pending)
         return True
 
-    def leave_held(self, queue: str, key: Key) -> EnqueueCall | None:
+    def leave_held(self, queue: str, key: Key) -> PendingEnqueue | None:
         """The peer's client has gone: the call that waited for it, if it still did."""
         place = self._place_of(queue, key)
-        call = next((call for call in place.calls if call.waiter is None), None) if place is not None else None
-        if place is not None and call is not None:
-            self._leave(place, call)
-        return call
+        held = next((each for each in place.calls if each.waiter is None), None) if place is not None else None
+        if place is not None and held is not None:
+            self._leave(place, held)
+        return held
 
     def _place_of(self, queue: str, key: Key) -> Place | None:
         queue_id = self._desk.machine.queue_id(queue) if self.lines else None
         line = self.lines.get(queue_id) if queue_id is not None else None
         return line.places.get(key) if line is not None else None
 
-    def _leave(self, place: Place, call: EnqueueCall) -> None:
+    def _leave(self, place: Place, pending: PendingEnqueue) -> None:
         if len(place.calls) > 1:
-            place.calls.remove(call)
+            place.calls.remove(pending)
         elif self._take(place) and place.queue_id in self.lines:
             self.woken.setdefault(place.queue_id, False)
 
@@ -251,16 +253,16 @@ class Room:
         """The connection is gone: the peer sends again what it still holds, when there is one again."""
         for line in list(self.lines.values()):
             for place in list(line.places.values()):
-                for call in [call for call in place.calls if call.waiter is None]:
-                    self._leave(place, call)
+                for pending in [pending for pending in place.calls if pending.waiter is None]:
+                    self._leave(place, pending)
 
-    def take_all(self) -> list[EnqueueCall]:
+    def take_all(self) -> list[PendingEnqueue]:
         """Everybody, in order of arrival in each queue: this member is not master any more."""
         lines, self.lines = self.lines, {}
         self.woken.clear()
         self._ends.clear()
         self.bytes = self._count = 0
-        return [call for line in lines.values() for place in line.places.values() for call in place.calls]
+        return [pending for line in lines.values() for place in line.places.values() for pending in place.calls]
 
     # -- room ------------------------------------------------------------------------------------------------------
 
@@ -285,7 +287,7 @@ class Room:
             if not place.is_wanted():
                 self._take(place)
                 continue
-            fit = machine.fit_of(queue_id, place.calls[0].columns)
+            fit = machine.fit_of(queue_id, place.calls[0].call.columns)
             if fit is Fit.LATER:
                 return
             self._take(place)
@@ -295,12 +297,12 @@ class Room:
         """The queue has changed: whoever may not send to it any more is told so now, wherever it stands."""
         line = self.lines.get(queue_id)
         for place in list(line.places.values()) if line is not None else ():
-            for call in list(place.calls):
+            for pending in list(place.calls):
                 try:
-                    self._desk.machine.check_may_enqueue(queue_id, call.member)
+                    self._desk.machine.check_may_enqueue(queue_id, pending.call.member)
                 except Refused as refused:
-                    self._leave(place, call)
-                    self._desk.refuse(call, refused)
+                    self._leave(place, pending)
+                    self._desk.refuse(pending, refused)
 
     def expire(self) -> None:
         """Execute what has waited for long enough, as if it had not waited."""
@@ -316,10 +318,10 @@ class Room:
                     self.woken.setdefault(place.queue_id, False)
 
     def _execute(self, place: Place, *, full: bool) -> None:
-        for call in place.calls:  # the first is executed, the others hear the same
-            if call.waiter is None or not call.waiter.cancelled:
-                self._desk.execute_now(call, full=full)
+        for pending in place.calls:  # the first is executed, the others hear the same
+            if pending.waiter is None or not pending.waiter.cancelled:
+                self._desk.execute_now(pending, full=full)
 
 
-def _key(call: EnqueueCall) -> Key:
-    return (call.request_id or call.client_id, call.first_sequence)
+def _key(pending: PendingEnqueue) -> Key:
+    return (pending.call.request_id or pending.call.client_id, pending.call.first_sequence)

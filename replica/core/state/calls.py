@@ -21,11 +21,11 @@ from replica.machine import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from replica.core.selection.selecting import Matcher
     from replica.core.state.outcomes import Answer, LeaseDone
-    from replica.machine import Columns, PublishCall, StageCall
+    from replica.machine import EnqueueCall, PublishCall, StageCall
 
 
 class Waiter(Protocol):
@@ -45,37 +45,30 @@ class Taker(Waiter, Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class EnqueueCall:
+class PendingEnqueue:
     """One batch for one queue, from a Produce stream (client id and sequence) or a unary call (request id)."""
 
     waiter: Waiter | None
     """None: it came from the peer, which answers its own client."""
-    queue: str
-    client_id: bytes
-    first_sequence: int
-    columns: Columns
+    call: EnqueueCall
+    """One with `left_out` is never parked or held: whoever made it begins again at the next master."""
     batch: bytes
     """Serialized EnqueueBatch, as it arrived."""
-    request_id: bytes = b""
-    request_hash: int = 0
     min_copies: int = 0
-    member: str = ""
-    """Member that the client is attached to."""
     park_ms: int = 0
-    """How long it is parked at a time, at most, before it is answered so; 0: as long as it takes."""
+    """How long it is parked at a time, at most, before it is answered NO_MASTER; 0: as long as it takes."""
     parked_until_ms: int = 0
+    """Monotonic; 0: not parked, or for as long as it takes."""
     full_until_ms: int = 0
     """By this member's clock (`Orders.now_ms`): until then it may wait for room in a full queue; 0: not at all."""
-    left_out: Collection[int] | None = None
-    """Not None: an administrator puts messages back, also into a closed queue; these ordinals are there already. Never
-    parked or held: whoever made it begins again at the next master."""
     named: bool = False
     """Held at the replica, and named by the master's record: that record was made from this call and no other one."""
 
     @property
     def key(self) -> tuple[bytes, str, int]:
         """Names it on both members."""
-        return (self.request_id or self.client_id, self.queue, self.first_sequence)
+        call = self.call
+        return (call.request_id or call.client_id, call.queue, call.first_sequence)
 
 
 class SendReply(NamedTuple):
@@ -145,7 +138,7 @@ AnyCall = SettleCall | SendReply | QueueCall | StagingCall | SideCall | ReadWeig
 
 @dataclass(slots=True, eq=False)
 class PendingCall:
-    """A call that somebody waits for; of a batch see EnqueueCall."""
+    """A call that somebody waits for; of a batch see PendingEnqueue."""
 
     waiter: Waiter
     call: AnyCall
@@ -177,4 +170,4 @@ class Consumer:
     """Only what it finds; None: everything."""
 
 
-Call = EnqueueCall | PendingCall
+Call = PendingEnqueue | PendingCall

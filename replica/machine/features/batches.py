@@ -78,8 +78,8 @@ def plan_batch(state: State, now_ms: int, call: BatchCall) -> record_pb2.RecordH
         raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, f"{text} be", {"limit": str(state.limits.batch_consumers_max)})
     header = plan_lease(
         state,
+        now_ms,
         LeaseCall(
-            now_ms,
             queue.queue_id,
             call.max_messages,
             call.max_bytes,

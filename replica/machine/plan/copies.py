@@ -39,9 +39,7 @@ def plan_copies(state: State, now_ms: int, call: CopyCall) -> record_pb2.RecordH
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")
     # An answer that its own queue let in may be longer than what the other one takes from its producers.
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
-    header = header_of(
-        state, to, EnqueueCall(now_ms, to.name, b"", 0, b"", 0, columns, min(to.open_members))
-    )  # fmt: skip
+    header = header_of(state, to, now_ms, EnqueueCall(to.name, b"", 0, columns, min(to.open_members)))
     op = header.enqueue
     if op.refusals:  # what is leased there cannot be dropped
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")

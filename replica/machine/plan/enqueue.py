@@ -41,21 +41,20 @@ EnqueuePlan = Fresh | Repeated
 
 @dataclass(frozen=True, slots=True)
 class EnqueueCall:
-    now_ms: int
     queue: str
     client_id: bytes  # empty for a unary call
     first_sequence: int
-    request_id: bytes  # empty for a stream
-    request_hash: int
     columns: Columns
     member: str  # through which it came
-    full: bool = False  # others wait for room: there is none for this one
+    request_id: bytes = b""  # empty for a stream
+    request_hash: int = 0
     left_out: Collection[int] | None = None
     """Not None: put back by the manager, whole and also into a closed queue, but for these ordinals, which are here."""
     promised: bool = False  # rows of a publication: the queue counts them already
 
 
-def plan_enqueue(state: State, call: EnqueueCall) -> EnqueuePlan:
+def plan_enqueue(state: State, now_ms: int, call: EnqueueCall, *, full: bool = False) -> EnqueuePlan:
+    """`full`: others wait for room, so that there is none for this one."""
     queue = state.named(call.queue)
     count = call.columns.count
     if not 1 <= count <= state.limits.batch_messages_max:
@@ -71,7 +70,7 @@ def plan_enqueue(state: State, call: EnqueueCall) -> EnqueuePlan:
         check_may_enqueue(queue, call.member)
     if call.columns.reply_tos and call.left_out is None:
         check_reply_tos(queue, call.columns.reply_tos)
-    return Fresh(header_of(state, queue, call))
+    return Fresh(header_of(state, queue, now_ms, call, full=full))
 
 
 def check_may_enqueue(queue: QueueState, member: str) -> None:
@@ -131,15 +130,17 @@ def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> Duplicate
     return found[0]
 
 
-def header_of(state: State, queue: QueueState, call: EnqueueCall) -> record_pb2.RecordHeader:
+def header_of(
+    state: State, queue: QueueState, now_ms: int, call: EnqueueCall, *, full: bool = False
+) -> record_pb2.RecordHeader:
     columns = call.columns
-    time_ms = state.at(call.now_ms)
+    time_ms = state.at(now_ms)
     refusals: list[record_pb2.Refusal] = []
     doubles: list[queue_service_pb2.EntryDuplicate] = []
     if call.promised:
         payload_bytes = columns.payload_bytes
     elif call.left_out is None:
-        refusals, doubles, payload_bytes = _sift(queue, columns, time_ms, full=call.full)
+        refusals, doubles, payload_bytes = _sift(queue, columns, time_ms, full=full)
     else:
         refusals, payload_bytes = put_back(queue, columns, call.left_out)
     left_out = len(refusals) + len(doubles)

@@ -27,7 +27,6 @@ class Narrower(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeaseCall:
-    now_ms: int
     queue_id: int
     max_messages: int
     max_bytes: int  # payload bytes; one message is given whatever its size
@@ -39,7 +38,8 @@ class LeaseCall:
     wanted: Narrower | None = None  # None: everything
 
 
-def plan_lease(state: State, call: LeaseCall) -> record_pb2.RecordHeader | None:
+def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordHeader | None:
+    """None: nothing is deliverable. The bodies of an IMMEDIATE one are looked up before it is applied."""
     queue = state.numbered(call.queue_id)
     if not queue.open_members:
         raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {queue.name} is not open; open it first")
@@ -50,7 +50,7 @@ def plan_lease(state: State, call: LeaseCall) -> record_pb2.RecordHeader | None:
     if call.duration_ms > state.limits.lease_ms_max:
         raise Refused(common_pb2.REASON_BAD_REQUEST, f"a lease may last {state.limits.lease_ms_max // 1000} s at most")
     assert call.request_id not in state.requests, "find_request comes first"
-    time_ms = state.at(call.now_ms)
+    time_ms = state.at(now_ms)
     messages_max = min(call.max_messages, state.limits.lease_messages_max)
     parts = call.wanted.narrow(queue, state.applied_index) if call.wanted else deliverable(queue)
     runs = _choose(parts, time_ms, messages_max, call.max_bytes)

@@ -132,8 +132,9 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
     if call.expires_at_ms:
         columns = columns._replace(ttls_ms=())
-    enqueue = EnqueueCall(now_ms, to.name, b"", 0, call.request_id, call.request_hash, columns, min(to.open_members))
-    header = header_of(state, to, enqueue)
+    member = min(to.open_members)
+    enqueue = EnqueueCall(to.name, b"", 0, columns, member, call.request_id, call.request_hash)
+    header = header_of(state, to, now_ms, enqueue)
     op = header.enqueue
     if op.refusals:  # what is leased there cannot be dropped
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")

@@ -205,8 +205,8 @@ def plan_staged(state: State, now_ms: int, columns: Columns) -> record_pb2.Recor
     part = state.stages.publications[0].parts[0]
     queue = state.queues[part.queue_id]
     assert columns.count == part.count, "the part holds other rows than its record says"
-    call = EnqueueCall(now_ms, queue.name, b"", 0, b"", 0, columns, "", promised=True)
-    header = header_of(state, queue, call)
+    call = EnqueueCall(queue.name, b"", 0, columns, "", promised=True)
+    header = header_of(state, queue, now_ms, call)
     header.enqueue.staged = part.log_index
     return header
 

@@ -15,9 +15,9 @@ import google_crc32c
 import grpc
 
 from replica.core.messages.bodies import read_stored
-from replica.core.state.calls import EnqueueCall, PendingCall
+from replica.core.state.calls import PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
-from replica.machine import QueueCall, Refused, columns_of
+from replica.machine import EnqueueCall, QueueCall, Refused, columns_of
 from replica.node.members import LOCAL, MAIN
 from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
@@ -229,17 +229,16 @@ class RestoreHandlers:
     def _put(self, domain: Domain, batch: Batch, client_id: bytes, mark: int) -> FutureWaiter:
         waiter = FutureWaiter()
         call = EnqueueCall(
-            waiter,
             batch.batch.queue,
             client_id,
             batch.first,
             columns_of(batch.batch),
-            batch.data,
+            self.members.member,
             request_hash=google_crc32c.value(mark.to_bytes(8, "big") + batch.data),
             left_out=_present(domain, batch),
         )
         node = self.members.node
-        domain.submit(call, node.clock.now_ms())
+        domain.submit(PendingEnqueue(waiter, call, batch.data), node.clock.now_ms())
         node.dispatch(domain)
         return waiter
 

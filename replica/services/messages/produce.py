@@ -13,9 +13,9 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
-from replica.core.state.calls import EnqueueCall
+from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved
-from replica.machine import Refused, columns_of
+from replica.machine import EnqueueCall, Refused, columns_of
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.node.counting import until_committed
 from replica.node.members import HOP, MAIN
@@ -54,7 +54,7 @@ about to take over itself, and needs the time between "connection lost" and "pee
 class BatchWaiter:
     """Waits for the answer to one batch of a stream."""
 
-    __slots__ = ("call", "cancelled", "count", "first_sequence", "queue", "size", "stream")
+    __slots__ = ("cancelled", "count", "first_sequence", "pending", "queue", "size", "stream")
 
     def __init__(self, stream: ProduceStream, batch: EnqueueBatch, size: int) -> None:
         self.stream = stream
@@ -63,7 +63,7 @@ class BatchWaiter:
         self.count = len(batch.messages.payloads)
         self.size = size
         self.cancelled = False
-        self.call: EnqueueCall | None = None
+        self.pending: PendingEnqueue | None = None
         """What waits for room, perhaps."""
 
     def answer(self, result: Answer) -> None:
@@ -138,9 +138,9 @@ class ProduceStream:
             waiter.cancelled = True
         touched: dict[int, Domain] = {}
         for waiter in sorted(self.waiters, key=lambda waiter: waiter.first_sequence):
-            if waiter.call is not None:
+            if waiter.pending is not None:
                 domain = self.members.of_queue(waiter.queue)
-                domain.withdraw(waiter.call, node.clock.now_ms())
+                domain.withdraw(waiter.pending, node.clock.now_ms())
                 touched[domain.shared.domain] = domain
         for domain in touched.values():
             node.dispatch(domain)
@@ -250,21 +250,19 @@ class ProduceStream:
             waiter.answer(Failed(refused.reason, refused.message, refused.metadata, None))
             return
         call = EnqueueCall(
-            waiter,
             batch.queue,
             open_.client_id,
             batch.first_sequence,
             columns,
-            body,
+            self.members.member,
             request_hash=google_crc32c.value(body),
-            min_copies=open_.min_copies,
-            member=self.members.member,
         )
+        pending = PendingEnqueue(waiter, call, body, open_.min_copies)
         if self.full_wait_ms:
-            waiter.call = call
-            call.full_until_ms = node.clock.now_ms() + self.full_wait_ms
+            waiter.pending = pending
+            pending.full_until_ms = node.clock.now_ms() + self.full_wait_ms
         domain = self.members.of_queue(batch.queue)
-        domain.submit(call, node.clock.now_ms())
+        domain.submit(pending, node.clock.now_ms())
         node.dispatch(domain)
 
     async def _watch_master(self, queue: str) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica.core.messages import bodies
-from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
+from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
-from replica.machine import Refused, SettleCall, handle_of, handle_prefix, milliseconds
+from replica.machine import EnqueueCall, Refused, SettleCall, handle_of, handle_prefix, milliseconds
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
@@ -136,30 +136,22 @@ class QueueHandlers:
         while True:
             waiter = FutureWaiter()
             call = EnqueueCall(
-                waiter,
-                request.queue,
-                b"",
-                0,
-                columns,
-                batch,
-                request_id=request.request_id,
-                request_hash=fingerprint(batch),
-                min_copies=request.min_copies,
-                member=self.members.member,
-                park_ms=park_ms,
-                full_until_ms=full_until_ms,
+                request.queue, b"", 0, columns, self.members.member, request.request_id, fingerprint(batch)
+            )
+            pending = PendingEnqueue(
+                waiter, call, batch, request.min_copies, park_ms=park_ms, full_until_ms=full_until_ms
             )
             domain = self.members.of_queue(request.queue)
             if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
                 return stale
-            domain.submit(call, node.clock.now_ms())
+            domain.submit(pending, node.clock.now_ms())
             node.dispatch(domain)
             try:
                 result = await waiter.future
             finally:
                 waiter.cancelled = True
                 if full_until_ms and waiter.future.cancelled():  # with this handler: its caller has gone
-                    domain.withdraw(call, node.clock.now_ms())
+                    domain.withdraw(pending, node.clock.now_ms())
                     node.dispatch(domain)
             if isinstance(result, (EnqueueDone, Failed)):
                 return result

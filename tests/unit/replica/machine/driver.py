@@ -12,7 +12,9 @@ from typing import Any
 
 from replica.machine import (
     Applied,
+    EnqueueCall,
     Fresh,
+    LeaseCall,
     Limits,
     Machine,
     Progress,
@@ -23,6 +25,8 @@ from replica.machine import (
     columns_of,
     handle_of,
 )
+from replica.machine.plan.enqueue import plan_enqueue
+from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.queue import plan_queue
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.settle import plan_settle
@@ -133,19 +137,10 @@ class Driver:
             client_id, first_sequence = b"", 0
         elif first_sequence is None:
             first_sequence = self.master.last_sequence(batch.queue, client_id) + 1
-        return self.plan(
-            lambda: self.master.plan_enqueue(
-                now_ms=self.now_ms,
-                queue=batch.queue,
-                client_id=client_id,
-                first_sequence=first_sequence,
-                request_id=request_id,
-                request_hash=request_hash,
-                columns=columns_of(batch),
-                member=member,
-                left_out=left_out,
-            )
+        call = EnqueueCall(
+            batch.queue, client_id, first_sequence, columns_of(batch), member, request_id, request_hash, left_out
         )
+        return self.plan(lambda: plan_enqueue(self.master.state, self.now_ms, call))
 
     def enqueue(self, batch: queue_service_pb2.EnqueueBatch, **more: Any) -> record_pb2.EnqueueOp:
         plan = self.plan_enqueue(batch, **more)
@@ -157,9 +152,10 @@ class Driver:
         return self.enqueue(batch_of([10] * count, **more))
 
     def plan_lease(self, count: int = 10, *, name: str = "q", **more: Any) -> record_pb2.RecordHeader | None:
-        call: dict[str, Any] = {"max_bytes": 1 << 40, "client_id": b"consumer", "duration_ms": 0, "immediate": False}
-        call |= {"now_ms": self.now_ms, "queue_id": self.master.queue_id(name), "max_messages": count} | more
-        header: record_pb2.RecordHeader | None = self.plan(lambda: self.master.plan_lease(**call))
+        fields: dict[str, Any] = {"max_bytes": 1 << 40, "client_id": b"consumer", "duration_ms": 0, "immediate": False}
+        fields |= {"queue_id": self.master.queue_id(name), "max_messages": count} | more
+        call = LeaseCall(**fields)
+        header: record_pb2.RecordHeader | None = self.plan(lambda: plan_lease(self.master.state, self.now_ms, call))
         return header
 
     def lease(self, count: int = 10, **more: Any) -> tuple[int, list[int]]:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from replica.machine import Limits, SettleCall, columns_of
+from replica.machine import EnqueueCall, LeaseCall, Limits, SettleCall, columns_of
+from replica.machine.plan.enqueue import plan_enqueue
+from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.time import plan_expire
 from replica.machine.state.config import resolve
@@ -51,15 +53,18 @@ class Deep(Counted):
             self.put([10] * BATCH, filling(feature, number))
 
     def put(self, sizes: list[int], attributes: dict[str, Any]) -> None:
-        plan: Any = self.machine.plan_enqueue(
-            now_ms=self.now_ms,
-            queue=self.name,
-            client_id=b"c",
-            first_sequence=self.machine.last_sequence(self.name, b"c") + 1,
-            request_id=b"",
-            request_hash=0,
-            columns=columns_of(batch_of(sizes, **attributes)),
-            member="a",
+        plan: Any = plan_enqueue(
+            self.machine.state,
+            self.now_ms,
+            EnqueueCall(
+                queue=self.name,
+                client_id=b"c",
+                first_sequence=self.machine.last_sequence(self.name, b"c") + 1,
+                request_id=b"",
+                request_hash=0,
+                columns=columns_of(batch_of(sizes, **attributes)),
+                member="a",
+            ),
         )
         self.apply(plan.header)
 
@@ -68,14 +73,17 @@ class Deep(Counted):
         self.put([10] * OF_EACH, using(self.feature))
         queue_id = self.machine.queue_id(self.name)
         assert queue_id is not None
-        header = self.machine.plan_lease(
-            now_ms=self.now_ms,
-            queue_id=queue_id,
-            max_messages=OF_EACH,
-            max_bytes=1 << 30,
-            client_id=b"taker",
-            duration_ms=0,
-            immediate=False,
+        header = plan_lease(
+            self.machine.state,
+            self.now_ms,
+            LeaseCall(
+                queue_id=queue_id,
+                max_messages=OF_EACH,
+                max_bytes=1 << 30,
+                client_id=b"taker",
+                duration_ms=0,
+                immediate=False,
+            ),
         )
         assert header is not None
         self.apply(header)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from replica.machine import Machine, QueueCall, columns_of
+from replica.machine import EnqueueCall, Machine, QueueCall, columns_of
+from replica.machine.plan.enqueue import plan_enqueue
 from replica.machine.plan.queue import plan_queue
 from tandemq.peer.v1 import record_pb2
 from tests.unit.replica.machine.driver import MEMBERS, Driver, batch_of
@@ -61,15 +62,18 @@ class Counted:
         assert self.machine.queue_id(self.name) is not None
 
     def send(self) -> None:
-        plan: Any = self.machine.plan_enqueue(
-            now_ms=self.now_ms,
-            queue=self.name,
-            client_id=b"c",
-            first_sequence=self.machine.last_sequence(self.name, b"c") + 1,
-            request_id=b"",
-            request_hash=0,
-            columns=columns_of(batch_of([1])),
-            member="a",
+        plan: Any = plan_enqueue(
+            self.machine.state,
+            self.now_ms,
+            EnqueueCall(
+                queue=self.name,
+                client_id=b"c",
+                first_sequence=self.machine.last_sequence(self.name, b"c") + 1,
+                request_id=b"",
+                request_hash=0,
+                columns=columns_of(batch_of([1])),
+                member="a",
+            ),
         )
         self.apply(plan.header)
 

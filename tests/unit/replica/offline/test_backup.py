@@ -11,7 +11,8 @@ from failover.marks import DataMark
 from failover.promotion import Facts, Wait, decide, next_epoch
 from failover.register import Register, RegisterState
 from replica.core.state.durable import DomainState, decode_state, state_key
-from replica.machine import Fresh, Limits, Machine, QueueCall, columns_of
+from replica.machine import EnqueueCall, Fresh, Limits, Machine, QueueCall, columns_of
+from replica.machine.plan.enqueue import plan_enqueue
 from replica.machine.plan.queue import plan_queue
 from replica.node.members import LOCAL, MAIN, domain_number
 from replica.offline.backup import head_of, pieces, restored_meta
@@ -48,15 +49,18 @@ def fill(store: Store, domain: int, name: str, batches: int) -> None:
             )
         else:
             batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"x", b"%d" % log_index]))
-            plan = machine.plan_enqueue(
-                now_ms=log_index,
-                queue="q",
-                client_id=b"c",
-                first_sequence=2 * log_index - 3,
-                request_id=b"",
-                request_hash=1,
-                columns=columns_of(batch),
-                member="a",
+            plan = plan_enqueue(
+                machine.state,
+                log_index,
+                EnqueueCall(
+                    queue="q",
+                    client_id=b"c",
+                    first_sequence=2 * log_index - 3,
+                    request_id=b"",
+                    request_hash=1,
+                    columns=columns_of(batch),
+                    member="a",
+                ),
             )
             assert isinstance(plan, Fresh)
             header, body = plan.header, batch.SerializeToString()

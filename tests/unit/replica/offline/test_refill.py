@@ -8,7 +8,9 @@ import pytest
 
 import replica.offline.refill
 from replica.core.state.durable import DomainState, state_key
-from replica.machine import Fresh, Limits, Machine, QueueCall, SettleCall, columns_of
+from replica.machine import EnqueueCall, Fresh, LeaseCall, Limits, Machine, QueueCall, SettleCall, columns_of
+from replica.machine.plan.enqueue import plan_enqueue
+from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.queue import plan_queue
 from replica.machine.plan.settle import plan_settle
 from replica.node.members import MAIN, domain_number
@@ -60,15 +62,18 @@ class Writer:
 
     def send(self, messages: MessageBatch, *, volatile: bool = False) -> None:
         batch = EnqueueBatch(queue="q", messages=messages)
-        plan = self.machine.plan_enqueue(
-            now_ms=2,
-            queue="q",
-            client_id=b"c",
-            first_sequence=self.sequence,
-            request_id=b"",
-            request_hash=1,
-            columns=columns_of(batch),
-            member="a",
+        plan = plan_enqueue(
+            self.machine.state,
+            2,
+            EnqueueCall(
+                queue="q",
+                client_id=b"c",
+                first_sequence=self.sequence,
+                request_id=b"",
+                request_hash=1,
+                columns=columns_of(batch),
+                member="a",
+            ),
         )
         assert isinstance(plan, Fresh)
         self.sequence += len(messages.payloads)
@@ -76,8 +81,10 @@ class Writer:
 
     def ack(self, *indexes: int) -> None:
         self.machine.commit(self.last)
-        header = self.machine.plan_lease(
-            now_ms=3, queue_id=1, max_messages=100, max_bytes=1 << 20, client_id=b"c", duration_ms=0, immediate=False
+        header = plan_lease(
+            self.machine.state,
+            3,
+            LeaseCall(queue_id=1, max_messages=100, max_bytes=1 << 20, client_id=b"c", duration_ms=0, immediate=False),
         )
         assert header is not None
         self.order(header)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from chaos.sim.judges.invariants import Name
 from chaos.sim.judges.story import QueueStory, Story, not_as_asked
 from chaos.sim.pair.books import Book, Lease
-from replica.machine import Machine, lease_id_of
+from replica.machine import LeaseCall, Machine, lease_id_of
+from replica.machine.plan.lease import plan_lease
 from tandemq.peer.v1.record_pb2 import EnqueueOp, LeaseOp, SettleEffect
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
@@ -155,8 +156,10 @@ def test_two_of_one_group_that_are_leased() -> None:
     made._check_groups(1, Name(1, 3))
     assert made.problems == []
     driver.master.queue(1).leave_lines(1, 2)
-    header = driver.master.plan_lease(
-        now_ms=driver.now_ms, queue_id=1, max_messages=9, max_bytes=9, client_id=b"c", duration_ms=9, immediate=False
+    header = plan_lease(
+        driver.master.state,
+        driver.now_ms,
+        LeaseCall(queue_id=1, max_messages=9, max_bytes=9, client_id=b"c", duration_ms=9, immediate=False),
     )
     assert header is not None
     driver.master.apply(driver.log_index + 1, 1, header)

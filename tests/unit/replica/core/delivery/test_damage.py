@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from replica.core.delivery import consumers
 from replica.core.messages.bodies import is_whole
-from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
+from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import LeaseDone
-from replica.machine import SettleCall, columns_of
+from replica.machine import EnqueueCall, SettleCall, columns_of
 from replica.services.messages.consume import ConsumeStream
 from storage.store import Append, WriteBatch
 from tandemq.v1.common_pb2 import IndexRange
@@ -148,7 +149,7 @@ def test_it_is_told_as_it_doubles() -> None:
     assert "4 records so far" in fourth
 
 
-def test_all_damage_is_met_in_one_plan() -> None:
+def test_all_damage_is_met_in_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little is asked for: a plan for each record that is damaged would hold everybody up."""
     pair = filled()
     producer = Producer(pair, "more")
@@ -156,14 +157,13 @@ def test_all_damage_is_met_in_one_plan() -> None:
         producer.send(pair.a)
     pair.quiesce()
     hurt(pair.a, *range(1, 104))
-    machine, plans = pair.a.shared.machine, []
-    plan = machine.plan_lease
+    plan, plans = consumers.plan_lease, []
 
-    def counted(**call: Any) -> Any:
+    def counted(state: Any, now_ms: int, call: Any) -> Any:
         plans.append(call)
-        return plan(**call)
+        return plan(state, now_ms, call)
 
-    machine.plan_lease = counted
+    monkeypatch.setattr(consumers, "plan_lease", counted)
     waiter, _ = attach(pair, pair.a, one_shot=True, credit_messages=1)
     assert taken(waiter) == [104]
     assert len(plans) == 2
@@ -176,7 +176,7 @@ def test_a_record_of_many_pieces_is_looked_at_once() -> None:
         queue="q", first_sequence=1, messages=MessageBatch(payloads=[b"x"] * 40, priorities=[1, 2] * 20)
     )
     body = batch.SerializeToString()
-    pair.a.submit(EnqueueCall(Waiter(), "q", b"p", 1, columns_of(batch), body, member="a"))
+    pair.a.submit(PendingEnqueue(Waiter(), EnqueueCall("q", b"p", 1, columns_of(batch), "a"), body))
     pair.quiesce()
     damage, looked = pair.a.core.consumers.damage, []
     for indexes in ((), (1,)):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import google_crc32c
 import pytest
 
-from replica.core.state.calls import EnqueueCall
+from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed
-from replica.machine import columns_of
+from replica.machine import EnqueueCall, columns_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -32,12 +32,10 @@ def submit(member: Member, *payloads: bytes, first_sequence: int = 1) -> Waiter:
     """A batch of the one client id, numbered as a producer does that was told that nothing is executed yet."""
     batch = EnqueueBatch(queue="q", first_sequence=first_sequence, messages=MessageBatch(payloads=payloads))
     body, waiter = batch.SerializeToString(), Waiter()
-    member.submit(
-        EnqueueCall(
-            waiter, "q", b"same", first_sequence, columns_of(batch), body,
-            request_hash=google_crc32c.value(body), member=member.name,
-        )
-    )  # fmt: skip
+    call = EnqueueCall(
+        "q", b"same", first_sequence, columns_of(batch), member.name, request_hash=google_crc32c.value(body)
+    )
+    member.submit(PendingEnqueue(waiter, call, body))
     return waiter
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.core.ordering import replying
-from replica.core.state.calls import EnqueueCall, PendingCall, SendReply
+from replica.core.state.calls import PendingCall, PendingEnqueue, SendReply
 from replica.core.state.outcomes import EnqueueDone, ReplyDone
-from replica.machine import AliasCall, QueueCall, ReplyCall, columns_of
+from replica.machine import AliasCall, EnqueueCall, QueueCall, ReplyCall, columns_of
 from replica.machine.plan.reply_copies import answer_log_index, owed_of
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
@@ -48,7 +48,7 @@ def send(pair: Pair, *rows: bytes, **columns: Any) -> None:
     batch = EnqueueBatch(queue="s", messages=MessageBatch(payloads=rows, **{"reply_tos": ["r"], **columns}))
     waiter = Waiter()
     body = batch.SerializeToString()
-    call = EnqueueCall(waiter, "s", b"", 0, columns_of(batch), body, request_id=b"r" * 16, member="a")
+    call = PendingEnqueue(waiter, EnqueueCall("s", b"", 0, columns_of(batch), "a", request_id=b"r" * 16), body)
     assert pair.master is not None
     pair.master.submit(call)
     pair.settle(20)
@@ -309,8 +309,8 @@ def test_an_answer_that_is_too_large_is_left_and_those_behind_it_go() -> None:
     pair, master = asked(made=False)
     create(pair, "r", max_bytes=100, max_message_bytes=100)
     first, second, third = taken(pair)
-    call = ReplyCall(Waiter(), "s", *first, Message(payload=b"x" * 101).SerializeToString(), 101, 7)
-    master.submit(call)
+    body = Message(payload=b"x" * 101).SerializeToString()
+    master.submit(PendingCall(Waiter(), SendReply(ReplyCall("s", *first, 101, request_hash=7), body)))
     answer(master, *second)
     answer(master, *third)
     pair.settle(3_000)

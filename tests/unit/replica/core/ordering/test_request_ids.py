@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replica.core.state.calls import Consumer, EnqueueCall
+from replica.core.state.calls import Consumer, PendingEnqueue
 from replica.core.state.outcomes import Failed, LeaseDone
-from replica.machine import columns_of
+from replica.machine import EnqueueCall, columns_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -30,10 +30,11 @@ def test_a_used_request_id_is_told_and_the_next_one_is_served() -> None:
         pair.a.attach(consumer)
     pair.quiesce()
     batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"hi"]))
-    call = EnqueueCall(
-        Waiter(), "q", b"", 0, columns_of(batch), batch.SerializeToString(), request_id=REQUEST_ID, request_hash=5
+    call = PendingEnqueue(
+        Waiter(),
+        EnqueueCall("q", b"", 0, columns_of(batch), "a", request_id=REQUEST_ID, request_hash=5),
+        batch.SerializeToString(),
     )
-    call.member = "a"
     pair.a.submit(call)
     pair.settle(200)
     [refused] = first.waiter.answers

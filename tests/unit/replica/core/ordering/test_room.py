@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import google_crc32c
 import pytest
 
-from replica.core.state.calls import Consumer, EnqueueCall, PendingCall
+from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed
-from replica.machine import QueueCall, columns_of
+from replica.machine import EnqueueCall, QueueCall, columns_of
 from tandemq.peer.v1.record_pb2 import (
     QUEUE_ACTION_CLOSE,
     QUEUE_ACTION_DELETE,
@@ -40,7 +40,7 @@ def pair() -> Pair:
 class Sent:
     """One batch, and what was said of it."""
 
-    def __init__(self, waiter: Waiter, call: EnqueueCall) -> None:
+    def __init__(self, waiter: Waiter, call: PendingEnqueue) -> None:
         self.waiter, self.call = waiter, call
 
     @property
@@ -73,11 +73,14 @@ def send(
     payloads = [f"{name}/{first + at}".encode().ljust(size, b".") for at in range(count)]
     batch = EnqueueBatch(queue=queue, first_sequence=first, messages=MessageBatch(payloads=payloads))
     body, waiter = batch.SerializeToString(), Waiter()
-    call = EnqueueCall(
-        waiter, queue, name.encode(), first, columns_of(batch), body,
-        request_hash=google_crc32c.value(body), member=member.name,
+    call = PendingEnqueue(
+        waiter,
+        EnqueueCall(
+            queue, name.encode(), first, columns_of(batch), member.name, request_hash=google_crc32c.value(body)
+        ),
+        body,
         full_until_ms=member.pair.wall_ms + wait_ms if wait_ms else 0,
-    )  # fmt: skip
+    )
     member.submit(call)
     return Sent(waiter, call)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.core.ordering import saving
-from replica.core.state.calls import EnqueueCall, PendingCall
+from replica.core.state.calls import PendingCall, PendingEnqueue
 from replica.core.state.outcomes import Moved, QueueDone
-from replica.machine import Limits, QueueCall, SaveLimits, columns_of
+from replica.machine import EnqueueCall, Limits, QueueCall, SaveLimits, columns_of
 from replica.node.recovery import StoreReader
 from storage.records import split
 from tandemq.peer.v1.record_pb2 import (
@@ -161,7 +161,9 @@ def test_of_a_conditional_queue_only_what_was_marked_survives() -> None:
     pair, master, _ = begin(0)
     messages = MessageBatch(payloads=[b"marked", b"not", b"marked too"], persistence=[2, 1, 2])
     batch = EnqueueBatch(queue="v", first_sequence=1, messages=messages)
-    call = EnqueueCall(Waiter(), "v", b"m", 1, columns_of(batch), batch.SerializeToString(), member=master.name)
+    call = PendingEnqueue(
+        Waiter(), EnqueueCall("v", b"m", 1, columns_of(batch), master.name), batch.SerializeToString()
+    )
     master.submit(call)
     pair.settle()
     change(master, PERSISTENCE_CONDITIONAL)

@@ -6,9 +6,9 @@ import pytest
 
 from replica.core.ordering import sweep_looks, sweeps
 from replica.core.ordering.sweep import Verb
-from replica.core.state.calls import EnqueueCall
+from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import Failed, Moved, SweepDone
-from replica.machine import Limits, columns_of
+from replica.machine import EnqueueCall, Limits, columns_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -105,10 +105,11 @@ def test_a_call_whose_id_another_one_takes_is_told_so(turns: int) -> None:
     for _ in range(turns):
         call.turn()
     batch = EnqueueBatch(queue="r", messages=MessageBatch(payloads=[b"x"]))
-    other = EnqueueCall(
-        Waiter(), "r", b"", 0, columns_of(batch), batch.SerializeToString(), request_id=CALL, request_hash=99,
-        member="a",
-    )  # fmt: skip
+    other = PendingEnqueue(
+        Waiter(),
+        EnqueueCall("r", b"", 0, columns_of(batch), "a", request_id=CALL, request_hash=99),
+        batch.SerializeToString(),
+    )
     master.submit(other)
     pair.settle(20)
     while not call.over:

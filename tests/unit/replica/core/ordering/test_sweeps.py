@@ -10,9 +10,9 @@ from replica.core.ordering import sweep_looks, sweeps
 from replica.core.ordering.sweep import BEHIND_MAX, Sweep, Verb
 from replica.core.ordering.sweeps import Sweeps
 from replica.core.selection.filters import filter_of
-from replica.core.state.calls import EnqueueCall, PendingCall
+from replica.core.state.calls import PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, QueueDone, SweepDone
-from replica.machine import QueueCall, SaveLimits, SettleCall, columns_of
+from replica.machine import EnqueueCall, QueueCall, SaveLimits, SettleCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CLOSE, QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import MessageBatch, MessageFilter
@@ -93,7 +93,7 @@ def send(pair: Pair, queue: str, *rows: bytes, **columns: Any) -> None:
     assert pair.master is not None
     request_id = repr((queue, rows, pair.now_ms)).encode()[-16:].rjust(16)
     body = batch.SerializeToString()
-    call = EnqueueCall(waiter, queue, b"", 0, columns_of(batch), body, request_id=request_id, member="a")
+    call = PendingEnqueue(waiter, EnqueueCall(queue, b"", 0, columns_of(batch), "a", request_id=request_id), body)
     pair.master.submit(call)
     pair.settle(20)
     assert isinstance(waiter.done, EnqueueDone), waiter.done

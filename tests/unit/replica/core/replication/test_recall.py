@@ -9,8 +9,8 @@ import pytest
 from failover.marks import Role
 from replica.core.replication import recall
 from replica.core.replication.recall import ANSWER_MS
-from replica.core.state.calls import EnqueueCall
-from replica.machine import columns_of
+from replica.core.state.calls import PendingEnqueue
+from replica.machine import EnqueueCall, columns_of
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame, VolatileBodies, VolatileBody
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_CONDITIONAL
@@ -218,7 +218,9 @@ def send_mixed(member: Member, sequence: int) -> None:
     messages = MessageBatch(payloads=[b"stays", b"goes"], persistence=[2, 1])
     batch = EnqueueBatch(queue="v", first_sequence=sequence, messages=messages)
     member.submit(
-        EnqueueCall(Waiter(), "v", b"m", sequence, columns_of(batch), batch.SerializeToString(), member=member.name)
+        PendingEnqueue(
+            Waiter(), EnqueueCall("v", b"m", sequence, columns_of(batch), member.name), batch.SerializeToString()
+        )
     )
 
 

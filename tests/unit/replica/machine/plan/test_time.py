@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Limits, columns_of
+from replica.machine import EnqueueCall, LeaseCall, Limits, columns_of
+from replica.machine.plan.enqueue import plan_enqueue
+from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.time import next_due_ms, plan_volatile_lost
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -114,27 +116,26 @@ def test_a_settled_message_leaves_nothing_to_wait_for(driver):
         driver.master.apply(
             driver.log_index + 1,
             1,
-            driver.master.plan_enqueue(
-                now_ms=driver.now_ms,
-                queue="q",
-                client_id=b"c",
-                first_sequence=driver.master.last_sequence("q", b"c") + 1,
-                request_id=b"",
-                request_hash=0,
-                columns=HOUR,
-                member="a",
+            plan_enqueue(
+                driver.master.state,
+                driver.now_ms,
+                EnqueueCall(
+                    queue="q",
+                    client_id=b"c",
+                    first_sequence=driver.master.last_sequence("q", b"c") + 1,
+                    request_id=b"",
+                    request_hash=0,
+                    columns=HOUR,
+                    member="a",
+                ),
             ).header,
         )
         driver.log_index += 1
         driver.master.commit(driver.log_index)
-        header = driver.master.plan_lease(
-            now_ms=driver.now_ms,
-            queue_id=1,
-            max_messages=1,
-            max_bytes=1,
-            client_id=b"c",
-            duration_ms=0,
-            immediate=True,
+        header = plan_lease(
+            driver.master.state,
+            driver.now_ms,
+            LeaseCall(queue_id=1, max_messages=1, max_bytes=1, client_id=b"c", duration_ms=0, immediate=True),
         )
         driver.log_index += 1
         driver.master.apply(driver.log_index, 1, header)
