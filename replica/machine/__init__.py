@@ -23,8 +23,8 @@ from replica.machine.state.changes import Applied
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.errors import Refused, disabled
-from replica.machine.state.feature_rows import Batch, Reader, ReaderPlace, Window
-from replica.machine.state.handles import HANDLE_BYTES, Progress, handle_of, handle_prefix
+from replica.machine.state.feature_rows import NumberedBatch, Reader, ReaderPlace, Window
+from replica.machine.state.handles import HANDLE_BYTES, MessageProgress, handle_of, handle_prefix
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import Lease, QueueState, Totals
 from replica.machine.state.requests import RequestAnswer, lease_id_of
@@ -39,7 +39,6 @@ __all__ = [
     "AdvanceCall",
     "AliasCall",
     "Applied",
-    "Batch",
     "BatchCall",
     "Bodies",
     "Columns",
@@ -56,11 +55,12 @@ __all__ = [
     "LeaseCall",
     "Limits",
     "Machine",
+    "MessageProgress",
     "MoveCall",
     "Narrower",
+    "NumberedBatch",
     "Part",
     "Placed",
-    "Progress",
     "PublishCall",
     "PublishWeightsCall",
     "QueueCall",

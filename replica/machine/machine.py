@@ -18,7 +18,7 @@ from replica.machine.plan.enqueue import check_may_enqueue
 from replica.machine.room import Fit, fit_of
 from replica.machine.rows import snapshot as snapshots
 from replica.machine.state.changes import Applied, Changes, next_record
-from replica.machine.state.handles import Progress, handle_prefix, is_tracked, progress_of
+from replica.machine.state.handles import MessageProgress, handle_prefix, is_tracked, progress_of
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import QueueState
 from replica.machine.state.requests import RequestAnswer
@@ -232,7 +232,7 @@ class Machine:
         queue = self.state.queues.get(queue_id)
         return handle_prefix(self.state.domain, queue_id) if queue is not None and is_tracked(queue) else b""
 
-    def progress(self, queue_id: int, handles: Iterable[bytes]) -> list[Progress]:
+    def progress(self, queue_id: int, handles: Iterable[bytes]) -> list[MessageProgress]:
         """How far messages have come, as applied here: to be told once it is committed."""
         queue = self.state.numbered(queue_id)
         return [progress_of(self.state, queue, handle) for handle in handles]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from replica.core.ordering.orders import Orders
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
-    from replica.machine import Progress
+    from replica.machine import MessageProgress
 
 ASKED_MAX = 1_000_000
 """Handles that are waited for at one time; the next one is refused TOO_MANY_WAITERS."""
@@ -187,5 +187,5 @@ class Completing:
             self._move(ask)
 
 
-def _is_open(progress: Progress) -> bool:
+def _is_open(progress: MessageProgress) -> bool:
     return progress.known and not progress.completed

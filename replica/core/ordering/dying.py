@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.desk import Desk
     from replica.core.state.shared import Shared
-    from replica.machine.plan.move import Dying as DyingRows
-    from replica.machine.plan.move import Room
+    from replica.machine.plan.move import DyingRows, QueueRoom
     from tandemq.peer.v1.record_pb2 import RecordHeader
     from tandemq.v1.message_pb2 import Message
 
@@ -122,7 +121,7 @@ class Dying:
         )
         self.orders.order(plan_queue(machine.state, machine.member_names, self.orders.time_ms, call))
 
-    def _letters(self, queue_id: int, dying: DyingRows, room: Room) -> tuple[list[int], list[Message], int, str]:
+    def _letters(self, queue_id: int, dying: DyingRows, room: QueueRoom) -> tuple[list[int], list[Message], int, str]:
         """Indexes and copies of those that can go now, the index behind the last that never can, why others stay."""
         machine = self.orders.machine
         queue = machine.queue(queue_id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.desk import Desk
     from replica.core.state.calls import SendReply, Waiter
-    from replica.machine.plan.move import Room
+    from replica.machine.plan.move import QueueRoom
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 REPLY_OF = "tq_reply_of"
@@ -228,7 +228,7 @@ class Replying:
         elif waiting.refused or not waiting.rest:
             waiting.again_ms = self._now_ms + AGAIN_MS
 
-    def _letters(self, queue_id: int, to: str, waiting: _Waiting, room: Room) -> tuple[list[int], list[Message]]:
+    def _letters(self, queue_id: int, to: str, waiting: _Waiting, room: QueueRoom) -> tuple[list[int], list[Message]]:
         """Requests and copies of their answers, as many as find room. Those that never will are left where they are."""
         owed = owed_of(self.orders.machine.state, queue_id).get(to, {})
         indexes: list[int] = []

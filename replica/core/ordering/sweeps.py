@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
     from replica.machine import QueueState
-    from replica.machine.plan.move import Room
+    from replica.machine.plan.move import QueueRoom
     from replica.machine.sets.ranges import Run
     from tandemq.v1.message_pb2 import Message
 
@@ -50,7 +50,7 @@ _NO_ORIGIN = "they are no dead letters (no tq_origin_queue): say which queue the
 class _Piece:
     """What goes to one queue in one record."""
 
-    room: Room
+    room: QueueRoom
     indexes: list[int] = field(default_factory=list)
     letters: list[Message] = field(default_factory=list)
     payload_bytes: int = 0
@@ -192,7 +192,7 @@ class Sweeps:
 
     # -- moving ----------------------------------------------------------------------------------------------------
 
-    def _room(self, queue: QueueState, to: str) -> Room:
+    def _room(self, queue: QueueState, to: str) -> QueueRoom:
         """What the other queue takes at once; Refused when it takes nothing."""
         machine = self.orders.machine
         room = room_in(machine.state, to, drops=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replica.machine import Placed, Progress, SegmentSlice, ToldWeights
+    from replica.machine import MessageProgress, Placed, SegmentSlice, ToldWeights
     from tandemq.v1.common_pb2 import Reason
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
     from tandemq.v1.queue_service_pb2 import SettleResult
@@ -61,7 +61,7 @@ class ProgressDone(NamedTuple):
     """How far messages have come; the shell reads the answers to requests."""
 
     handles: Sequence[bytes]
-    progress: Sequence[Progress]
+    progress: Sequence[MessageProgress]
     """One a handle."""
 
 

@@ -15,7 +15,7 @@ from replica.machine.features.readers import check_reader_name
 from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
 from replica.machine.sets.ranges import Run
 from replica.machine.state.errors import Refused
-from replica.machine.state.feature_rows import Batch, BatchConsumer
+from replica.machine.state.feature_rows import BatchConsumer, NumberedBatch
 from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
@@ -105,7 +105,7 @@ def _check_kind(queue: QueueState, number: int) -> None:
         raise Refused(common_pb2.REASON_INVALID_STATE, text)
 
 
-def open_batch(state: State, queue: QueueState, consumer: str, number: int) -> tuple[Batch, Lease]:
+def open_batch(state: State, queue: QueueState, consumer: str, number: int) -> tuple[NumberedBatch, Lease]:
     """One that can be read and acknowledged, with its lease. Refused (BATCH_GONE) when that does not hold all."""
     known = state.batches.get((queue.queue_id, consumer))
     batch = known.open.get(number) if known is not None else None
@@ -115,7 +115,7 @@ def open_batch(state: State, queue: QueueState, consumer: str, number: int) -> t
     return batch, lease
 
 
-def open_batches(state: State, queue: QueueState, consumer: str) -> list[tuple[int, Batch, Lease]]:
+def open_batches(state: State, queue: QueueState, consumer: str) -> list[tuple[int, NumberedBatch, Lease]]:
     """Those that can be read, by number."""
     known = state.batches.get((queue.queue_id, consumer))
     rows = sorted(known.open.items()) if known is not None else []
@@ -128,7 +128,7 @@ def last_batch(state: State, queue: QueueState, consumer: str) -> int:
     return known.last if known is not None else 0
 
 
-def holder(queue: QueueState, batch: Batch) -> Lease | None:
+def holder(queue: QueueState, batch: NumberedBatch) -> Lease | None:
     """The lease, as long as it holds every message of the batch: then its content is what it was."""
     lease = queue.leases.get(batch.lease_id)
     if lease is None or not all(lease.ranges.covers(start, end) for start, end in batch.runs):
@@ -181,7 +181,7 @@ def note_batch(state: State, op: record_pb2.LeaseOp, lease_id: int, runs: list[R
         row = state.batches[key] = BatchConsumer()
     queue = state.queues[op.queue_id]
     row.open = {number: batch for number, batch in row.open.items() if holder(queue, batch) is not None}
-    row.open[op.batch_number] = Batch(lease_id, tuple(runs))
+    row.open[op.batch_number] = NumberedBatch(lease_id, tuple(runs))
     row.last, row.used_ms = op.batch_number, state.time_ms
 
 
@@ -228,7 +228,7 @@ def batches_of(rows: list[BatchRow]) -> dict[tuple[int, str], BatchConsumer]:
         (row.queue_id, row.consumer): BatchConsumer(
             row.last,
             row.used_ms,
-            {number: Batch(lease_id, tuple(runs)) for number, lease_id, runs in row.open},
+            {number: NumberedBatch(lease_id, tuple(runs)) for number, lease_id, runs in row.open},
             row.acked,
         )
         for row in rows

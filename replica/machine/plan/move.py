@@ -14,7 +14,7 @@ from replica.machine.plan.dropping import room_with_drops
 from replica.machine.plan.enqueue import EnqueueCall, header_of
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.sets.ranges import Run
-from replica.machine.sets.spans import Row
+from replica.machine.sets.spans import SpanRow
 from replica.machine.state.errors import Refused, disabled
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -37,25 +37,25 @@ class MoveCall:
     request_hash: int = 0
 
 
-class Room(NamedTuple):
+class QueueRoom(NamedTuple):
     """What a queue takes at once."""
 
     messages: int
     payload_bytes: int
 
 
-class Dying(NamedTuple):
+class DyingRows(NamedTuple):
     """Some dying messages of a queue, by rising index."""
 
     queue: str
     to: str  # empty: it has no dead-letter queue any more
     made: bool  # whether that one exists
     makes: bool  # whether the manager makes it
-    rows: list[Row]  # start, end, place of the reason
+    rows: list[SpanRow]  # start, end, place of the reason
     reasons: list[str]
 
 
-def room_in(state: State, name: str, *, drops: bool = True) -> Room:
+def room_in(state: State, name: str, *, drops: bool = True) -> QueueRoom:
     """Refused when it takes nothing: not there, closed, disabled or full.
 
     `drops`: a DROP_HEAD queue makes room. Not for a sweep: its next record would drop what the one before it brought.
@@ -72,7 +72,7 @@ def room_in(state: State, name: str, *, drops: bool = True) -> Room:
         messages, payload_bytes = messages + queue.droppable_count, config.max_bytes or payload_bytes
     if messages <= 0 or payload_bytes <= 0:
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {name} is full")
-    return Room(messages, payload_bytes)
+    return QueueRoom(messages, payload_bytes)
 
 
 def check_copy(state: State, name: str, payload_bytes: int, reply_to: str) -> None:
@@ -100,9 +100,9 @@ def fits_in(state: State, name: str, columns: Columns) -> int:
     return columns.count
 
 
-def dying_of(state: State, queue_id: int, from_index: int, limit: int) -> Dying:
+def dying_of(state: State, queue_id: int, from_index: int, limit: int) -> DyingRows:
     queue = state.queues[queue_id]
-    rows: list[Row] = []
+    rows: list[SpanRow] = []
     for start, end, number in queue.dying.rows(from_index, queue.visible_index + 1):
         rows.append((start, min(end, start + limit), number))
         limit -= end - start
@@ -110,7 +110,7 @@ def dying_of(state: State, queue_id: int, from_index: int, limit: int) -> Dying:
             break
     to = dead_letter_name(queue)
     makes = not queue.config.HasField("dead_letter_queue")
-    return Dying(queue.name, to, to in state.ids, makes, rows, list(queue.reasons))
+    return DyingRows(queue.name, to, to in state.ids, makes, rows, list(queue.reasons))
 
 
 def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHeader:

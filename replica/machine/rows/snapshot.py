@@ -26,7 +26,7 @@ from replica.machine.rows.stages import StagesRow, stages_of, stages_row
 from replica.machine.sets.packing import bytes_of, column_of, range_set
 from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.spans import Spans
-from replica.machine.state.dedup_ids import DedupIds, Row
+from replica.machine.state.dedup_ids import DedupIds, IdRow
 from replica.machine.state.errors import Refused
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
@@ -108,7 +108,7 @@ class _QueueRow(msgspec.Struct, array_like=True):
     settled: list[tuple[int, bytes]]
     completions: CompletionRow | None = None
     delayed: list[bytes] = msgspec.field(default_factory=list)
-    dedup_ids: list[Row] | None = None
+    dedup_ids: list[IdRow] | None = None
     life: _LifeRow | None = None
     dying: list[bytes] = msgspec.field(default_factory=list)
     reasons: list[str] = msgspec.field(default_factory=list)

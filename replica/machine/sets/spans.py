@@ -15,7 +15,7 @@ from replica.machine.sets.ranges import Run
 # A change moves half of it; as many blocks as rows in one at a million rows.
 BLOCK_ROWS = 1_024
 
-Row = tuple[int, int, int]  # start, end, value
+SpanRow = tuple[int, int, int]  # start, end, value
 
 
 class Spans:
@@ -31,7 +31,7 @@ class Spans:
     def __bool__(self) -> bool:
         return self.size > 0
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[SpanRow]:
         for starts, ends, values in self._blocks:
             yield from zip(starts, ends, values, strict=True)
 
@@ -62,7 +62,7 @@ class Spans:
                 del column[half:]
         return True
 
-    def take(self, start: int, end: int, begun: list[Row] | None = None) -> int:
+    def take(self, start: int, end: int, begun: list[SpanRow] | None = None) -> int:
         """Takes out what is in it of this run; says how many integers that were. Adds what begins anew behind it."""
         taken = 0
         at = max(0, bisect_right(self._firsts, start) - 1)
@@ -71,7 +71,7 @@ class Spans:
             starts, ends, values = block
             first = max(0, bisect_right(starts, start) - 1)
             until = bisect_left(starts, end, first)
-            left: list[Row] = []
+            left: list[SpanRow] = []
             for row in range(first, until):
                 low, high, value = starts[row], ends[row], values[row]
                 gone = min(high, end) - max(low, start)
@@ -95,7 +95,7 @@ class Spans:
         self.size -= taken
         return taken
 
-    def rows(self, start: int, end: int) -> Iterator[Row]:
+    def rows(self, start: int, end: int) -> Iterator[SpanRow]:
         """What is in it of this run, by rising start. It must not change meanwhile."""
         at = max(0, bisect_right(self._firsts, start) - 1)
         while at < len(self._blocks) and self._firsts[at] < end:

@@ -33,7 +33,7 @@ class Owner(Protocol):
         """The first message ended within that second."""
 
 
-class Answer(NamedTuple):
+class KeptAnswer(NamedTuple):
     """The record that answered a request."""
 
     log_index: int
@@ -182,12 +182,12 @@ class Completions:
             del self.owed[to]
         return True
 
-    def answer_of(self, index: int) -> Answer | None:
+    def answer_of(self, index: int) -> KeptAnswer | None:
         return self.read(index) if index in self.answers else None
 
-    def read(self, index: int) -> Answer:
+    def read(self, index: int) -> KeptAnswer:
         packed = self.answers[index]
-        return Answer(packed >> 32, packed & _FINGERPRINT)
+        return KeptAnswer(packed >> 32, packed & _FINGERPRINT)
 
     def load(self, second: int, runs: Iterable[tuple[service_pb2.FinalState, RangeSet]], logs: array[int]) -> None:
         """A bucket of a snapshot, after the earlier ones."""

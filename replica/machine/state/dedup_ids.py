@@ -11,7 +11,7 @@ from collections import OrderedDict
 from replica.machine.state.config import milliseconds
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
-Row = tuple[str, int, int]  # id, index, time of the record
+IdRow = tuple[str, int, int]  # id, index, time of the record
 
 
 class DedupIds:
@@ -19,7 +19,7 @@ class DedupIds:
 
     __slots__ = ("_rows",)
 
-    def __init__(self, rows: list[Row] | None = None) -> None:
+    def __init__(self, rows: list[IdRow] | None = None) -> None:
         self._rows: OrderedDict[str, tuple[int, int]] = OrderedDict()
         for name, index, at_ms in rows or ():
             self._rows[name] = index, at_ms
@@ -45,5 +45,5 @@ class DedupIds:
                 return
             self._rows.popitem(last=False)
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[IdRow]:
         return [(name, index, at_ms) for name, (index, at_ms) in self._rows.items()]

@@ -32,7 +32,7 @@ class Reader:
         return self.renewed_ms + self.ttl_ms
 
 
-class Batch(NamedTuple):
+class NumberedBatch(NamedTuple):
     lease_id: int
     runs: tuple[Run, ...]  # in the order of delivery
 
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 class BatchConsumer:
     last: int = 0  # highest number that was taken
     used_ms: int = 0  # domain time
-    open: dict[int, Batch] = field(default_factory=dict)  # by number; the lease of one may have ended
+    open: dict[int, NumberedBatch] = field(default_factory=dict)  # by number; the lease of one may have ended
     acked: list[int] = field(default_factory=list)  # the latest, oldest first
 
 

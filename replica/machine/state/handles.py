@@ -19,7 +19,7 @@ HANDLE_BYTES = 16
 _PREFIX, _INDEX = struct.Struct(">II"), struct.Struct(">Q")
 
 
-class Progress(NamedTuple):
+class MessageProgress(NamedTuple):
     """How far a message has come."""
 
     known: bool = False  # False: there is no such message, or what became of it is forgotten
@@ -55,18 +55,18 @@ def index_of(state: State, queue: QueueState, handle: bytes) -> int:
     return index if index < queue.next_index else 0
 
 
-def progress_of(state: State, queue: QueueState, handle: bytes) -> Progress:
+def progress_of(state: State, queue: QueueState, handle: bytes) -> MessageProgress:
     """In a time that does not grow with what is outstanding."""
     index = index_of(state, queue, handle)
     if not index:
-        return Progress()
+        return MessageProgress()
     completions = queue.completions
     if completions is None:
-        return Progress(True, _STORED, completed=True)
+        return MessageProgress(True, _STORED, completed=True)
     final = completions.final_of(index)
     if final is None:
-        return Progress()
+        return MessageProgress()
     if not final:
-        return Progress(True, _STORED)
+        return MessageProgress(True, _STORED)
     answer = completions.answer_of(index) if final == REPLIED else None
-    return Progress(True, _LEVELS.get(final, _STORED), final, True, answer.log_index if answer else 0)
+    return MessageProgress(True, _LEVELS.get(final, _STORED), final, True, answer.log_index if answer else 0)

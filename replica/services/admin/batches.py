@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from replica.core.domain import Domain
-    from replica.machine import Batch, Lease
+    from replica.machine import Lease, NumberedBatch
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
     from tandemq.v1.journal_service_pb2 import JournalPosition
@@ -199,7 +199,7 @@ def _taken(domain: Domain, request: pb.LeaseBatchRequest) -> pb.LeaseBatchRespon
     return response
 
 
-def _words(number: int, batch: Batch, lease: Lease) -> pb.LeasedBatch:
+def _words(number: int, batch: NumberedBatch, lease: Lease) -> pb.LeasedBatch:
     told = pb.LeasedBatch(number=number, count=batch.size, lease_id=lease.lease_id)
     told.expires_at.FromMilliseconds(lease.expires_at_ms)
     return told

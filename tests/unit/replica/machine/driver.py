@@ -17,7 +17,7 @@ from replica.machine import (
     LeaseCall,
     Limits,
     Machine,
-    Progress,
+    MessageProgress,
     QueueCall,
     Refused,
     ReplyCall,
@@ -213,7 +213,7 @@ class Driver:
             self.order(header)
         return header
 
-    def progress(self, *indexes: int, name: str = "q") -> list[Progress]:
+    def progress(self, *indexes: int, name: str = "q") -> list[MessageProgress]:
         queue_id = self.master.queue_id(name)
         assert queue_id is not None
         prefix = (7).to_bytes(4, "big") + queue_id.to_bytes(4, "big")

@@ -15,7 +15,7 @@ from replica.core.state.effects import Note
 from replica.core.state.outcomes import ProgressDone
 from replica.core.state.shared import Shared
 from replica.machine import Limits, Machine
-from replica.machine.state.handles import Progress
+from replica.machine.state.handles import MessageProgress
 from replica.node.recovery import open_shared
 from replica.services.filters import matcher_of
 from replica.services.messages.completion import statuses_of
@@ -97,7 +97,7 @@ def test_an_answer_that_is_damaged_is_said_and_the_others_are_told(store: Memory
     store.commit(WriteBatch(inserts=[Append(DOMAIN, 2, damaged)]))
     members: Any = SimpleNamespace(node=SimpleNamespace(store=store))
     domain: Any = SimpleNamespace(shared=shared_of(store))
-    done = ProgressDone([b"2", b"3"], [Progress(known=True, answer=2), Progress(known=True, answer=3)])
+    done = ProgressDone([b"2", b"3"], [MessageProgress(known=True, answer=2), MessageProgress(known=True, answer=3)])
     first, second = statuses_of(members, domain, done)
     assert first.error.reason == Reason.REASON_CORRUPT_STORE
     assert not first.HasField("reply")
