@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
-from failover.gate import Effect
+from failover.gate import Consequence
 from failover.journal import read
 
 if TYPE_CHECKING:
@@ -30,6 +30,6 @@ def failures_lately(directory: Path, now: dt.datetime) -> int:
         call.event.event_id
         for call in history.calls
         if now - dt.datetime.fromisoformat(call.time) <= WINDOW
-        and any(outcome.effect == Effect.FAIL.value for outcome in call.outcomes)
+        and any(outcome.effect == Consequence.FAIL.value for outcome in call.outcomes)
     }
     return len(failed)

@@ -57,7 +57,7 @@ UNPROVEN = (
 )
 
 
-class Effect(StrEnum):
+class Consequence(StrEnum):
     """What an answer may do."""
 
     CLAIM = "claim"  # ask the register for a solo epoch; its compare-and-set decides
@@ -72,7 +72,7 @@ class Effect(StrEnum):
 class Ruling:
     """What an answer does, and why, as the operator reads it."""
 
-    effect: Effect
+    effect: Consequence
     why: str
     by: str = ""
     retry_ms: int = 0
@@ -80,7 +80,7 @@ class Ruling:
     @property
     def lets_claim(self) -> bool:
         """Whether this member may go on alone."""
-        return self.effect in (Effect.CLAIM, Effect.CLAIM_UNRECORDED)
+        return self.effect in (Consequence.CLAIM, Consequence.CLAIM_UNRECORDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +107,29 @@ def rule(answer: Answer, situation: Situation) -> Ruling:
     return Ruling(effect, why, answer.by, answer.retry_ms)
 
 
-def _rule(answer: Answer, now: Situation) -> tuple[Effect, str]:
+def _rule(answer: Answer, now: Situation) -> tuple[Consequence, str]:
     verdict, by_operator = answer.verdict, answer.evidence is Evidence.OPERATOR
     if answer.link_generation != now.link_generation:
-        return Effect.DROP, "the answer is about an earlier loss of the peer"
+        return Consequence.DROP, "the answer is about an earlier loss of the peer"
     if verdict is None:
-        return Effect.WAIT, f"no answer: {answer.reason}"
+        return Consequence.WAIT, f"no answer: {answer.reason}"
     if now.kind in (EventKind.DIVERGENCE, EventKind.PREFLIGHT):
-        return Effect.WAIT, "answers to this event are recorded, never acted upon"
+        return Consequence.WAIT, "answers to this event are recorded, never acted upon"
     if verdict is Verdict.FAILED_INSTANCE:
-        return Effect.FAIL, answer.reason or "this member is the failed instance"
+        return Consequence.FAIL, answer.reason or "this member is the failed instance"
     if now.connected and now.kind not in CONNECTED_KINDS:
-        return Effect.DROP, "the peer is back"
+        return Consequence.DROP, "the peer is back"
     if now.paused and not by_operator:
-        return Effect.WAIT, "automatic changes of role are paused here (tandemq pair resume)"
+        return Consequence.WAIT, "automatic changes of role are paused here (tandemq pair resume)"
     if verdict is Verdict.WAIT:
-        return Effect.WAIT, answer.reason or "the classifier says wait"
+        return Consequence.WAIT, answer.reason or "the classifier says wait"
     if verdict is Verdict.PEER_ALIVE:
         if now.role not in MASTERS or answer.evidence is not Evidence.PEER_OUTDATED:
-            return Effect.WAIT, answer.reason or "the peer is alive behind a broken link: mend the link"
+            return Consequence.WAIT, answer.reason or "the peer is alive behind a broken link: mend the link"
         verdict = Verdict.CONTINUE_AS_MASTER
     misfit = _misfit(verdict, now, by_operator=by_operator)
     if misfit:
-        return Effect.REFUSE, misfit
+        return Consequence.REFUSE, misfit
     return _second_signature(answer, now)
 
 
@@ -148,23 +148,26 @@ def _misfit(verdict: Verdict, now: Situation, *, by_operator: bool) -> str:
     return ""
 
 
-def _second_signature(answer: Answer, now: Situation) -> tuple[Effect, str]:
+def _second_signature(answer: Answer, now: Situation) -> tuple[Consequence, str]:
     proven = answer.evidence in PROOF
     if now.has_authority:
         if now.authority_readable:
-            return Effect.CLAIM, answer.reason or "the register decides"
+            return Consequence.CLAIM, answer.reason or "the register decides"
         if answer.evidence is Evidence.PEER_POWERED_OFF and not now.met and now.data is not DataMark.SOLE:
             # That the peer is off now says nothing of what it acknowledged alone before.
-            return Effect.REFUSE, UNMET
+            return Consequence.REFUSE, UNMET
         if proven:
-            return Effect.CLAIM_UNRECORDED, f"the authority is away; {answer.evidence.value}: {answer.reason}"
-        return Effect.WAIT, BOTH_AWAY
+            return Consequence.CLAIM_UNRECORDED, f"the authority is away; {answer.evidence.value}: {answer.reason}"
+        return Consequence.WAIT, BOTH_AWAY
     # A class is what a classifier says of itself; without an authority only evidence makes an answer of class A one.
     leased = answer.evidence is Evidence.LEASE and now.safety is SafetyClass.A
     if proven or leased:
-        return Effect.CLAIM, answer.reason or "proven"
+        return Consequence.CLAIM, answer.reason or "proven"
     if not now.accept_unproven:
-        return Effect.WAIT, f"the classifier is of class {now.safety.value}; {UNPROVEN}"
+        return Consequence.WAIT, f"the classifier is of class {now.safety.value}; {UNPROVEN}"
     if now.flapping:
-        return Effect.WAIT, "too many changes of role in a short time without an authority: an operator must decide"
-    return Effect.CLAIM, answer.reason or f"accepted, class {now.safety.value}"
+        return (
+            Consequence.WAIT,
+            "too many changes of role in a short time without an authority: an operator must decide",
+        )
+    return Consequence.CLAIM, answer.reason or f"accepted, class {now.safety.value}"

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class State(Enum):
+class HandoffState(Enum):
     """How far one member is. The first four belong to the master, the others to the replica."""
 
     MASTER = "master"
@@ -27,10 +27,10 @@ class State(Enum):
     @property
     def is_steady(self) -> bool:
         """No handoff is under way, and no deadline runs."""
-        return self in (State.MASTER, State.REPLICA)
+        return self in (HandoffState.MASTER, HandoffState.REPLICA)
 
 
-class Event(Enum):
+class HandoffEvent(Enum):
     """What a member has found out. Frames of another handoff than the one under way are not events: see CROSSING."""
 
     START = "this member is asked to begin, nothing bars it"
@@ -75,10 +75,10 @@ class Action(Enum):
     IN_DOUBT = "report: in doubt"
 
 
-class Row(NamedTuple):
+class HandoffRow(NamedTuple):
     """What an event leads to."""
 
-    state: State
+    state: HandoffState
     actions: tuple[Action, ...]
     why: str
 
@@ -96,76 +96,76 @@ class Deadline(NamedTuple):
     milliseconds: int
 
 
-A, E, S = Action, Event, State
+A, E, R, S = Action, HandoffEvent, HandoffRow, HandoffState
 
-TABLE: dict[tuple[State, Event], Row] = {
+TABLE: dict[tuple[HandoffState, HandoffEvent], HandoffRow] = {
     # -- the master ----------------------------------------------------------------------------------------------------
-    (S.MASTER, E.START): Row(S.PROPOSED, (A.SEND_PROPOSE,), "the master offers its role"),
-    (S.MASTER, E.START_BARRED): Row(S.MASTER, (A.FAIL,), "refused with every reason, nothing is sent"),
-    (S.MASTER, E.REQUEST): Row(S.PROPOSED, (A.SEND_PROPOSE,), "granted so far: offered under the request's id"),
-    (S.MASTER, E.REQUEST_BARRED): Row(S.MASTER, (A.SEND_NACK,), "refused with every reason (R134)"),
-    (S.PROPOSED, E.READY): Row(S.DRAINING, (A.DRAIN,), "both agree; from here the pause counts"),
-    (S.PROPOSED, E.READY_DRY): Row(S.MASTER, (A.DONE,), "a dry run ends here: it would be done"),
-    (S.PROPOSED, E.NACK): Row(S.MASTER, (A.FAIL,), "the replica names every reason"),
-    (S.PROPOSED, E.REQUEST_BARRED): Row(S.PROPOSED, (A.SEND_NACK,), "COLLISION: the master's own goes on (R135, P19)"),
-    (S.PROPOSED, E.START_BARRED): Row(S.PROPOSED, (A.FAIL,), "BUSY: the second caller is refused"),
-    (S.PROPOSED, E.ROLE_LOST): Row(S.MASTER, (A.FAIL,), "not master any more: nothing was given away"),
-    (S.PROPOSED, E.LINK_LOST): Row(S.MASTER, (A.FAIL,), "nothing was given away"),
-    (S.PROPOSED, E.DEADLINE): Row(S.MASTER, (A.SEND_NACK, A.FAIL), "TIMEOUT: no answer to the offer"),
-    (S.PROPOSED, E.ABORT): Row(S.MASTER, (A.SEND_NACK, A.FAIL), "free until the ceded epoch is written"),
-    (S.DRAINING, E.DRAINED): Row(S.CEDING, (A.CEDE,), "the point of no return: everything is on both members (P15)"),
-    (S.DRAINING, E.NACK): Row(S.MASTER, (A.RESUME, A.FAIL), "the replica takes its READY back"),
-    (S.DRAINING, E.REQUEST_BARRED): Row(S.DRAINING, (A.SEND_NACK,), "BUSY (P19)"),
-    (S.DRAINING, E.START_BARRED): Row(S.DRAINING, (A.FAIL,), "BUSY: the second caller is refused"),
-    (S.DRAINING, E.ROLE_LOST): Row(S.MASTER, (A.RESUME, A.FAIL), "not master any more: what was parked waits for one"),
-    (S.DRAINING, E.LINK_LOST): Row(S.MASTER, (A.RESUME, A.FAIL), "the old epoch goes on, as after any lost link"),
-    (S.DRAINING, E.DEADLINE): Row(S.MASTER, (A.SEND_NACK, A.RESUME, A.FAIL), "TIMEOUT: the drain took too long"),
-    (S.DRAINING, E.ABORT): Row(S.MASTER, (A.SEND_NACK, A.RESUME, A.FAIL), "free until the ceded epoch is written"),
-    (S.CEDING, E.CEDED): Row(S.CEDING, (A.SEND_ACK,), "only now may the replica hear of it (P15)"),
-    (S.CEDING, E.SYNC): Row(S.REPLICA, (A.DONE,), "the new master's first SYNC is DONE (P17); nothing is copied"),
-    (S.CEDING, E.NACK): Row(S.REPLICA, (A.PROBE, A.IN_DOUBT), "the replica refuses it: register and HELLO decide"),
-    (S.CEDING, E.REQUEST_BARRED): Row(S.CEDING, (A.SEND_NACK,), "BUSY (P19)"),
-    (S.CEDING, E.START_BARRED): Row(S.CEDING, (A.FAIL,), "BUSY: the second caller is refused"),
-    (S.CEDING, E.ROLE_LOST): Row(S.REPLICA, (A.IN_DOUBT,), "something else took the role out of CEDING"),
-    (S.CEDING, E.LINK_LOST): Row(S.REPLICA, (A.PROBE, A.IN_DOUBT), "plain PROBE (P16)"),
-    (S.CEDING, E.DEADLINE): Row(S.REPLICA, (A.PROBE, A.IN_DOUBT), "plain PROBE (P16)"),
+    (S.MASTER, E.START): R(S.PROPOSED, (A.SEND_PROPOSE,), "the master offers its role"),
+    (S.MASTER, E.START_BARRED): R(S.MASTER, (A.FAIL,), "refused with every reason, nothing is sent"),
+    (S.MASTER, E.REQUEST): R(S.PROPOSED, (A.SEND_PROPOSE,), "granted so far: offered under the request's id"),
+    (S.MASTER, E.REQUEST_BARRED): R(S.MASTER, (A.SEND_NACK,), "refused with every reason (R134)"),
+    (S.PROPOSED, E.READY): R(S.DRAINING, (A.DRAIN,), "both agree; from here the pause counts"),
+    (S.PROPOSED, E.READY_DRY): R(S.MASTER, (A.DONE,), "a dry run ends here: it would be done"),
+    (S.PROPOSED, E.NACK): R(S.MASTER, (A.FAIL,), "the replica names every reason"),
+    (S.PROPOSED, E.REQUEST_BARRED): R(S.PROPOSED, (A.SEND_NACK,), "COLLISION: the master's own goes on (R135, P19)"),
+    (S.PROPOSED, E.START_BARRED): R(S.PROPOSED, (A.FAIL,), "BUSY: the second caller is refused"),
+    (S.PROPOSED, E.ROLE_LOST): R(S.MASTER, (A.FAIL,), "not master any more: nothing was given away"),
+    (S.PROPOSED, E.LINK_LOST): R(S.MASTER, (A.FAIL,), "nothing was given away"),
+    (S.PROPOSED, E.DEADLINE): R(S.MASTER, (A.SEND_NACK, A.FAIL), "TIMEOUT: no answer to the offer"),
+    (S.PROPOSED, E.ABORT): R(S.MASTER, (A.SEND_NACK, A.FAIL), "free until the ceded epoch is written"),
+    (S.DRAINING, E.DRAINED): R(S.CEDING, (A.CEDE,), "the point of no return: everything is on both members (P15)"),
+    (S.DRAINING, E.NACK): R(S.MASTER, (A.RESUME, A.FAIL), "the replica takes its READY back"),
+    (S.DRAINING, E.REQUEST_BARRED): R(S.DRAINING, (A.SEND_NACK,), "BUSY (P19)"),
+    (S.DRAINING, E.START_BARRED): R(S.DRAINING, (A.FAIL,), "BUSY: the second caller is refused"),
+    (S.DRAINING, E.ROLE_LOST): R(S.MASTER, (A.RESUME, A.FAIL), "not master any more: what was parked waits for one"),
+    (S.DRAINING, E.LINK_LOST): R(S.MASTER, (A.RESUME, A.FAIL), "the old epoch goes on, as after any lost link"),
+    (S.DRAINING, E.DEADLINE): R(S.MASTER, (A.SEND_NACK, A.RESUME, A.FAIL), "TIMEOUT: the drain took too long"),
+    (S.DRAINING, E.ABORT): R(S.MASTER, (A.SEND_NACK, A.RESUME, A.FAIL), "free until the ceded epoch is written"),
+    (S.CEDING, E.CEDED): R(S.CEDING, (A.SEND_ACK,), "only now may the replica hear of it (P15)"),
+    (S.CEDING, E.SYNC): R(S.REPLICA, (A.DONE,), "the new master's first SYNC is DONE (P17); nothing is copied"),
+    (S.CEDING, E.NACK): R(S.REPLICA, (A.PROBE, A.IN_DOUBT), "the replica refuses it: register and HELLO decide"),
+    (S.CEDING, E.REQUEST_BARRED): R(S.CEDING, (A.SEND_NACK,), "BUSY (P19)"),
+    (S.CEDING, E.START_BARRED): R(S.CEDING, (A.FAIL,), "BUSY: the second caller is refused"),
+    (S.CEDING, E.ROLE_LOST): R(S.REPLICA, (A.IN_DOUBT,), "something else took the role out of CEDING"),
+    (S.CEDING, E.LINK_LOST): R(S.REPLICA, (A.PROBE, A.IN_DOUBT), "plain PROBE (P16)"),
+    (S.CEDING, E.DEADLINE): R(S.REPLICA, (A.PROBE, A.IN_DOUBT), "plain PROBE (P16)"),
     # -- the replica ---------------------------------------------------------------------------------------------------
-    (S.REPLICA, E.START): Row(S.REQUESTED, (A.SEND_REQUEST,), "a replica may only ask (R133)"),
-    (S.REPLICA, E.START_BARRED): Row(S.REPLICA, (A.FAIL,), "refused with every reason, nothing is sent"),
-    (S.REPLICA, E.PROPOSE): Row(S.READY, (A.SEND_READY,), "it could take the role"),
-    (S.REPLICA, E.PROPOSE_DRY): Row(S.REPLICA, (A.SEND_READY,), "a dry run ends here"),
-    (S.REPLICA, E.PROPOSE_BARRED): Row(S.REPLICA, (A.SEND_NACK,), "every reason, not the first"),
-    (S.REPLICA, E.REQUEST_BARRED): Row(S.REPLICA, (A.SEND_NACK,), "NOT_MASTER, and what else bars it"),
-    (S.REPLICA, E.ACK_MISFIT): Row(S.REPLICA, (A.SEND_NACK,), "too late: the old master takes it back (P16)"),
-    (S.REQUESTED, E.PROPOSE): Row(S.READY, (A.SEND_READY,), "our request is granted so far"),
-    (S.REQUESTED, E.PROPOSE_DRY): Row(S.REPLICA, (A.SEND_READY, A.DONE), "a dry run ends here: it would be done"),
-    (S.REQUESTED, E.PROPOSE_BARRED): Row(S.REPLICA, (A.SEND_NACK, A.FAIL), "something came up since we asked"),
-    (S.REQUESTED, E.CROSSING): Row(S.REPLICA, (A.FAIL,), "COLLISION: ours is off; then the proposal is judged (R135)"),
-    (S.REQUESTED, E.NACK): Row(S.REPLICA, (A.FAIL,), "refused: stay replica, data untouched (R134)"),
-    (S.REQUESTED, E.START_BARRED): Row(S.REQUESTED, (A.FAIL,), "BUSY: the second caller is refused"),
-    (S.REQUESTED, E.REQUEST_BARRED): Row(S.REQUESTED, (A.SEND_NACK,), "NOT_MASTER, and what else bars it"),
-    (S.REQUESTED, E.ROLE_LOST): Row(S.REPLICA, (A.FAIL,), "the one we asked is not master any more"),
-    (S.REQUESTED, E.LINK_LOST): Row(S.REPLICA, (A.FAIL,), "nothing was given to us"),
-    (S.REQUESTED, E.DEADLINE): Row(S.REPLICA, (A.FAIL,), "TIMEOUT: a request may fall on the floor (P19)"),
-    (S.REQUESTED, E.ABORT): Row(S.REPLICA, (A.FAIL,), "an offer that still comes is judged as any other"),
-    (S.READY, E.ACK): Row(S.TAKING, (A.TAKE,), "ceded to us: claim, store, commit, serve"),
-    (S.READY, E.ACK_MISFIT): Row(S.REPLICA, (A.SEND_NACK, A.FAIL), "we lack something: the old master takes it back"),
-    (S.READY, E.NACK): Row(S.REPLICA, (A.FAIL,), "the master takes its offer back"),
-    (S.READY, E.CROSSING): Row(S.REPLICA, (A.FAIL,), "a newer offer: the older one is over, and this one is judged"),
-    (S.READY, E.START_BARRED): Row(S.READY, (A.FAIL,), "BUSY: the second caller is refused"),
-    (S.READY, E.REQUEST_BARRED): Row(S.READY, (A.SEND_NACK,), "NOT_MASTER, and what else bars it"),
-    (S.READY, E.ROLE_LOST): Row(S.REPLICA, (A.FAIL,), "the master stepped down by another way"),
-    (S.READY, E.LINK_LOST): Row(S.REPLICA, (A.FAIL,), "an ACK on its way to us is lost with it (P16)"),
-    (S.READY, E.DEADLINE): Row(S.REPLICA, (A.SEND_NACK, A.FAIL), "TIMEOUT: an ACK that comes later is refused"),
-    (S.READY, E.ABORT): Row(S.REPLICA, (A.SEND_NACK, A.FAIL), "an ACK that comes later is refused"),
-    (S.TAKING, E.SERVING): Row(S.MASTER, (A.DONE,), "its first SYNC notifies the old master (P17)"),
-    (S.TAKING, E.CLAIM_LOST): Row(S.REPLICA, (A.SEND_NACK, A.IN_DOUBT), "PROBE by the ordinary rules (P6)"),
-    (S.TAKING, E.START_BARRED): Row(S.TAKING, (A.FAIL,), "BUSY: the second caller is refused"),
-    (S.TAKING, E.REQUEST_BARRED): Row(S.TAKING, (A.SEND_NACK,), "NOT_MASTER yet"),
-    (S.TAKING, E.DEADLINE): Row(S.REPLICA, (A.PROBE, A.SEND_NACK, A.IN_DOUBT), "the register does not answer: PROBE"),
+    (S.REPLICA, E.START): R(S.REQUESTED, (A.SEND_REQUEST,), "a replica may only ask (R133)"),
+    (S.REPLICA, E.START_BARRED): R(S.REPLICA, (A.FAIL,), "refused with every reason, nothing is sent"),
+    (S.REPLICA, E.PROPOSE): R(S.READY, (A.SEND_READY,), "it could take the role"),
+    (S.REPLICA, E.PROPOSE_DRY): R(S.REPLICA, (A.SEND_READY,), "a dry run ends here"),
+    (S.REPLICA, E.PROPOSE_BARRED): R(S.REPLICA, (A.SEND_NACK,), "every reason, not the first"),
+    (S.REPLICA, E.REQUEST_BARRED): R(S.REPLICA, (A.SEND_NACK,), "NOT_MASTER, and what else bars it"),
+    (S.REPLICA, E.ACK_MISFIT): R(S.REPLICA, (A.SEND_NACK,), "too late: the old master takes it back (P16)"),
+    (S.REQUESTED, E.PROPOSE): R(S.READY, (A.SEND_READY,), "our request is granted so far"),
+    (S.REQUESTED, E.PROPOSE_DRY): R(S.REPLICA, (A.SEND_READY, A.DONE), "a dry run ends here: it would be done"),
+    (S.REQUESTED, E.PROPOSE_BARRED): R(S.REPLICA, (A.SEND_NACK, A.FAIL), "something came up since we asked"),
+    (S.REQUESTED, E.CROSSING): R(S.REPLICA, (A.FAIL,), "COLLISION: ours is off; then the proposal is judged (R135)"),
+    (S.REQUESTED, E.NACK): R(S.REPLICA, (A.FAIL,), "refused: stay replica, data untouched (R134)"),
+    (S.REQUESTED, E.START_BARRED): R(S.REQUESTED, (A.FAIL,), "BUSY: the second caller is refused"),
+    (S.REQUESTED, E.REQUEST_BARRED): R(S.REQUESTED, (A.SEND_NACK,), "NOT_MASTER, and what else bars it"),
+    (S.REQUESTED, E.ROLE_LOST): R(S.REPLICA, (A.FAIL,), "the one we asked is not master any more"),
+    (S.REQUESTED, E.LINK_LOST): R(S.REPLICA, (A.FAIL,), "nothing was given to us"),
+    (S.REQUESTED, E.DEADLINE): R(S.REPLICA, (A.FAIL,), "TIMEOUT: a request may fall on the floor (P19)"),
+    (S.REQUESTED, E.ABORT): R(S.REPLICA, (A.FAIL,), "an offer that still comes is judged as any other"),
+    (S.READY, E.ACK): R(S.TAKING, (A.TAKE,), "ceded to us: claim, store, commit, serve"),
+    (S.READY, E.ACK_MISFIT): R(S.REPLICA, (A.SEND_NACK, A.FAIL), "we lack something: the old master takes it back"),
+    (S.READY, E.NACK): R(S.REPLICA, (A.FAIL,), "the master takes its offer back"),
+    (S.READY, E.CROSSING): R(S.REPLICA, (A.FAIL,), "a newer offer: the older one is over, and this one is judged"),
+    (S.READY, E.START_BARRED): R(S.READY, (A.FAIL,), "BUSY: the second caller is refused"),
+    (S.READY, E.REQUEST_BARRED): R(S.READY, (A.SEND_NACK,), "NOT_MASTER, and what else bars it"),
+    (S.READY, E.ROLE_LOST): R(S.REPLICA, (A.FAIL,), "the master stepped down by another way"),
+    (S.READY, E.LINK_LOST): R(S.REPLICA, (A.FAIL,), "an ACK on its way to us is lost with it (P16)"),
+    (S.READY, E.DEADLINE): R(S.REPLICA, (A.SEND_NACK, A.FAIL), "TIMEOUT: an ACK that comes later is refused"),
+    (S.READY, E.ABORT): R(S.REPLICA, (A.SEND_NACK, A.FAIL), "an ACK that comes later is refused"),
+    (S.TAKING, E.SERVING): R(S.MASTER, (A.DONE,), "its first SYNC notifies the old master (P17)"),
+    (S.TAKING, E.CLAIM_LOST): R(S.REPLICA, (A.SEND_NACK, A.IN_DOUBT), "PROBE by the ordinary rules (P6)"),
+    (S.TAKING, E.START_BARRED): R(S.TAKING, (A.FAIL,), "BUSY: the second caller is refused"),
+    (S.TAKING, E.REQUEST_BARRED): R(S.TAKING, (A.SEND_NACK,), "NOT_MASTER yet"),
+    (S.TAKING, E.DEADLINE): R(S.REPLICA, (A.PROBE, A.SEND_NACK, A.IN_DOUBT), "the register does not answer: PROBE"),
 }  # fmt: skip
 
-DEADLINES: dict[State, Deadline] = {
+DEADLINES: dict[HandoffState, Deadline] = {
     S.PROPOSED: Deadline("answer", 1000),
     S.DRAINING: Deadline("hold_ms", 2000),
     S.CEDING: Deadline("take", 3000),
@@ -185,7 +185,7 @@ _REPLICA_HEARS = (
 )
 
 # States, events, why nothing follows. Together with TABLE every (state, event) stands exactly once.
-IGNORED: tuple[tuple[tuple[State, ...], tuple[Event, ...], str], ...] = (
+IGNORED: tuple[tuple[tuple[HandoffState, ...], tuple[HandoffEvent, ...], str], ...] = (
     (_MASTER, _REPLICA_HEARS, "said to a replica only; a master of this epoch offers, it is not offered"),
     (_REPLICA, _MASTER_HEARS, "said to a master only; what it offered ended with its role"),
     (_STEADY, (E.NACK,), "what it refuses is over here"),
@@ -220,7 +220,7 @@ IGNORED: tuple[tuple[tuple[State, ...], tuple[Event, ...], str], ...] = (
 )
 
 
-def lookup(state: State, event: Event) -> Row | Ignored:
+def lookup(state: HandoffState, event: HandoffEvent) -> HandoffRow | Ignored:
     """What follows. Complete: a test walks every state and event."""
     row = TABLE.get((state, event))
     if row is not None:
@@ -246,7 +246,7 @@ def diagram() -> str:
 def render() -> str:
     """Diagram, events, table, ignored events and deadlines."""
     lines = [diagram(), "", "| event | what a member has found |", "|---|---|"]
-    lines += [f"| {event.name} | {event.value} |" for event in Event]
+    lines += [f"| {event.name} | {event.value} |" for event in HandoffEvent]
     lines += ["", "| states | event | next | actions | why |", "|---|---|---|---|---|"]
     alike: dict[tuple[str, str, str, str], list[str]] = {}
     for (state, event), row in TABLE.items():

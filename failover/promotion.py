@@ -124,7 +124,7 @@ class Then(StrEnum):
     CLAIM_BOTH = "CLAIM {both}"
 
 
-class Row(NamedTuple):
+class PromotionRow(NamedTuple):
     """One rule: fits when each of its words is the one that the facts give; a word not named may be any."""
 
     when: dict[str, str]
@@ -132,37 +132,39 @@ class Row(NamedTuple):
     why: Why
 
 
-TABLE: tuple[Row, ...] = (
-    Row({"peer": "master"}, Then.FOLLOW, Why.PEER_IS_MASTER),
-    Row({"register": "unreadable"}, Then.WAIT, Why.REGISTER_UNREADABLE),
-    Row({"peer": "no HELLO yet"}, Then.WAIT, Why.PEER_UNKNOWN),
+TABLE: tuple[PromotionRow, ...] = (
+    PromotionRow({"peer": "master"}, Then.FOLLOW, Why.PEER_IS_MASTER),
+    PromotionRow({"register": "unreadable"}, Then.WAIT, Why.REGISTER_UNREADABLE),
+    PromotionRow({"peer": "no HELLO yet"}, Then.WAIT, Why.PEER_UNKNOWN),
     # The register vouches for nobody: new, wiped, or a first claim that was never committed (ruling 4).
-    Row({"register": "blank", "peer": "away"}, Then.WAIT, Why.BLANK_ALONE),
-    Row({"register": "blank", "copies": "both empty", "lower name": "self"}, Then.CLAIM_SELF, Why.FORMATION),
-    Row({"register": "blank", "copies": "both empty", "lower name": "peer"}, Then.WAIT, Why.FORMATION_OTHER),
-    Row({"register": "blank", "copies": "own is best"}, Then.CLAIM_SELF, Why.BLANK_BEST_COPY),
-    Row({"register": "blank", "copies": "peer's is best"}, Then.WAIT, Why.BLANK_OTHER_COPY),
-    Row({"register": "blank"}, Then.WAIT, Why.BLANK_UNCLEAR),
+    PromotionRow({"register": "blank", "peer": "away"}, Then.WAIT, Why.BLANK_ALONE),
+    PromotionRow({"register": "blank", "copies": "both empty", "lower name": "self"}, Then.CLAIM_SELF, Why.FORMATION),
+    PromotionRow({"register": "blank", "copies": "both empty", "lower name": "peer"}, Then.WAIT, Why.FORMATION_OTHER),
+    PromotionRow({"register": "blank", "copies": "own is best"}, Then.CLAIM_SELF, Why.BLANK_BEST_COPY),
+    PromotionRow({"register": "blank", "copies": "peer's is best"}, Then.WAIT, Why.BLANK_OTHER_COPY),
+    PromotionRow({"register": "blank"}, Then.WAIT, Why.BLANK_UNCLEAR),
     # Both are connected. P20: what only one copy holds may be acknowledged, for a disk may have lost its last writes.
-    Row({"peer": "here", "eligible": "both", "ends": "different"}, Then.WAIT, Why.ENDS_DIFFER),
-    Row({"peer": "here", "eligible": "both", "ends": "own is longer"}, Then.CLAIM_BOTH, Why.OWN_LONGER),
-    Row({"peer": "here", "eligible": "both", "ends": "peer's is longer"}, Then.WAIT, Why.PEER_LONGER),
+    PromotionRow({"peer": "here", "eligible": "both", "ends": "different"}, Then.WAIT, Why.ENDS_DIFFER),
+    PromotionRow({"peer": "here", "eligible": "both", "ends": "own is longer"}, Then.CLAIM_BOTH, Why.OWN_LONGER),
+    PromotionRow({"peer": "here", "eligible": "both", "ends": "peer's is longer"}, Then.WAIT, Why.PEER_LONGER),
     # P8: one rule read from one place; a log made longer by claims ran epochs up, "newer HELLO" left both waiting.
-    Row(
+    PromotionRow(
         {"peer": "here", "eligible": "both", "named": "self"}, Then.CLAIM_BOTH, Why.NAMED_HOLDER
     ),  # P9: the set is kept
-    Row({"peer": "here", "eligible": "both", "named": "peer"}, Then.WAIT, Why.NAMED_OTHER),
-    Row({"peer": "here", "eligible": "self"}, Then.CLAIM_SELF, Why.OTHER_NOT_ELIGIBLE),  # P9: the peer is added later
-    Row({"peer": "here", "eligible": "peer"}, Then.WAIT, Why.ONLY_PEER_ELIGIBLE),
-    Row({"peer": "here", "eligible": "none"}, Then.WAIT, Why.NONE_ELIGIBLE),
+    PromotionRow({"peer": "here", "eligible": "both", "named": "peer"}, Then.WAIT, Why.NAMED_OTHER),
+    PromotionRow(
+        {"peer": "here", "eligible": "self"}, Then.CLAIM_SELF, Why.OTHER_NOT_ELIGIBLE
+    ),  # P9: the peer is added later
+    PromotionRow({"peer": "here", "eligible": "peer"}, Then.WAIT, Why.ONLY_PEER_ELIGIBLE),
+    PromotionRow({"peer": "here", "eligible": "none"}, Then.WAIT, Why.NONE_ELIGIBLE),
     # Alone.
-    Row({"eligible": "none"}, Then.WAIT, Why.NOT_ELIGIBLE),
+    PromotionRow({"eligible": "none"}, Then.WAIT, Why.NOT_ELIGIBLE),
     # P20: after a fault that stopped both, the copy that starts first may be the one that lost its last writes.
-    Row({"lost": "not met"}, Then.WAIT, Why.NOT_MET_YET),
-    Row({"lost": "no"}, Then.WAIT, Why.NOT_LOST_YET),
-    Row({"verdict": "wait"}, Then.WAIT, Why.NO_VERDICT),
-    Row({"young claim": "yes"}, Then.WAIT, Why.YOUNG_CLAIM),
-    Row({}, Then.CLAIM_SELF, Why.PEER_LOST),
+    PromotionRow({"lost": "not met"}, Then.WAIT, Why.NOT_MET_YET),
+    PromotionRow({"lost": "no"}, Then.WAIT, Why.NOT_LOST_YET),
+    PromotionRow({"verdict": "wait"}, Then.WAIT, Why.NO_VERDICT),
+    PromotionRow({"young claim": "yes"}, Then.WAIT, Why.YOUNG_CLAIM),
+    PromotionRow({}, Then.CLAIM_SELF, Why.PEER_LOST),
 )
 
 
@@ -183,7 +185,7 @@ def words_of(facts: Facts) -> dict[str, str]:
     }
 
 
-def row_of(facts: Facts) -> Row:
+def row_of(facts: Facts) -> PromotionRow:
     """The first row that fits. Total: the last one always does."""
     words = words_of(facts).items()
     return next(row for row in TABLE if row.when.items() <= words)

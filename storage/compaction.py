@@ -37,7 +37,7 @@ _DATABASES_MAX = 255
 _STEP_ROWS = 10_000
 
 
-class Step(StrEnum):
+class CompactionStep(StrEnum):
     """What `on_step` is called after, in this order."""
 
     LOCKED = "locked"
@@ -60,7 +60,7 @@ class Compacted(NamedTuple):
 def compact(
     directory: Path,
     *,
-    on_step: Callable[[Step], None] = lambda _step: None,
+    on_step: Callable[[CompactionStep], None] = lambda _step: None,
     on_progress: Callable[[int, int], None] = lambda _rows, _all: None,
 ) -> Compacted:
     """Whose it is does not matter. Raises DirectoryInUse, RestoreUnfinished, StoreFull when there is no room,
@@ -71,20 +71,22 @@ def compact(
     lock = lock_directory(directory)
     try:
         check_restored(directory, DATA_FILE)
-        on_step(Step.LOCKED)
+        on_step(CompactionStep.LOCKED)
         return _compact(directory, on_step, on_progress)
     finally:
         os.close(lock)
 
 
-def _compact(directory: Path, on_step: Callable[[Step], None], on_progress: Callable[[int, int], None]) -> Compacted:
+def _compact(
+    directory: Path, on_step: Callable[[CompactionStep], None], on_progress: Callable[[int, int], None]
+) -> Compacted:
     making = directory / MAKING
     remove_directory(making)
     with read_errors(str(directory)), closing(_opened(directory)) as old:
         identity_in(old, directory)  # else it is not ours
         _check_room(directory, _used_bytes(old) + SPARE_BYTES)
         making.mkdir(mode=0o700)
-        on_step(Step.MADE)
+        on_step(CompactionStep.MADE)
         with ExitStack() as undo:
             undo.callback(remove_directory, making)
             rows = _copied(old, making, on_step, on_progress)
@@ -94,18 +96,21 @@ def _compact(directory: Path, on_step: Callable[[Step], None], on_progress: Call
     (directory / MARK_FILE).unlink(missing_ok=True)
     (making / DATA_FILE).rename(directory / DATA_FILE)
     sync_directory(directory)
-    on_step(Step.REPLACED)
+    on_step(CompactionStep.REPLACED)
     remove_directory(making)
-    on_step(Step.DONE)
+    on_step(CompactionStep.DONE)
     return Compacted(before, (directory / DATA_FILE).stat().st_size, rows)
 
 
 def _copied(
-    old: lmdb.Environment, making: Path, on_step: Callable[[Step], None], on_progress: Callable[[int, int], None]
+    old: lmdb.Environment,
+    making: Path,
+    on_step: Callable[[CompactionStep], None],
+    on_progress: Callable[[int, int], None],
 ) -> int:
     """Makes the copy, durable and compared; how many rows it has."""
     copy_environment(old, making)
-    on_step(Step.COPIED)
+    on_step(CompactionStep.COPIED)
     path = making / DATA_FILE
     path.chmod(0o600)
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -114,10 +119,10 @@ def _copied(
     finally:
         os.close(descriptor)
     sync_directory(making)
-    on_step(Step.SYNCED)
+    on_step(CompactionStep.SYNCED)
     with read_errors(str(making)), closing(_opened(making)) as new:
         rows = _compared(old, new, making, on_progress)
-    on_step(Step.COMPARED)
+    on_step(CompactionStep.COMPARED)
     return rows
 
 

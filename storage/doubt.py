@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from storage.meta_pages import MetaPages
 
 
-class LogEnd(NamedTuple):
+class EndOfLog(NamedTuple):
     """Where a log ends, as far as it can be read."""
 
     number: int
@@ -84,7 +84,7 @@ def doubts_of_database(pages: MetaPages | None, transaction: int, reported: Repo
     return found
 
 
-def doubts_of_log(end: LogEnd, file_bytes: int, made_bytes: int, reported: Reported, where: str) -> list[Doubt]:
+def doubts_of_log(end: EndOfLog, file_bytes: int, made_bytes: int, reported: Reported, where: str) -> list[Doubt]:
     """`made_bytes`: how long the file was made."""
     found = []
     if reported.entry > end.number:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import google_crc32c
 import msgspec
 
-from storage.doubt import LogEnd
+from storage.doubt import EndOfLog
 from storage.errors import CorruptRecord
 from storage.store import Append
 
@@ -55,7 +55,7 @@ class LogContent(NamedTuple):
 
     entries: list[Entry]
     """Those that count, in order."""
-    end: LogEnd
+    end: EndOfLog
 
 
 class LogState(NamedTuple):
@@ -119,7 +119,7 @@ def content_of(data: bytes, state: LogState, where: str) -> LogContent:
             what = f"The commit log goes on with entry {entry.number} where {expected} must come"
             raise CorruptRecord(what, where)
     last = found[-1].number if found else state.folded
-    return LogContent(found, LogEnd(last, last + 1 in torn))
+    return LogContent(found, EndOfLog(last, last + 1 in torn))
 
 
 def _number_at(data: bytes, at: int, log_id: bytes) -> int:

@@ -15,7 +15,7 @@ from chaos.sim.bugs.handoffs import (
     unrecorded_is_never_recorded,
 )
 from chaos.sim.bugs.planting import Patch
-from failover.handoff import Action, Event, Row, State
+from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.handoff.handoff import Handoff
 from replica.core.mastership.mastership import Replication
 from replica.core.replication.sync_target import SyncTarget
@@ -23,7 +23,7 @@ from tests.support.asking import told
 from tests.test_rules import Rule, removed
 
 
-def without(patch: Patch, *keys: tuple[State, Event]) -> None:
+def without(patch: Patch, *keys: tuple[HandoffState, HandoffEvent]) -> None:
     """These rows lead nowhere."""
     for state, event in keys:
         patch.delitem(table.TABLE, (state, event))
@@ -31,7 +31,7 @@ def without(patch: Patch, *keys: tuple[State, Event]) -> None:
 
 
 def sync_is_not_done(patch: Patch) -> None:
-    without(patch, (State.CEDING, Event.SYNC))
+    without(patch, (HandoffState.CEDING, HandoffEvent.SYNC))
 
 
 def no_handoff_without_the_register(patch: Patch) -> None:
@@ -61,8 +61,8 @@ def crossing_is_not_seen(patch: Patch) -> None:
 
 
 def abort_is_not_free(patch: Patch) -> None:
-    row = Row(State.MASTER, (Action.SEND_NACK, Action.FAIL), "does not resume")
-    patch.setitem(table.TABLE, (State.DRAINING, Event.ABORT), row)
+    row = HandoffRow(HandoffState.MASTER, (Action.SEND_NACK, Action.FAIL), "does not resume")
+    patch.setitem(table.TABLE, (HandoffState.DRAINING, HandoffEvent.ABORT), row)
 
 
 def a_named_copy_is_one(patch: Patch) -> None:

@@ -23,8 +23,8 @@ from chaos.sim.bugs.epochs import mark_is_no_condition, register_is_not_read_aga
 from chaos.sim.bugs.planting import Patch
 from failover.classifier import Answer, EventKind
 from failover.gate import Ruling
-from failover.handoff import Event, State
-from failover.promotion import Row, Then, Why
+from failover.handoff import HandoffEvent, HandoffState
+from failover.promotion import PromotionRow, Then, Why
 from failover.steps import TABLE, Found, Step
 from replica.core.mastership import step_aside
 from replica.core.mastership.mastership import Replication
@@ -37,7 +37,7 @@ from tests.test_rules import Rule, removed
 
 def _instead(patch: Patch, why: Why, then: Then) -> None:
     """The row of that reason says something else."""
-    table = tuple(Row(row.when, then, row.why) if row.why is why else row for row in failover.promotion.TABLE)
+    table = tuple(PromotionRow(row.when, then, row.why) if row.why is why else row for row in failover.promotion.TABLE)
     patch.setattr(failover.promotion, "TABLE", table)
 
 
@@ -56,7 +56,9 @@ def any_copy_will_do(patch: Patch) -> None:
 def lost_is_all_that_counts(patch: Patch) -> None:
     """The register is not asked whom it names, nor whether it can be asked."""
     _instead(patch, Why.NO_VERDICT, Then.CLAIM_SELF)
-    patch.setattr(failover.gate, "_second_signature", lambda _answer, _now: (failover.gate.Effect.CLAIM_UNRECORDED, ""))
+    patch.setattr(
+        failover.gate, "_second_signature", lambda _answer, _now: (failover.gate.Consequence.CLAIM_UNRECORDED, "")
+    )
 
 
 def slowness_is_not_seen(patch: Patch) -> None:
@@ -154,11 +156,11 @@ def ceded_is_no_exception(patch: Patch) -> None:
 
 
 def offers_last_for_ever(patch: Patch) -> None:
-    without(patch, (State.PROPOSED, Event.DEADLINE))
+    without(patch, (HandoffState.PROPOSED, HandoffEvent.DEADLINE))
 
 
 def a_lost_link_ends_no_offer(patch: Patch) -> None:
-    without(patch, (State.PROPOSED, Event.LINK_LOST))
+    without(patch, (HandoffState.PROPOSED, HandoffEvent.LINK_LOST))
 
 
 def a_replica_stays_one(patch: Patch) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from failover.classifier import Verdict
-from failover.gate import Effect
+from failover.gate import Consequence
 from failover.marks import Role
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from replica.operations.operator import Operator
 
-RULED = {(verdict, effect.value): 0 for verdict in (*(each.name for each in Verdict), "none") for effect in Effect}
+RULED = {(verdict, effect.value): 0 for verdict in (*(each.name for each in Verdict), "none") for effect in Consequence}
 """Every verdict and what may become of it: there from the start, so that an alert sees the first one."""
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from failover.classifier import Answer, AuthorityClassifier, Event, EventKind, Evidence, Outcome, SafetyClass, Verdict
 from failover.crash_loop import failures_lately
-from failover.gate import MASTERS, Effect
+from failover.gate import MASTERS, Consequence
 from failover.marks import Role
 from failover.runner import Runner
 from replica.core.mastership.verdicts import Policy
@@ -196,7 +196,7 @@ class Judge:
         rulings = [self._hand(domain, ask, answer) for domain, ask in question.asked]
         best = max(rulings, key=lambda ruling: ruling.lets_claim)
         await runner.report(Outcome(question.event.event_id, best.effect.value, best.why))
-        if best.lets_claim or best.effect in (Effect.DROP, Effect.FAIL):
+        if best.lets_claim or best.effect in (Consequence.DROP, Consequence.FAIL):
             return None
         return max(RETRY_MS_MIN, best.retry_ms or self.config.failover.total_ms)
 
@@ -272,7 +272,7 @@ class Judge:
                 extra=domain.shared.tags,
             )
         best = max(rulings, key=lambda ruling: ruling.lets_claim)
-        taken = best.effect not in (Effect.REFUSE, Effect.DROP)
+        taken = best.effect not in (Consequence.REFUSE, Consequence.DROP)
         return taken, f"{best.effect.value}: {best.why}", current
 
     async def pause(self, *, paused: bool) -> None:

@@ -12,7 +12,7 @@ import lmdb
 import pytest
 
 from storage.commit_log import LOG_NAME
-from storage.compaction import MAKING, Step, compact
+from storage.compaction import MAKING, CompactionStep, compact
 from storage.directory import lock_directory
 from storage.disk import open_disk, open_to_read
 from storage.environment import DATA_FILE
@@ -121,15 +121,15 @@ def test_commits_that_only_the_log_holds_are_there_afterwards(tmp_path: Path) ->
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("step", list(Step))
-def test_a_kill_at_any_step_leaves_one_whole_store(tmp_path: Path, step: Step) -> None:
+@pytest.mark.parametrize("step", list(CompactionStep))
+def test_a_kill_at_any_step_leaves_one_whole_store(tmp_path: Path, step: CompactionStep) -> None:
     fill(tmp_path, records=50)
     before, size = rows_of(tmp_path), (tmp_path / DATA_FILE).stat().st_size
     ended = run(CHILD, tmp_path, step)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    assert ended.stdout.split() == [str(each) for each in list(Step)[: list(Step).index(step)]]
+    assert ended.stdout.split() == [str(each) for each in list(CompactionStep)[: list(CompactionStep).index(step)]]
     assert rows_of(tmp_path) == before
-    replaced = step in (Step.REPLACED, Step.DONE)
+    replaced = step in (CompactionStep.REPLACED, CompactionStep.DONE)
     assert ((tmp_path / DATA_FILE).stat().st_size < size) is replaced
     records, _ = seen(tmp_path)
     assert len(records) == 10
@@ -174,13 +174,13 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         os.close(lock)
     held: list[bool] = []
 
-    def step(_step: Step) -> None:
+    def step(_step: CompactionStep) -> None:
         with pytest.raises(DirectoryInUse):
             os.close(lock_directory(tmp_path))
         held.append(True)
 
     compact(tmp_path, on_step=step)
-    assert len(held) == len(Step)
+    assert len(held) == len(CompactionStep)
 
 
 def test_without_room_for_both_nothing_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +210,8 @@ def test_a_copy_that_differs_never_takes_the_place(tmp_path: Path, what: str) ->
     fill(tmp_path, records=10)
     before = (tmp_path / DATA_FILE).read_bytes()
 
-    def spoil(step: Step) -> None:
-        if step is Step.SYNCED:
+    def spoil(step: CompactionStep) -> None:
+        if step is CompactionStep.SYNCED:
             with (
                 lmdb.open(str(tmp_path / MAKING), max_dbs=9, lib_version=0) as env,
                 env.begin(write=True) as txn,

@@ -13,7 +13,7 @@ import failover.promotion
 import replica.core.mastership.claiming
 import replica.core.mastership.verdicts
 from failover.classifier import Answer
-from failover.gate import Effect, Ruling, Situation, rule
+from failover.gate import Consequence, Ruling, Situation, rule
 from failover.handoff import TABLE as HANDOFF
 from failover.promotion import TABLE as PROMOTION
 from failover.promotion import Why
@@ -58,7 +58,7 @@ class Taken:
         self.promotion: set[str] = set()
         self.steps: set[tuple[Step, Found]] = set()
         self.handoff: set[tuple[str, str]] = set()
-        self.rulings: set[tuple[str, Effect]] = set()
+        self.rulings: set[tuple[str, Consequence]] = set()
         """Verdict, and what it may do."""
 
 
@@ -136,11 +136,17 @@ def test_every_row_of_the_handoff_table_is_told() -> None:
 
 def test_what_each_verdict_may_do_is_told() -> None:
     told = taken_by_the_scripts().rulings
-    goes_on = {Effect.CLAIM, Effect.WAIT, Effect.REFUSE, Effect.DROP}
-    assert {effect for verdict, effect in told if verdict == "ASSUME_MASTERSHIP"} == {*goes_on, Effect.CLAIM_UNRECORDED}
-    assert {effect for verdict, effect in told if verdict == "CONTINUE_AS_MASTER"} >= {Effect.CLAIM, Effect.REFUSE}
-    assert {effect for verdict, effect in told if verdict == "PEER_ALIVE"} >= {Effect.CLAIM, Effect.WAIT}
-    assert {("FAILED_INSTANCE", Effect.FAIL), ("WAIT", Effect.WAIT)} <= told
+    goes_on = {Consequence.CLAIM, Consequence.WAIT, Consequence.REFUSE, Consequence.DROP}
+    assert {effect for verdict, effect in told if verdict == "ASSUME_MASTERSHIP"} == {
+        *goes_on,
+        Consequence.CLAIM_UNRECORDED,
+    }
+    assert {effect for verdict, effect in told if verdict == "CONTINUE_AS_MASTER"} >= {
+        Consequence.CLAIM,
+        Consequence.REFUSE,
+    }
+    assert {effect for verdict, effect in told if verdict == "PEER_ALIVE"} >= {Consequence.CLAIM, Consequence.WAIT}
+    assert {("FAILED_INSTANCE", Consequence.FAIL), ("WAIT", Consequence.WAIT)} <= told
 
 
 def test_a_row_that_no_script_takes_is_seen() -> None:

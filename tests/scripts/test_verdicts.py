@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from failover.classifier import EventKind, Evidence, SafetyClass, Verdict
-from failover.gate import Effect
+from failover.gate import Consequence
 from failover.marks import DataMark, Role
 from failover.register import RegisterState
 from replica.core.mastership.verdicts import Policy
@@ -46,8 +46,8 @@ def test_without_peer_and_authority_a_member_waits_says_why_and_an_operator_free
     pair.settle(1_000)
     assert waiting.done is None
     told = Verdict.CONTINUE_AS_MASTER if name == "a" else Verdict.ASSUME_MASTERSHIP
-    assert survivor.verdict(told).effect is Effect.WAIT, "an opinion is no signature"
-    assert survivor.verdict(told, evidence=Evidence.OPERATOR).effect is Effect.CLAIM_UNRECORDED
+    assert survivor.verdict(told).effect is Consequence.WAIT, "an opinion is no signature"
+    assert survivor.verdict(told, evidence=Evidence.OPERATOR).effect is Consequence.CLAIM_UNRECORDED
     pair.settle(200)
     assert survivor.role is Role.MASTER
     assert survivor.core.replication.unrecorded
@@ -69,7 +69,7 @@ def test_a_wrong_verdict_of_the_other_role_changes_nothing() -> None:
     pair, _ = paired(ASKS)
     bereft(pair, pair.b)
     ruling = pair.b.verdict(Verdict.CONTINUE_AS_MASTER)
-    assert ruling.effect is Effect.REFUSE
+    assert ruling.effect is Consequence.REFUSE
     assert "ordered to continue as master" in ruling.why
     pair.settle(2_000)
     assert not pair.b.serving
@@ -80,7 +80,7 @@ def test_assume_on_a_stale_copy_is_refused() -> None:
     pair.b.shared.mark(DataMark.STALE)
     bereft(pair, pair.b)
     ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
-    assert ruling.effect is Effect.REFUSE
+    assert ruling.effect is Consequence.REFUSE
     assert "STALE" in ruling.why
     pair.settle(2_000)
     assert not pair.b.serving
@@ -110,7 +110,7 @@ def test_an_answer_about_an_earlier_absence_is_dropped() -> None:
     pair.disconnect()
     pair.b.lost()
     ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP, generation=generation)
-    assert ruling.effect is Effect.DROP
+    assert ruling.effect is Consequence.DROP
     pair.settle(3_000)
     assert not pair.b.serving
 
@@ -133,10 +133,10 @@ def test_peer_alive_lets_a_master_go_on_only_with_proof() -> None:
     pair, _ = paired(ASKS)
     pair.disconnect()
     pair.a.lost()
-    assert pair.a.verdict(Verdict.PEER_ALIVE).effect is Effect.WAIT
+    assert pair.a.verdict(Verdict.PEER_ALIVE).effect is Consequence.WAIT
     pair.settle(2_000)
     assert pair.a.role is Role.MASTER_SUSPENDED
-    assert pair.a.verdict(Verdict.PEER_ALIVE, evidence=Evidence.PEER_OUTDATED).effect is Effect.CLAIM
+    assert pair.a.verdict(Verdict.PEER_ALIVE, evidence=Evidence.PEER_OUTDATED).effect is Consequence.CLAIM
     pair.settle(500)
     assert pair.a.role is Role.MASTER
 
@@ -145,7 +145,7 @@ def test_a_paused_member_obeys_only_an_operator() -> None:
     pair, _ = paired(ASKS)
     pair.b.core.replication.verdicts.paused = True
     bereft(pair, pair.b)
-    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.WAIT
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
     pair.settle(2_000)
     assert not pair.b.serving
     pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
@@ -164,7 +164,7 @@ def test_a_cold_start_alone_needs_more_than_its_own_mark_without_an_authority() 
     pair.settle(200)
     assert pair.b.asked[-1].kind is EventKind.COLD_START_ALONE
     ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP)
-    assert ruling.effect is Effect.REFUSE
+    assert ruling.effect is Consequence.REFUSE
     assert "operator" in ruling.why
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR).lets_claim
 
@@ -172,13 +172,13 @@ def test_a_cold_start_alone_needs_more_than_its_own_mark_without_an_authority() 
 def test_an_unproven_classifier_without_an_authority_promotes_only_when_the_risk_is_accepted() -> None:
     pair, _ = paired(ALONE)
     bereft(pair, pair.b)
-    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.WAIT
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
     accepted = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B, accept_unproven=True)
     pair.b.core.replication.verdicts.policy = accepted
     pair.b.core.replication.verdicts.flapping = True
-    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.WAIT
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
     pair.b.core.replication.verdicts.flapping = False
-    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Effect.CLAIM
+    assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.CLAIM
 
 
 def test_a_peer_that_does_not_come_along_is_left_behind_and_taken_back() -> None:
@@ -353,7 +353,7 @@ def test_an_operator_s_word_frees_no_copy_that_the_register_did_not_name() -> No
     pair.b.lost(refused=True)
     pair.quiesce()
     ruling = pair.b.verdict(Verdict.ASSUME_MASTERSHIP, evidence=Evidence.OPERATOR)
-    assert ruling.effect is Effect.REFUSE
+    assert ruling.effect is Consequence.REFUSE
     assert "pair failover --force" in ruling.why
     pair.settle(1_000)
     assert not pair.b.serving

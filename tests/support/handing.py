@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from failover.handoff import State
+from failover.handoff import HandoffState
 from failover.marks import DataMark
 from failover.register import claim
 from replica.core.handoff.attempt import Outcome
@@ -50,7 +50,7 @@ class Run:
         """A frame that no peer of ours would send now."""
         member.take_frame(PeerFrame(domain=NUMBER, epoch=member.shared.state.epoch, **frame))  # type: ignore[arg-type]
 
-    def state(self, member: Member) -> State:
+    def state(self, member: Member) -> HandoffState:
         return member.core.handoff.state
 
     # -- small steps -----------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ class Run:
         while self.one(senders=senders, disks=disks, keep=keep):
             yield
 
-    def until(self, member: Member, state: State, **only: object) -> Steps:
+    def until(self, member: Member, state: HandoffState, **only: object) -> Steps:
         while self.state(member) is not state:
             assert self.one(**only), f"{member.name} never gets to {state.name}: {self.pair.describe()}"  # type: ignore[arg-type]
             yield
@@ -154,7 +154,7 @@ def second_callers(run: Run) -> Steps:
     """In every state both members are asked again, by callers and by frames of another handoff."""
     run.load()
     run.hand_over(run.b)
-    asked: set[tuple[str, State]] = set()
+    asked: set[tuple[str, HandoffState]] = set()
     while True:
         for member in (run.a, run.b):
             state = run.state(member)
@@ -163,7 +163,7 @@ def second_callers(run: Run) -> Steps:
             asked.add((member.name, state))
             if not state.is_steady:
                 run.hand_over(member)
-            if state is not State.MASTER:
+            if state is not HandoffState.MASTER:
                 run.inject(member, handoff_request=HandoffRequest(id=b"?" * 16))
         yield
         if not run.one():
@@ -172,7 +172,7 @@ def second_callers(run: Run) -> Steps:
 
 def newer_offer(run: Run) -> Steps:
     run.hand_over(run.a)
-    yield from run.until(run.b, State.READY)
+    yield from run.until(run.b, HandoffState.READY)
     run.inject(run.b, handoff_propose=HandoffPropose(id=b"?" * 16, deadline_ms=500))
     yield from run.flow()
 
@@ -202,7 +202,7 @@ def drain_takes_too_long(run: Run) -> Steps:
 def replica_waits_too_long(run: Run) -> Steps:
     """It is READY, hears nothing, gives up; the ACK that comes then is refused."""
     run.hand_over(run.a)
-    yield from run.until(run.b, State.READY)
+    yield from run.until(run.b, HandoffState.READY)
     yield from run.flow(senders="b")
     yield from run.wait(1000)
     yield from run.wait(2100)
@@ -212,8 +212,8 @@ def replica_waits_too_long(run: Run) -> Steps:
 def replica_gives_up(run: Run) -> Steps:
     """Its NACK crosses the ACK."""
     run.hand_over(run.a)
-    yield from run.until(run.b, State.READY)
-    yield from run.until(run.a, State.CEDING, senders="b")
+    yield from run.until(run.b, HandoffState.READY)
+    yield from run.until(run.a, HandoffState.CEDING, senders="b")
     yield from run.flow(senders="")
     run.abort(run.b)
     yield from run.flow()
@@ -222,7 +222,7 @@ def replica_gives_up(run: Run) -> Steps:
 def replica_takes_ready_back(run: Run) -> Steps:
     run.load()
     run.hand_over(run.a)
-    yield from run.until(run.a, State.DRAINING, disks="")
+    yield from run.until(run.a, HandoffState.DRAINING, disks="")
     run.abort(run.b)
     yield from run.flow()
 
@@ -237,7 +237,7 @@ def offer_is_taken_back(run: Run) -> Steps:
 def drain_is_taken_back(run: Run) -> Steps:
     run.load()
     run.hand_over(run.a)
-    yield from run.until(run.a, State.DRAINING, disks="")
+    yield from run.until(run.a, HandoffState.DRAINING, disks="")
     run.abort(run.a)
     yield from run.flow()
 
@@ -251,7 +251,7 @@ def request_is_taken_back(run: Run) -> Steps:
 
 def copy_is_not_whole(run: Run) -> Steps:
     run.hand_over(run.a)
-    yield from run.until(run.a, State.CEDING)
+    yield from run.until(run.a, HandoffState.CEDING)
     run.b.shared.state.data = DataMark.STALE
     yield from run.flow(keep=ALL_CALLS)
     run.b.shared.state.data = DataMark.IN_SYNC
@@ -261,7 +261,7 @@ def copy_is_not_whole(run: Run) -> Steps:
 def register_has_moved(run: Run) -> Steps:
     """Another claim lands between the replica's read and its own."""
     run.hand_over(run.a)
-    yield from run.until(run.b, State.TAKING)
+    yield from run.until(run.b, HandoffState.TAKING)
     yield from run.flow(keep=("claim",))
     register = run.pair.register
     other = claim(register, member="a", epoch=register.epoch + 5, members=frozenset("ab"), nonce=b"other")
@@ -271,7 +271,7 @@ def register_has_moved(run: Run) -> Steps:
 
 def register_hangs(run: Run) -> Steps:
     run.hand_over(run.a)
-    yield from run.until(run.b, State.TAKING, keep=ALL_CALLS)
+    yield from run.until(run.b, HandoffState.TAKING, keep=ALL_CALLS)
     yield from run.flow(keep=ALL_CALLS)
     yield from run.wait(3100)
     yield from run.flow()
@@ -280,10 +280,10 @@ def register_hangs(run: Run) -> Steps:
 def old_master_is_faster(run: Run) -> Steps:
     """The new one's read of the register hangs; the old one has given up waiting, and claims."""
     run.hand_over(run.a)
-    yield from run.until(run.a, State.CEDING)
+    yield from run.until(run.a, HandoffState.CEDING)
     yield from run.flow(senders="b", keep=ALL_CALLS)
     yield from run.wait(500)
-    yield from run.until(run.b, State.TAKING, keep=ALL_CALLS)
+    yield from run.until(run.b, HandoffState.TAKING, keep=ALL_CALLS)
     yield from run.wait(2600)
     for _ in range(40):
         for call in [call for call in run.pair.calls if call.member == "a"]:
@@ -307,7 +307,7 @@ def register_is_away(run: Run) -> Steps:
 
 
 def lose_role(
-    member_of: Callable[[Run], Member], watched_of: Callable[[Run], Member], state: State
+    member_of: Callable[[Run], Member], watched_of: Callable[[Run], Member], state: HandoffState
 ) -> Callable[[Run], Steps]:
     """The first member steps down by another way when the second one has reached that state."""
 
@@ -324,11 +324,11 @@ def lose_role(
     return scenario
 
 
-def lose_link(watched_of: Callable[[Run], Member], state: State) -> Callable[[Run], Steps]:
+def lose_link(watched_of: Callable[[Run], Member], state: HandoffState) -> Callable[[Run], Steps]:
     def scenario(run: Run) -> Steps:
         run.load()
         run.hand_over(run.b)
-        only = {"disks": ""} if state is not State.CEDING else {}
+        only = {"disks": ""} if state is not HandoffState.CEDING else {}
         yield from run.until(watched_of(run), state, **only)
         run.pair.disconnect()
         yield from run.flow()
@@ -347,7 +347,7 @@ def _b(run: Run) -> Member:
 
 def ceding_role_lost(run: Run) -> Steps:
     run.hand_over(run.a)
-    yield from run.until(run.a, State.CEDING)
+    yield from run.until(run.a, HandoffState.CEDING)
     run.a.core.replication.to_probe("steps down by another way")
     run.a.dispatch(run.a.core)
     yield from run.flow()
@@ -378,16 +378,16 @@ SCENARIOS: tuple[Callable[[Run], Steps], ...] = (
     register_hangs,
     old_master_is_faster,
     register_is_away,
-    lose_role(_a, _a, State.PROPOSED),
-    lose_role(_a, _a, State.DRAINING),
-    lose_role(_a, _b, State.REQUESTED),
-    lose_role(_a, _b, State.READY),
+    lose_role(_a, _a, HandoffState.PROPOSED),
+    lose_role(_a, _a, HandoffState.DRAINING),
+    lose_role(_a, _b, HandoffState.REQUESTED),
+    lose_role(_a, _b, HandoffState.READY),
     ceding_role_lost,
-    lose_link(_a, State.PROPOSED),
-    lose_link(_a, State.DRAINING),
-    lose_link(_a, State.CEDING),
-    lose_link(_b, State.REQUESTED),
-    lose_link(_b, State.READY),
+    lose_link(_a, HandoffState.PROPOSED),
+    lose_link(_a, HandoffState.DRAINING),
+    lose_link(_a, HandoffState.CEDING),
+    lose_link(_b, HandoffState.REQUESTED),
+    lose_link(_b, HandoffState.READY),
 )
 
 

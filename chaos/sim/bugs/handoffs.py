@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import failover.handoff as table
 from chaos.sim.bugs.planting import Patch, bug
-from failover.handoff import Action, Event, Row, State
+from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.mastership.claiming import Claiming
 from replica.core.mastership.mastership import Replication
 
@@ -28,15 +28,15 @@ def ceded_is_no_promise(patch: Patch) -> None:
 
 @bug("no-way-out-of-doubt", "P16", "A master that has ceded waits for ever for the other one.", "midway", first=73)
 def doubt_has_no_way_out(patch: Patch) -> None:
-    for key in ((State.CEDING, Event.LINK_LOST), (State.CEDING, Event.DEADLINE)):
+    for key in ((HandoffState.CEDING, HandoffEvent.LINK_LOST), (HandoffState.CEDING, HandoffEvent.DEADLINE)):
         patch.delitem(table.TABLE, key)
         patch.setattr(table, "IGNORED", (*table.IGNORED, ((key[0],), (key[1],), "taken out")))
 
 
 @bug("ack-before-ceded", "P15", "The role is given away before that is written.", "half_ceded", 20)
 def ack_before_the_write(patch: Patch) -> None:
-    row = Row(State.CEDING, (Action.CEDE, Action.SEND_ACK), "too early")
-    patch.setitem(table.TABLE, (State.DRAINING, Event.DRAINED), row)
+    row = HandoffRow(HandoffState.CEDING, (Action.CEDE, Action.SEND_ACK), "too early")
+    patch.setitem(table.TABLE, (HandoffState.DRAINING, HandoffEvent.DRAINED), row)
 
 
 @bug("unrecorded-stays-unrecorded", "P18", "An epoch that nobody recorded is never recorded.", "midway", 2_000)

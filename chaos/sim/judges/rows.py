@@ -10,7 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from failover import handoff, promotion
-from failover.handoff import Action, Event, Row, State
+from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.handoff import handoff as driving
 from replica.core.mastership import claiming
 from replica.core.state.effects import Reply
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.effects import Effect
 
-ABORTED = (Event.NACK, Event.LINK_LOST, Event.DEADLINE, Event.ROLE_LOST, Event.ABORT)
+ABORTED = (HandoffEvent.NACK, HandoffEvent.LINK_LOST, HandoffEvent.DEADLINE, HandoffEvent.ROLE_LOST, HandoffEvent.ABORT)
 
 NAMED = {
     "handoff taken back after both had agreed": "the drain was broken off; nothing was ceded",
@@ -114,10 +114,10 @@ def watching(met: Callable[[str], None]) -> Iterator[None]:
             met("claim given up for a master")
         return follow(step, found)
 
-    def looked_up(state: State, event: Event) -> Any:
+    def looked_up(state: HandoffState, event: HandoffEvent) -> Any:
         row = lookup(state, event)
-        met(f"handoff {state.name}: {event.name}" + ("" if isinstance(row, Row) else " (ignored)"))
-        if isinstance(row, Row):
+        met(f"handoff {state.name}: {event.name}" + ("" if isinstance(row, HandoffRow) else " (ignored)"))
+        if isinstance(row, HandoffRow):
             _on_handoff(met, state, event, row)
         return row
 
@@ -138,12 +138,12 @@ def _put(places: Sequence[tuple[dict[str, Any], str]], functions: Sequence[Any])
         module[name] = function
 
 
-def _on_handoff(met: Callable[[str], None], state: State, event: Event, row: Row) -> None:
-    if state is State.DRAINING and event in ABORTED:
+def _on_handoff(met: Callable[[str], None], state: HandoffState, event: HandoffEvent, row: HandoffRow) -> None:
+    if state is HandoffState.DRAINING and event in ABORTED:
         met("handoff taken back after both had agreed")
     if Action.IN_DOUBT in row.actions:
         met("handoff in doubt")
-    if event is Event.CROSSING or (state is State.PROPOSED and event is Event.REQUEST_BARRED):
+    if event is HandoffEvent.CROSSING or (state is HandoffState.PROPOSED and event is HandoffEvent.REQUEST_BARRED):
         met("handoff crossed another")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from failover.handoff import DEADLINES, State
+from failover.handoff import DEADLINES, HandoffState
 from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HOLD_MS = DEADLINES[State.DRAINING].milliseconds
+HOLD_MS = DEADLINES[HandoffState.DRAINING].milliseconds
 
 
 class Outcome(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from failover.handoff import DEADLINES, Action, Event, Ignored, State, lookup
+from failover.handoff import DEADLINES, Action, HandoffEvent, HandoffState, Ignored, lookup
 from failover.marks import DataMark, Link, Role
 from failover.promotion import told_spent
 from replica.core.handoff.attempt import HOLD_MS, Attempt, Outcome
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest, PeerFrame
 
 HOLD_MS_MAX = 60_000
-ANSWER_MS = DEADLINES[State.PROPOSED].milliseconds
+ANSWER_MS = DEADLINES[HandoffState.PROPOSED].milliseconds
 COOLDOWN_MS = 1000
 """A replica's request this soon after the last handoff is refused; an operator at the master is not."""
 LAG_RECORDS_MAX = 20_000
@@ -59,15 +59,15 @@ class Handoff:
         """What the shell knows to stand in the way here: PINNED, BUSY."""
         self.open: Attempt | None = None
         self.ended_at_ms: int | None = None
-        self._state = State.REPLICA
+        self._state = HandoffState.REPLICA
         self._since_ms = 0
         self._count = 0
 
     @property
-    def state(self) -> State:
+    def state(self) -> HandoffState:
         """As in the table; at rest, by what this member is."""
         if self._state.is_steady:
-            return State.MASTER if self.replication.serving else State.REPLICA
+            return HandoffState.MASTER if self.replication.serving else HandoffState.REPLICA
         return self._state
 
     @property
@@ -98,14 +98,14 @@ class Handoff:
         if not self._state.is_steady:
             reasons = ("BUSY", *reasons)
         if reasons:
-            self._feed(Event.START_BARRED, attempt, reasons)
+            self._feed(HandoffEvent.START_BARRED, attempt, reasons)
         else:
-            self._feed(Event.START, attempt)
+            self._feed(HandoffEvent.START, attempt)
 
     def abort(self, reason: str) -> None:
         """Take it back, if that is still free."""
         if self.open is not None:
-            self._feed(Event.ABORT, self.open, (reason,))
+            self._feed(HandoffEvent.ABORT, self.open, (reason,))
 
     def _barred_here(self, *, automatic: bool = False) -> tuple[str, ...]:
         known = self.bars | ({"PINNED"} if automatic and self.replication.verdicts.paused else set())
@@ -121,10 +121,10 @@ class Handoff:
             self._on_propose(frame.handoff_propose)
         elif kind == "handoff_ready":
             if (attempt := self._opened_as(frame.handoff_ready.id)) is not None:
-                self._feed(Event.READY_DRY if attempt.dry_run else Event.READY, attempt)
+                self._feed(HandoffEvent.READY_DRY if attempt.dry_run else HandoffEvent.READY, attempt)
         elif kind == "handoff_nack":
             if (attempt := self._opened_as(frame.handoff_nack.id)) is not None:
-                self._feed(Event.NACK, attempt, tuple(frame.handoff_nack.reasons))
+                self._feed(HandoffEvent.NACK, attempt, tuple(frame.handoff_nack.reasons))
         elif kind == "handoff_ack":
             self._on_ack(frame.handoff_ack)
 
@@ -135,7 +135,7 @@ class Handoff:
         attempt = Attempt(request.id, request.reason, request.dry_run, self.hold_ms)
         state = self.state
         reasons = list(self._barred_here())
-        if state is State.PROPOSED:
+        if state is HandoffState.PROPOSED:
             reasons.insert(0, "COLLISION")
         elif not state.is_steady:
             reasons.insert(0, "BUSY")
@@ -143,7 +143,7 @@ class Handoff:
             reasons.append("NOT_MASTER")
         if self._cooldown_left_ms():
             reasons.append("COOLDOWN")
-        self._feed(Event.REQUEST_BARRED if reasons else Event.REQUEST, attempt, tuple(reasons))
+        self._feed(HandoffEvent.REQUEST_BARRED if reasons else HandoffEvent.REQUEST, attempt, tuple(reasons))
 
     def _cooldown_left_ms(self) -> int:
         ended = self.ended_at_ms
@@ -152,7 +152,7 @@ class Handoff:
     def _on_propose(self, propose: HandoffPropose) -> None:
         known = self.open
         if known is not None and known.id != propose.id:
-            self._feed(Event.CROSSING, known, ("COLLISION",))
+            self._feed(HandoffEvent.CROSSING, known, ("COLLISION",))
             if self.open is not None:
                 return
             known = None
@@ -162,32 +162,32 @@ class Handoff:
         if propose.last_index > self.shared.log.last_index + LAG_RECORDS_MAX:
             reasons = (*reasons, "LAG")
         if reasons:
-            self._feed(Event.PROPOSE_BARRED, attempt, reasons)
+            self._feed(HandoffEvent.PROPOSE_BARRED, attempt, reasons)
         else:
-            self._feed(Event.PROPOSE_DRY if propose.dry_run else Event.PROPOSE, attempt)
+            self._feed(HandoffEvent.PROPOSE_DRY if propose.dry_run else HandoffEvent.PROPOSE, attempt)
 
     def _on_ack(self, ack: HandoffAck) -> None:
         shared = self.shared
         attempt = self._opened_as(ack.id)
         if attempt is None:
-            if self.state is State.REPLICA:
-                self._feed(Event.ACK_MISFIT, Attempt(ack.id, ""), ("TIMEOUT",))
+            if self.state is HandoffState.REPLICA:
+                self._feed(HandoffEvent.ACK_MISFIT, Attempt(ack.id, ""), ("TIMEOUT",))
             return
         attempt.final_index, attempt.final_digest = ack.final_index, ack.final_digest
         whole = (shared.log.last_index, shared.log.digest) == (ack.final_index, ack.final_digest)
         fits = whole and shared.durable_index >= ack.final_index and copy_is_whole(shared, self.target)
         if fits and self.replication.may_take(ack.ceded_epoch):
             attempt.epoch = ack.ceded_epoch
-            self._feed(Event.ACK, attempt)
+            self._feed(HandoffEvent.ACK, attempt)
         else:
-            self._feed(Event.ACK_MISFIT, attempt, ("NOT_IN_SYNC",))
+            self._feed(HandoffEvent.ACK_MISFIT, attempt, ("NOT_IN_SYNC",))
 
     # -- what became of it elsewhere -------------------------------------------------------------------------------
 
     def on_ceded(self, handoff_id: bytes) -> None:
         """The promise is durable."""
         if (attempt := self._opened_as(handoff_id)) is not None:
-            self._feed(Event.CEDED, attempt)
+            self._feed(HandoffEvent.CEDED, attempt)
 
     def on_tick(self) -> None:
         """A state that lasts too long ends by its row."""
@@ -195,12 +195,12 @@ class Handoff:
         if attempt is None or state.is_steady:
             return
         limit_ms = DEADLINES[state].milliseconds
-        if state is State.DRAINING:
+        if state is HandoffState.DRAINING:
             limit_ms = attempt.hold_ms
-        elif state is State.READY:
+        elif state is HandoffState.READY:
             limit_ms = attempt.hold_ms + ANSWER_MS
         if self.orders.now_ms - self._since_ms >= limit_ms:
-            self._feed(Event.DEADLINE, attempt, ("TIMEOUT",))
+            self._feed(HandoffEvent.DEADLINE, attempt, ("TIMEOUT",))
 
     def observe(self) -> None:
         """Called after every event of the domain: what it has led to, as an event of the table."""
@@ -210,29 +210,29 @@ class Handoff:
             if self._state is before:
                 return
 
-    def _found(self, state: State) -> tuple[Event, *tuple[str, ...]] | None:
+    def _found(self, state: HandoffState) -> tuple[HandoffEvent, *tuple[str, ...]] | None:
         shared, replication = self.shared, self.replication
         role = shared.role
-        if state is State.TAKING:
+        if state is HandoffState.TAKING:
             if replication.serving:
-                return (Event.SERVING,)
-            return (Event.CLAIM_LOST, "IN_DOUBT") if replication.claim is None else None
-        if state is State.CEDING and role is Role.REPLICA:
-            return (Event.SYNC,)
+                return (HandoffEvent.SERVING,)
+            return (HandoffEvent.CLAIM_LOST, "IN_DOUBT") if replication.claim is None else None
+        if state is HandoffState.CEDING and role is Role.REPLICA:
+            return (HandoffEvent.SYNC,)
         if not replication.connected:
-            return (Event.LINK_LOST, "IN_DOUBT" if state is State.CEDING else "NOT_CONNECTED")
-        if state in (State.PROPOSED, State.DRAINING):
+            return (HandoffEvent.LINK_LOST, "IN_DOUBT" if state is HandoffState.CEDING else "NOT_CONNECTED")
+        if state in (HandoffState.PROPOSED, HandoffState.DRAINING):
             if not replication.serving:
-                return (Event.ROLE_LOST, "NOT_MASTER")
-            drained = state is State.DRAINING and shared.commit_index == shared.log.last_index
-            return (Event.DRAINED,) if drained and shared.peer in replication.required else None
-        if state is State.CEDING:
-            return (Event.ROLE_LOST, "IN_DOUBT") if role is not Role.CEDING else None
-        return (Event.ROLE_LOST, "NOT_MASTER") if role is not Role.REPLICA else None
+                return (HandoffEvent.ROLE_LOST, "NOT_MASTER")
+            drained = state is HandoffState.DRAINING and shared.commit_index == shared.log.last_index
+            return (HandoffEvent.DRAINED,) if drained and shared.peer in replication.required else None
+        if state is HandoffState.CEDING:
+            return (HandoffEvent.ROLE_LOST, "IN_DOUBT") if role is not Role.CEDING else None
+        return (HandoffEvent.ROLE_LOST, "NOT_MASTER") if role is not Role.REPLICA else None
 
     # -- the row ---------------------------------------------------------------------------------------------------
 
-    def _feed(self, event: Event, attempt: Attempt, reasons: tuple[str, ...] = ()) -> None:
+    def _feed(self, event: HandoffEvent, attempt: Attempt, reasons: tuple[str, ...] = ()) -> None:
         state = self.state
         row = lookup(state, event)
         if isinstance(row, Ignored):

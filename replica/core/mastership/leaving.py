@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.classifier import EventKind
-from failover.gate import Effect, Ruling
+from failover.gate import Consequence, Ruling
 from failover.marks import Role
 from replica.core.mastership.following import Following
 from replica.core.replication.sync_source import Aside, Phase
@@ -59,8 +59,8 @@ class Leaving(Following):
         return self._fitting(self.verdicts.current(now_ms, connected=self.connected, readable=self.readable))
 
     def _fitting(self, ruling: Ruling) -> Ruling:
-        if ruling.effect is Effect.CLAIM_UNRECORDED and not self.held_everything():
-            return Ruling(Effect.REFUSE, NOT_KNOWN_WHOLE, ruling.by)
+        if ruling.effect is Consequence.CLAIM_UNRECORDED and not self.held_everything():
+            return Ruling(Consequence.REFUSE, NOT_KNOWN_WHOLE, ruling.by)
         return ruling
 
     def _tell(self, ruling: Ruling) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.classifier import EventKind
-from failover.gate import Effect, Ruling
+from failover.gate import Consequence, Ruling
 from failover.log_end import UNKNOWN_END, LogEnd, log_end
 from failover.marks import DataMark, Link, Role
 from failover.promotion import (
@@ -133,7 +133,7 @@ class Replication(Leaving):
             return
         ruling = self.ruling(now_ms)
         alone = self.lost_at_ms is not None and not self.connected
-        if alone and ruling.effect is Effect.CLAIM_UNRECORDED:
+        if alone and ruling.effect is Consequence.CLAIM_UNRECORDED:
             self._tell(ruling)
             self.begin_unrecorded(frozenset({shared.member}), ruling.why)
             return
@@ -249,7 +249,7 @@ class Replication(Leaving):
         taken = self.verdicts.take(answer, kind, now_ms, connected=self.connected, readable=self.readable)
         ruling = self._fitting(taken)
         self.verdicts.tell(ruling, answer.verdict)
-        if ruling.effect is Effect.FAIL:
+        if ruling.effect is Consequence.FAIL:
             self._stop_serving()
             shared.become(Role.FAILED, ruling.why)
             shared.effects.append(Fail(f"domain {shared.name}: {ruling.why}"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from failover.classifier import Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
-from failover.gate import MASTERS, Effect, Ruling, Situation, rule
+from failover.gate import MASTERS, Consequence, Ruling, Situation, rule
 from failover.marks import Link, Role
 from replica.core.state.effects import AskVerdict, Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from replica.core.state.shared import Shared
 
 BY_AUTHORITY = "authority"
-NOT_ASKED = Ruling(Effect.WAIT, "nobody has been asked yet")
+NOT_ASKED = Ruling(Consequence.WAIT, "nobody has been asked yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +127,10 @@ class Verdicts:
         """An answer arrived. An operator's stands against a later one of a classifier."""
         ruling = self._rule(answer, kind, connected=connected, readable=readable)
         held = self.answer
-        if ruling.effect is Effect.DROP or answer.verdict is None:
+        if ruling.effect is Consequence.DROP or answer.verdict is None:
             return ruling
         if held is not None and held.evidence is Evidence.OPERATOR and answer.evidence is not Evidence.OPERATOR:
-            return Ruling(Effect.DROP, "an operator has decided already", answer.by)
+            return Ruling(Consequence.DROP, "an operator has decided already", answer.by)
         self.answer, self.kind, self.answered_ms = answer, kind, now_ms
         return ruling
 
@@ -140,7 +140,7 @@ class Verdicts:
         if answer is None:
             return NOT_ASKED
         if answer.valid_for_ms and now_ms > self.answered_ms + answer.valid_for_ms:
-            return Ruling(Effect.DROP, f"the answer was valid for {answer.valid_for_ms} ms", answer.by)
+            return Ruling(Consequence.DROP, f"the answer was valid for {answer.valid_for_ms} ms", answer.by)
         return self._rule(answer, self.kind, connected=connected, readable=readable)
 
     def _rule(self, answer: Answer, kind: EventKind, *, connected: bool, readable: bool) -> Ruling:

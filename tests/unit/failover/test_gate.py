@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from failover.classifier import Answer, EventKind, Evidence, SafetyClass, Verdict
-from failover.gate import MASTERS, PROOF, Effect, Ruling, Situation, rule
+from failover.gate import MASTERS, PROOF, Consequence, Ruling, Situation, rule
 from failover.marks import DataMark, Role
 
 
@@ -56,14 +56,14 @@ def test_what_lets_a_member_claim(rulings: list[tuple[Answer, Situation, Ruling]
         leased = answer.evidence is Evidence.LEASE and now.safety is SafetyClass.A
         second |= not now.has_authority and (leased or (now.accept_unproven and not now.flapping))
         assert second, (answer, now, "one signature is not enough")
-        assert (ruling.effect is Effect.CLAIM_UNRECORDED) == (now.has_authority and not now.authority_readable)
+        assert (ruling.effect is Consequence.CLAIM_UNRECORDED) == (now.has_authority and not now.authority_readable)
 
 
 @pytest.mark.slow
 def test_the_failed_instance_is_always_believed(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
     for answer, now, ruling in rulings:
         acts = now.kind not in (EventKind.DIVERGENCE, EventKind.PREFLIGHT)
-        assert (ruling.effect is Effect.FAIL) == (answer.verdict is Verdict.FAILED_INSTANCE and acts)
+        assert (ruling.effect is Consequence.FAIL) == (answer.verdict is Verdict.FAILED_INSTANCE and acts)
 
 
 def test_every_refusal_says_why(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
@@ -73,7 +73,7 @@ def test_every_refusal_says_why(rulings: list[tuple[Answer, Situation, Ruling]])
 def test_an_answer_about_another_link_generation_has_no_effect() -> None:
     for now in situations():
         late = Answer("e", 2, Verdict.FAILED_INSTANCE, evidence=Evidence.OPERATOR)
-        assert rule(late, now).effect is Effect.DROP
+        assert rule(late, now).effect is Consequence.DROP
 
 
 @pytest.mark.parametrize("kind", [EventKind.COLD_START_ALONE, EventKind.PEER_LOST, EventKind.AUTHORITY_LOST])
@@ -91,6 +91,6 @@ def test_that_the_peer_is_off_now_says_nothing_of_what_it_did_alone(
     now = Situation(kind, 0, Role.PROBE, data, False, True, False, SafetyClass.A, met=False)
     ruling = rule(Answer("e", 0, Verdict.ASSUME_MASTERSHIP, "r", evidence), now)
     lets = data is DataMark.SOLE or evidence is not Evidence.PEER_POWERED_OFF
-    assert ruling.effect is (Effect.CLAIM_UNRECORDED if lets else Effect.REFUSE)
+    assert ruling.effect is (Consequence.CLAIM_UNRECORDED if lets else Consequence.REFUSE)
     met = replace(now, met=True)
-    assert rule(Answer("e", 0, Verdict.ASSUME_MASTERSHIP, "r", evidence), met).effect is Effect.CLAIM_UNRECORDED
+    assert rule(Answer("e", 0, Verdict.ASSUME_MASTERSHIP, "r", evidence), met).effect is Consequence.CLAIM_UNRECORDED

@@ -4,51 +4,51 @@ from __future__ import annotations
 
 import pytest
 
-from failover.handoff import DEADLINES, IGNORED, TABLE, Action, Event, Ignored, Row, State, lookup
+from failover.handoff import DEADLINES, IGNORED, TABLE, Action, HandoffEvent, HandoffRow, HandoffState, Ignored, lookup
 
-MASTER_SIDE = (State.MASTER, State.PROPOSED, State.DRAINING, State.CEDING)
+MASTER_SIDE = (HandoffState.MASTER, HandoffState.PROPOSED, HandoffState.DRAINING, HandoffState.CEDING)
 
 
-@pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize("event", Event)
-def test_every_state_and_event_stands_exactly_once(state: State, event: Event) -> None:
+@pytest.mark.parametrize("state", HandoffState)
+@pytest.mark.parametrize("event", HandoffEvent)
+def test_every_state_and_event_stands_exactly_once(state: HandoffState, event: HandoffEvent) -> None:
     found: list[object] = [row for key, row in TABLE.items() if key == (state, event)]
     found += [because for states, events, because in IGNORED if state in states and event in events]
     assert len(found) == 1, (state, event, found)
     result = lookup(state, event)
-    assert (result.why if isinstance(result, Row) else result.because).strip()
+    assert (result.why if isinstance(result, HandoffRow) else result.because).strip()
 
 
-@pytest.mark.parametrize("state", [state for state in State if not state.is_steady])
-def test_every_state_that_is_not_steady_has_a_deadline_and_an_exit(state: State) -> None:
+@pytest.mark.parametrize("state", [state for state in HandoffState if not state.is_steady])
+def test_every_state_that_is_not_steady_has_a_deadline_and_an_exit(state: HandoffState) -> None:
     assert DEADLINES[state].milliseconds > 0
-    row = lookup(state, Event.DEADLINE)
-    assert isinstance(row, Row)
+    row = lookup(state, HandoffEvent.DEADLINE)
+    assert isinstance(row, HandoffRow)
     assert row.state.is_steady
     assert {Action.FAIL, Action.IN_DOUBT} & set(row.actions), "its caller is told"
 
 
-@pytest.mark.parametrize("state", [state for state in State if state.is_steady])
-def test_a_steady_state_waits_for_nothing(state: State) -> None:
-    assert isinstance(lookup(state, Event.DEADLINE), Ignored)
+@pytest.mark.parametrize("state", [state for state in HandoffState if state.is_steady])
+def test_a_steady_state_waits_for_nothing(state: HandoffState) -> None:
+    assert isinstance(lookup(state, HandoffEvent.DEADLINE), Ignored)
 
 
 def test_leaving_the_drain_without_ceding_resumes() -> None:
     for (state, event), row in TABLE.items():
-        if state is State.DRAINING and row.state not in (State.DRAINING, State.CEDING):
+        if state is HandoffState.DRAINING and row.state not in (HandoffState.DRAINING, HandoffState.CEDING):
             assert Action.RESUME in row.actions, event
 
 
 def test_nothing_after_the_ceded_write_resumes_the_old_epoch() -> None:
     for (state, event), row in TABLE.items():
-        if state is State.CEDING:
-            assert row.state is not State.MASTER, event
+        if state is HandoffState.CEDING:
+            assert row.state is not HandoffState.MASTER, event
             assert Action.RESUME not in row.actions, event
 
 
 def test_the_ack_leaves_only_when_the_promise_is_durable() -> None:
     sends = [key for key, row in TABLE.items() if Action.SEND_ACK in row.actions]
-    assert sends == [(State.CEDING, Event.CEDED)]
+    assert sends == [(HandoffState.CEDING, HandoffEvent.CEDED)]
 
 
 def test_every_end_is_told_once() -> None:
@@ -61,5 +61,5 @@ def test_every_end_is_told_once() -> None:
 
 def test_only_a_drain_leads_to_ceding_and_only_an_ack_to_taking() -> None:
     entries = {row.state: (state, event) for (state, event), row in TABLE.items() if row.state is not state}
-    assert entries[State.CEDING] == (State.DRAINING, Event.DRAINED)
-    assert entries[State.TAKING] == (State.READY, Event.ACK)
+    assert entries[HandoffState.CEDING] == (HandoffState.DRAINING, HandoffEvent.DRAINED)
+    assert entries[HandoffState.TAKING] == (HandoffState.READY, HandoffEvent.ACK)

@@ -19,7 +19,7 @@ from failover.promotion import (
     Decision,
     Facts,
     Follow,
-    Row,
+    PromotionRow,
     Wait,
     Why,
     claim_delay_ms,
@@ -470,7 +470,7 @@ def test_unrecorded_epochs_of_two_members_are_never_one() -> None:
 def test_every_row_decides_something_and_every_word_of_a_row_occurs() -> None:
     """A row that never fits, or a misspelt word, would be a rule that nobody obeys."""
     words: dict[str, set[str]] = {}
-    decided: list[Row] = []
+    decided: list[PromotionRow] = []
     for facts in (*all_facts(), *(replace(each, peer_data=None) for each in connected_facts())):
         row = row_of(facts)
         if row not in decided:

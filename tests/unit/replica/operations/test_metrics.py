@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from failover.classifier import Answer, Verdict
 from failover.command import Command
-from failover.gate import Effect
+from failover.gate import Consequence
 from failover.marks import Role
 from replica.listen.machine_access import MachineAccess
 from replica.node.members import Members
@@ -60,7 +60,7 @@ async def test_every_counter_whose_increase_is_an_alert_is_there_with_0(tmp_path
         labels = frozenset({("classifier", judge.name), ("verdict", said)})
         assert found["tandemq_classifier_calls_total", labels] == 0
     for said in (*(verdict.name.lower() for verdict in Verdict), "none"):
-        for effect in Effect:
+        for effect in Consequence:
             labels = frozenset({("verdict", said), ("effect", effect.value)})
             assert found["tandemq_verdicts_total", labels] == 0
     for role in Role:

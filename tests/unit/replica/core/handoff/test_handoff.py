@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from failover.handoff import State
+from failover.handoff import HandoffState
 from failover.marks import DataMark
 from replica.core.handoff.handoff import LAG_RECORDS_MAX
 from tests.support.handing import Run
@@ -68,7 +68,7 @@ def test_the_pause_is_counted_from_the_drain() -> None:
     run = Run()
     run.load()
     told = run.hand_over(run.a)
-    for _ in run.until(run.a, State.DRAINING, disks=""):
+    for _ in run.until(run.a, HandoffState.DRAINING, disks=""):
         pass
     run.pair.tick(70)
     for _ in run.flow():

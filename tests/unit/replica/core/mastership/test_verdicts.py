@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from failover.classifier import Answer, EventKind, Evidence, Verdict
-from failover.gate import Effect
+from failover.gate import Consequence
 from failover.marks import DataMark, Link, Role
 from replica.core.mastership.verdicts import Verdicts
 
@@ -28,7 +28,7 @@ def test_a_copy_that_was_not_in_step_when_the_connection_ended_may_be_behind(lin
     shared: Any = SimpleNamespace(link=Link.DOWN, role=Role.PROBE, state=state)
     verdicts = Verdicts(shared)
 
-    def ruled() -> Effect:
+    def ruled() -> Consequence:
         off = Answer("", verdicts.generation, Verdict.ASSUME_MASTERSHIP, "no power", Evidence.PEER_POWERED_OFF)
         return verdicts.take(off, EventKind.AUTHORITY_LOST, 0, connected=False, readable=False).effect
 
@@ -40,7 +40,7 @@ def test_a_copy_that_was_not_in_step_when_the_connection_ended_may_be_behind(lin
     shared.link, shared.role = Link.DOWN, Role.PROBE
     verdicts.on_disconnected()
     assert verdicts.met is met, "nothing was connected since"
-    assert ruled() is (Effect.CLAIM_UNRECORDED if met else Effect.REFUSE)
+    assert ruled() is (Consequence.CLAIM_UNRECORDED if met else Consequence.REFUSE)
     verdicts.on_connected()
     shared.link = Link.HANDSHAKE
     verdicts.on_disconnected()
