@@ -29,7 +29,7 @@ class BadClassifierError(ValueError):
     """The entry point cannot be used; the message says why and what to do."""
 
 
-class Aside:
+class AsideLoop:
     """A loop in a daemon thread: what blocks or dies there does so alone."""
 
     def __init__(self, name: str) -> None:
@@ -81,7 +81,7 @@ def _error_text(error: BaseException) -> str:
 class Guarded:
     """A loaded classifier behind the contract: whatever it does, `classify` gives an answer within the limit."""
 
-    def __init__(self, inner: Classifier, name: str, aside: Aside) -> None:
+    def __init__(self, inner: Classifier, name: str, aside: AsideLoop) -> None:
         self.inner, self.name, self._aside = inner, name, aside
         self.safety: SafetyClass = inner.safety
 
@@ -138,7 +138,7 @@ def load(name: str) -> Guarded:
     if len(found) > 1:
         places = ", ".join(sorted(each.value for each in found))
         raise BadClassifierError(f"more than one package offers classifier {name!r}: {places}; uninstall one")
-    aside = Aside(f"classifier-{name}")
+    aside = AsideLoop(f"classifier-{name}")
 
     async def make() -> object:
         return _made(found[0])

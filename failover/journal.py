@@ -37,7 +37,7 @@ log = logging.getLogger("tandemq.classifier")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RecordedCall:
     """One recorded call."""
 
     time: str  # ISO 8601, UTC
@@ -50,7 +50,7 @@ class Call:
 class History:
     """What a journal holds, oldest first, and where lines could not be read."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)  # file:line: why
 
 
@@ -197,7 +197,8 @@ def read(place: Path) -> History:
         for line, where in _lines(file):
             _take(line, where, history, outcomes)
     history.calls = [
-        Call(call.time, call.event, call.answer, tuple(outcomes.get(call.event.event_id, ()))) for call in history.calls
+        RecordedCall(call.time, call.event, call.answer, tuple(outcomes.get(call.event.event_id, ())))
+        for call in history.calls
     ]
     return history
 
@@ -222,7 +223,7 @@ def _take(line: bytes, where: str, history: History, outcomes: dict[str, list[Ou
         history.unreadable.append(f"{where}: {detail}")
 
 
-def _call(line: dict[str, Any]) -> Call:
+def _call(line: dict[str, Any]) -> RecordedCall:
     event = from_document(line["event"])
     verdict = None if line["verdict"] is None else Verdict[line["verdict"]]
     answer = Answer(
@@ -237,7 +238,7 @@ def _call(line: dict[str, Any]) -> Call:
         int(line["duration_ms"]),
         str(line["by"]),
     )
-    return Call(str(line["time"]), event, answer)
+    return RecordedCall(str(line["time"]), event, answer)
 
 
 def _numbered(path: Path, number: int) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from failover.classifier import Answer, Classifier
-from failover.journal import Call
+from failover.journal import RecordedCall
 from failover.runner import CANCELLED, Runner
 
 LIMIT_MS_MIN = 5_000  # a call at the end of its event's time had little; the comparison is of verdicts, not of haste
@@ -16,7 +16,7 @@ LIMIT_MS_MIN = 5_000  # a call at the end of its event's time had little; the co
 class Compared:
     """One recorded call, asked again."""
 
-    call: Call
+    call: RecordedCall
     now: Answer
 
     @property
@@ -25,7 +25,7 @@ class Compared:
         return self.call.answer.verdict is self.now.verdict or self.call.answer.reason == CANCELLED
 
 
-async def replay(calls: Iterable[Call], classifier: Classifier) -> AsyncIterator[Compared]:
+async def replay(calls: Iterable[RecordedCall], classifier: Classifier) -> AsyncIterator[Compared]:
     """Each recorded call once, oldest first, with the attempt that it had; nothing is written to the journal."""
     for call in calls:
         limit_ms = max(call.event.decide_by_ms, LIMIT_MS_MIN)

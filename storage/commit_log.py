@@ -18,7 +18,7 @@ from storage.log_format import (
     BLOCK_BYTES,
     ID_BYTES,
     Content,
-    Entry,
+    LogEntry,
     LogState,
     content_of,
     encode_entry,
@@ -97,7 +97,7 @@ def make_log(directory: Path) -> CommitLog:
 class LogRead(NamedTuple):
     """A log as it was found."""
 
-    entries: list[Entry]
+    entries: list[LogEntry]
     """What the database does not hold."""
     doubts: list[Doubt]
 

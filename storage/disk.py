@@ -39,12 +39,12 @@ from storage.environment import (
 from storage.errors import StoreFailed, StoreFull
 from storage.folding import Folder
 from storage.identity import check_identity
-from storage.log_format import Content, Entry, LogState
+from storage.log_format import Content, LogEntry, LogState
 from storage.mark import Mark
 from storage.reading import DiskView, Moment
 from storage.recent import NOTHING, Published, Recent
 from storage.records import Prefix
-from storage.room import BALLAST_BYTES, Load, Room, load_of
+from storage.room import BALLAST_BYTES, DirectoryRoom, Load, load_of
 from storage.store import META_INSTANCE, META_MEMBER, META_PAIR, Append, Usage, WriteBatch, check_batch
 from storage.writing import Write, not_rising
 
@@ -90,7 +90,7 @@ def open_disk(
             if (state := log_state_in(env, directory)) is not None:
                 log, read = open_log(directory, state, reported)
             mark.begin()
-            room = Room(directory, ballast_bytes)
+            room = DirectoryRoom(directory, ballast_bytes)
             store = DiskStore(env, lock, directory, room, mark, [*doubts, *read.doubts], commit_log=commit_log)
             store.go_on(log, read.entries)
         undo.pop_all()
@@ -119,7 +119,7 @@ def open_to_read(directory: Path) -> DiskStore:
             read = LogRead([], [])
             if (state := log_state_in(env, directory)) is not None:
                 read = read_log(directory, state, reported)
-            room = Room(directory, 0)
+            room = DirectoryRoom(directory, 0)
             store = DiskStore(env, lock, directory, room, mark, [*doubts, *read.doubts], commit_log=False)
             store.go_on(None, read.entries)
         undo.pop_all()
@@ -134,7 +134,7 @@ class DiskStore:
         env: lmdb.Environment,
         lock: int,
         directory: Path,
-        room: Room,
+        room: DirectoryRoom,
         mark: Mark,
         doubts: Sequence[Doubt],
         *,
@@ -171,7 +171,7 @@ class DiskStore:
         self._allowance = (-1, False, 0)  # during or after which write it was counted, and what pending may need
         self._tops: dict[int, int] = {}  # highest log index by domain, as far as known; the writer's
 
-    def go_on(self, log: CommitLog | None, entries: Sequence[Entry]) -> None:
+    def go_on(self, log: CommitLog | None, entries: Sequence[LogEntry]) -> None:
         """Takes up what was pending, before anything else is done. Without a log nothing is ever written."""
         self._log = log
         recent = NOTHING

@@ -41,7 +41,7 @@ class Content(msgspec.Struct, frozen=True, array_like=True):
     meta: dict[str, bytes | None]
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One that counts."""
 
     number: int
@@ -53,7 +53,7 @@ class Entry(NamedTuple):
 class LogContent(NamedTuple):
     """What a log has for a database."""
 
-    entries: list[Entry]
+    entries: list[LogEntry]
     """Those that count, in order."""
     end: EndOfLog
 
@@ -101,7 +101,7 @@ def content_of(data: bytes, state: LogState, where: str) -> LogContent:
     """What the database does not hold. Raises CorruptRecord when an entry that was reported is not whole."""
     if data[:BLOCK_BYTES] != encode_first_block(state.log_id):
         raise CorruptRecord("This is not the commit log that the database names", where)
-    found: list[Entry] = []
+    found: list[LogEntry] = []
     torn: set[int] = set()
     at = BLOCK_BYTES
     while at < len(data):
@@ -113,7 +113,7 @@ def content_of(data: bytes, state: LogState, where: str) -> LogContent:
         number, content_bytes = body
         at += blocks_of(_HEAD.size + len(content_bytes)) * BLOCK_BYTES
         if number > state.folded:
-            found.append(Entry(number, _decode(number, content_bytes, where), at))
+            found.append(LogEntry(number, _decode(number, content_bytes, where), at))
     for expected, entry in enumerate(found, state.folded + 1):
         if entry.number != expected:
             what = f"The commit log goes on with entry {entry.number} where {expected} must come"

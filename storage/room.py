@@ -25,7 +25,7 @@ _TREE_PAGES_MAX = 6  # pages that one put or delete may copy: a path through the
 _SLACK_BYTES = 1 << 20
 
 
-class Room:
+class DirectoryRoom:
     """The disk under one directory. Methods may be called from any thread; `give_way` from the writer alone."""
 
     def __init__(self, directory: Path, ballast_bytes: int) -> None:

@@ -92,7 +92,7 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
         waiter.set_result(None)
 
 
-class Served:
+class HandlerSide:
     """A handler's side of one call, in the shape of grpc.aio.ServicerContext."""
 
     def __init__(self, metadata: Metadata, deadline_s: float | None, peer: str) -> None:
@@ -328,7 +328,7 @@ class _CallDetails:
         self.invocation_metadata: Any = ()
 
 
-class Call(CallerSide):
+class DirectCall(CallerSide):
     """One that goes straight to its handler."""
 
     def __init__(
@@ -342,7 +342,7 @@ class Call(CallerSide):
         peer: str,
     ) -> None:
         deadline_s = None if timeout_s is None else asyncio.get_running_loop().time() + max(0.0, timeout_s)
-        self._served = served = Served(metadata, deadline_s, peer)
+        self._served = served = HandlerSide(metadata, deadline_s, peer)
         super().__init__(serialize, parse, served.requests.put, served.replies.get)
         self._handling = server.begin(served, path, self._on_end)
         self._limit(timeout_s)
@@ -364,7 +364,7 @@ class Call(CallerSide):
         self._served.requests.end(drop=True)
         self._served.replies.end(drop=drop)
 
-    def when_over(self, tell: Callable[[Call], object]) -> None:
+    def when_over(self, tell: Callable[[DirectCall], object]) -> None:
         self._over.add_done_callback(lambda _: tell(self))
 
     def ask(self, request: Any) -> None:
@@ -393,7 +393,7 @@ class DirectServer:
         """
         return DirectChannel(self, peer)
 
-    def begin(self, served: Served, path: str, on_end: Callable[..., None]) -> asyncio.Task[None] | None:
+    def begin(self, served: HandlerSide, path: str, on_end: Callable[..., None]) -> asyncio.Task[None] | None:
         """Runs the handler; `on_end` is told how it ended. None: there is nothing to run, and it was told."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("a client of an embedded manager belongs to the event loop that runs the manager")
@@ -406,7 +406,7 @@ class DirectServer:
         task.add_done_callback(lambda done: self._ended(done, served))
         return task
 
-    def _ended(self, task: asyncio.Task[None], served: Served) -> None:
+    def _ended(self, task: asyncio.Task[None], served: HandlerSide) -> None:
         on_end = self._under_way.pop(task)
         error = None if task.cancelled() else task.exception()
         if task.cancelled():
@@ -430,12 +430,12 @@ class DirectServer:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
 
-class DirectChannel(MultiCallables[Call]):
+class DirectChannel(MultiCallables[DirectCall]):
     """A client's way in, in the shape of grpc.aio.Channel. The client belongs to the manager's event loop."""
 
     def __init__(self, server: DirectServer, peer: str) -> None:
         self._server, self._peer = server, peer
-        self._calls: set[Call] = set()
+        self._calls: set[DirectCall] = set()
 
     def _begin(
         self,
@@ -444,8 +444,8 @@ class DirectChannel(MultiCallables[Call]):
         parse: Callable[[bytes], Any] | None,
         metadata: Metadata,
         timeout_s: float | None,
-    ) -> Call:
-        call = Call(self._server, path, serialize, parse, metadata, timeout_s, self._peer)
+    ) -> DirectCall:
+        call = DirectCall(self._server, path, serialize, parse, metadata, timeout_s, self._peer)
         self._calls.add(call)
         call.when_over(self._calls.discard)
         return call

@@ -54,7 +54,7 @@ STOP_S = 2.0
 log = logging.getLogger("tandemq.http")
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What is said to one request."""
 
     status: int
@@ -184,14 +184,14 @@ class HttpServer:
             while left > 0 and (thrown_away := await loop.sock_recv(client, READ_BYTES)):
                 left -= len(thrown_away)
 
-    def _answer(self, request: h11.Request) -> Answer:
+    def _answer(self, request: h11.Request) -> HttpAnswer:
         path = request.target.decode("latin-1").partition("?")[0]
         method = request.method.decode("latin-1")
         if path not in PATHS:
             return self._json(404, {"error": f"try {', '.join(PATHS)}"})
         if method not in METHODS:
             status, headers, body = self._json(405, {"error": f"only {' and '.join(METHODS)}"})
-            return Answer(status, [*headers, ("allow", ", ".join(METHODS))], body)
+            return HttpAnswer(status, [*headers, ("allow", ", ".join(METHODS))], body)
         if path == "/livez":
             return self._json(200, {"live": True})
         if path == "/metrics":
@@ -200,7 +200,7 @@ class HttpServer:
         fits = ready and (path == "/readyz" or facts["role"] == ROLES[path])
         return self._json(200 if fits else 503, {"ready": ready, **facts})
 
-    def _metrics_as(self, accept: bytes) -> Answer:
+    def _metrics_as(self, accept: bytes) -> HttpAnswer:
         try:
             encode, content_type = choose_encoder(accept.decode("latin-1"))
         except (TypeError, ValueError):  # a version in there is no version: whatever everybody can read
@@ -211,14 +211,14 @@ class HttpServer:
             if len(self._metrics) >= PAGES_MAX:
                 self._metrics.clear()
             self._metrics[content_type] = time.monotonic(), body
-        return Answer(200, [("content-type", content_type)], body)
+        return HttpAnswer(200, [("content-type", content_type)], body)
 
     @staticmethod
-    def _json(status: int, body: dict[str, Any]) -> Answer:
-        return Answer(status, [("content-type", "application/json")], json.dumps(body).encode() + b"\n")
+    def _json(status: int, body: dict[str, Any]) -> HttpAnswer:
+        return HttpAnswer(status, [("content-type", "application/json")], json.dumps(body).encode() + b"\n")
 
 
-def _bytes_of(connection: h11.Connection, answer: Answer, *, bodiless: bool) -> bytes:
+def _bytes_of(connection: h11.Connection, answer: HttpAnswer, *, bodiless: bool) -> bytes:
     """The whole response."""
     import h11
 

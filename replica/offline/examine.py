@@ -38,7 +38,7 @@ class QueueFacts(NamedTuple):
     last_index: int
 
 
-class DomainFacts(NamedTuple):
+class ExaminedDomain(NamedTuple):
     """One domain."""
 
     name: str
@@ -63,7 +63,7 @@ class _Log(NamedTuple):
 
 def examine(
     store: Store, head: BackupHead | None, on_progress: Callable[[int], None] = lambda _records: None
-) -> list[DomainFacts]:
+) -> list[ExaminedDomain]:
     """The domains in the store. Raises CorruptRecord. `head`: what a backup says of itself must be so."""
     found = []
     done = 0
@@ -78,7 +78,7 @@ def examine(
             facts = tuple(QueueFacts(each.name, each.length, each.bytes, each.next_index - 1) for each in queues)
         last = max(log.indexes[-1] if log.indexes else 0, state.base_index)
         epoch = max(state.epoch, log.epoch)
-        found.append(DomainFacts(state.name, epoch, last, log.digest, state.data.name, len(log.indexes), facts))
+        found.append(ExaminedDomain(state.name, epoch, last, log.digest, state.data.name, len(log.indexes), facts))
     if head is not None:
         _check_head(head, found)
     return found
@@ -122,7 +122,7 @@ def _check_bodies(state: DomainState, indexes: array[int], machine: Machine) -> 
             raise CorruptRecord(f"Domain {state.name}: a queue holds messages of record {log_index}, which is missing")
 
 
-def _check_head(head: BackupHead, found: list[DomainFacts]) -> None:
+def _check_head(head: BackupHead, found: list[ExaminedDomain]) -> None:
     told = [(each.name, each.epoch, each.log_index, each.digest, each.records) for each in head.domains]
     there = [(each.name, each.epoch, each.log_index, each.digest, each.records) for each in found]
     if told != there:

@@ -43,7 +43,7 @@ _TORN_NUMBER = re.compile(rb'\{"number":(\d+)\D')
 _KIND, _ROLE = "PAIR_EVENT_KIND_", "ROLE_"
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class EventLine(msgspec.Struct, frozen=True, kw_only=True):
     """An event as it stands in the file."""
 
     number: int
@@ -258,7 +258,7 @@ class EventLog:
 
 
 def _line(event: PairEvent) -> bytes:
-    line = Line(
+    line = EventLine(
         number=event.number,
         time_ms=event.time.ToMilliseconds(),
         member=event.member,
@@ -276,7 +276,7 @@ def _read(data: bytes, path: Path) -> PairEvent | None:
     if not data:
         return None
     try:
-        line = msgspec.json.decode(data, type=Line)
+        line = msgspec.json.decode(data, type=EventLine)
         event = PairEvent(
             number=line.number,
             member=line.member,

@@ -17,7 +17,7 @@ NO_DECISION = ("suspend", "operator")
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DomainView:
     """One domain at one member, and who decides."""
 
     member: str
@@ -51,14 +51,14 @@ class Way(Enum):
     OPERATOR = "operator"
 
 
-def decider(view: View) -> str:
+def decider(view: DomainView) -> str:
     """Whose verdict counts: the classifier in force, else the authority, else `suspend`."""
     if view.mode == "enforce" and view.classifier:
         return view.classifier
     return view.authority if view.authority != "none" else "suspend"
 
 
-def way(view: View) -> tuple[Way, str]:
+def way(view: DomainView) -> tuple[Way, str]:
     """How it gets on if the peer is lost, and for OPERATOR why it needs one."""
     by = decider(view)
     if view.paused:
@@ -74,7 +74,7 @@ def way(view: View) -> tuple[Way, str]:
     return Way.ASKED, ""
 
 
-def if_peer_dies(view: View) -> str:
+def if_peer_dies(view: DomainView) -> str:
     """What happens to this domain if the peer dies now."""
     me, peer = view.member, view.peer
     if not peer:
@@ -95,7 +95,7 @@ def if_peer_dies(view: View) -> str:
     return f"{me} serves nobody now, and that does not change"
 
 
-def _master_alone(view: View) -> str:
+def _master_alone(view: DomainView) -> str:
     me, peer = view.member, view.peer
     found, why = way(view)
     if found is Way.CERTAIN:
@@ -109,7 +109,7 @@ def _master_alone(view: View) -> str:
     )
 
 
-def _take_over(view: View) -> str:
+def _take_over(view: DomainView) -> str:
     me, peer = view.member, view.peer
     found, why = way(view)
     if found is Way.CERTAIN:
@@ -122,12 +122,12 @@ def _take_over(view: View) -> str:
     )
 
 
-def _condition(view: View) -> str:
+def _condition(view: DomainView) -> str:
     """All that must be true before an operator's verdict; half of it, and acknowledged operations end as salvage."""
     return f"make sure that {view.peer} is down and has not served alone since the link broke"
 
 
-def _unreliable(view: View) -> str:
+def _unreliable(view: DomainView) -> str:
     """Why a verdict without the register is not to be relied on here; empty when it is."""
     if view.authority != "none" and view.authority_reachable:
         return ""
@@ -138,11 +138,11 @@ def _unreliable(view: View) -> str:
     return ""
 
 
-def _state_of(view: View) -> str:
+def _state_of(view: DomainView) -> str:
     return view.data.name if not view.data.is_good else "not in the in-sync set"
 
 
-def advice(view: View) -> str:
+def advice(view: DomainView) -> str:
     """What holds this member back and what to do, when it serves nobody; empty when there is nothing to do."""
     me, peer = view.member, view.peer
     if not peer or view.role in (Role.MASTER, Role.REPLICA, Role.INIT):
@@ -168,12 +168,12 @@ def advice(view: View) -> str:
     return _alone(view)
 
 
-def _names_nobody(view: View) -> bool:
+def _names_nobody(view: DomainView) -> bool:
     """The register is a stranger's, or nobody who is connected may be master by it."""
     return view.nobody or bool(view.in_sync_set and not view.in_sync_set & {view.member, view.peer})
 
 
-def _no_one_may(view: View) -> str:
+def _no_one_may(view: DomainView) -> str:
     me, peer, named = view.member, view.peer, ", ".join(sorted(view.in_sync_set))
     found = "no connected member is known to hold everything acknowledged"
     if view.in_sync_set and not view.in_sync_set & {me, peer}:
@@ -190,7 +190,7 @@ def _no_one_may(view: View) -> str:
     )
 
 
-def _alone(view: View) -> str:
+def _alone(view: DomainView) -> str:
     me, peer = view.member, view.peer
     suspended = view.role is Role.MASTER_SUSPENDED
     if view.data is DataMark.EMPTY:

@@ -275,14 +275,14 @@ class Operator:
 
     # -- facts -----------------------------------------------------------------------------------------------------
 
-    def view(self, domain: Domain) -> forecast.View:
+    def view(self, domain: Domain) -> forecast.DomainView:
         """What a forecast for this domain rests on."""
         shared, replication, failover = domain.shared, domain.replication, self.config.failover
         register = replication.register
         vouched = register is not None and not register.vouches_for_nobody
         known = register.eligible_set if register is not None and vouched else frozenset(shared.state.in_sync_set)
         judge = self.judge
-        return forecast.View(
+        return forecast.DomainView(
             member=shared.member,
             peer=shared.peer,
             role=shared.role,

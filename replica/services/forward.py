@@ -164,7 +164,7 @@ async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcE
     return True
 
 
-class Client(Protocol):
+class CarriedClient(Protocol):
     """Whose stream is carried, where more than the master speaks to it."""
 
     async def write(self, frame: bytes) -> None:
@@ -174,14 +174,16 @@ class Client(Protocol):
         """Until nothing else is on its way to it: its stream is about to end."""
 
 
-async def pipe(members: Members, method: str, first: bytes, context: Context, client: Client | None = None) -> None:
+async def pipe(
+    members: Members, method: str, first: bytes, context: Context, client: CarriedClient | None = None
+) -> None:
     """Carry a bidi stream to the master and back until either side ends it. `client`: None, the context alone."""
     with members.pipe_channel() as channel:
         call: Any = channel.stream_stream(QUERY + method)(metadata=((HOP, members.member),))
         await _carry(call, first, context, client)
 
 
-async def _carry(call: Any, first: bytes, context: Context, client: Client | None) -> None:
+async def _carry(call: Any, first: bytes, context: Context, client: CarriedClient | None) -> None:
     async def upstream() -> None:
         while True:
             frame = await context.read()

@@ -18,7 +18,7 @@ from tandemq.cli.params import DURATION, output_option, target_option
 from tandemq.cli.storing import STEPS, Progress, bar_for, server, storage_failures
 
 if TYPE_CHECKING:
-    from replica.offline.examine import DomainFacts
+    from replica.offline.examine import ExaminedDomain
     from storage.backup import BackupHead
     from tandemq.cli.view import MemberView
 
@@ -187,7 +187,7 @@ def _facts_of_directory(path: Path, bar: Progress) -> dict[str, Any]:
     return {**facts, **_facts_of(domains)}
 
 
-def _facts_of(domains: list[DomainFacts]) -> dict[str, Any]:
+def _facts_of(domains: list[ExaminedDomain]) -> dict[str, Any]:
     rows = [
         {
             "name": each.name,

@@ -15,7 +15,7 @@ from tandemq.cli.params import DURATION, output_option
 
 if TYPE_CHECKING:
     from failover.classifier import Answer, Classifier, Event
-    from failover.journal import Call
+    from failover.journal import RecordedCall
     from failover.replay import Compared
     from tandemq.config import ManagerConfig
 
@@ -219,7 +219,7 @@ async def _ask(asked: Classifier, event: Event, limit_ms: int) -> Answer:
         await runner.close()
 
 
-def _recorded(journal: Path, event_id: str | None) -> list[Call]:
+def _recorded(journal: Path, event_id: str | None) -> list[RecordedCall]:
     from failover.journal import read
 
     try:
@@ -235,7 +235,7 @@ def _recorded(journal: Path, event_id: str | None) -> list[Call]:
     return calls
 
 
-async def _replay(calls: list[Call], asked: Classifier) -> list[Compared]:
+async def _replay(calls: list[RecordedCall], asked: Classifier) -> list[Compared]:
     from failover.replay import replay as replay_calls
 
     return [each async for each in replay_calls(calls, asked)]

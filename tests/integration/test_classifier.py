@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from chaos.cluster import Cluster
 from failover.classifier import Verdict
-from failover.journal import Call, read
+from failover.journal import RecordedCall, read
 from failover.runner import CANCELLED
 from tandemq.cli import root
 from tandemq.config import Failover
@@ -42,19 +42,19 @@ async def pair(folder: Path, text: str, *, witnessed: bool = False, **failover: 
         yield cluster
 
 
-def calls(cluster: Cluster, name: str) -> list[Call]:
+def calls(cluster: Cluster, name: str) -> list[RecordedCall]:
     directory = cluster.data_dir / name
     return read(directory).calls if (directory / "classifier.jsonl").exists() else []
 
 
-async def journalled(cluster: Cluster, name: str, reason: str, verdict: Verdict | None, after: int = 0) -> Call:
+async def journalled(cluster: Cluster, name: str, reason: str, verdict: Verdict | None, after: int = 0) -> RecordedCall:
     """The first call that fits, leaving out the first `after` ones."""
 
-    async def found() -> Call | None:
+    async def found() -> RecordedCall | None:
         fits = (c for c in calls(cluster, name)[after:] if c.answer.verdict is verdict and reason in c.answer.reason)
         return next(fits, None)
 
-    call: Call = await until(found, f"{name} journals {verdict} because {reason!r}")
+    call: RecordedCall = await until(found, f"{name} journals {verdict} because {reason!r}")
     return call
 
 

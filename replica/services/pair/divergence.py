@@ -17,7 +17,7 @@ from replica.node.members import MAIN
 from replica.peer.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import parse
-from replica.services.pair.salvage_view import View
+from replica.services.pair.salvage_view import SalvageView
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -262,7 +262,7 @@ class DivergenceHandlers:
             text = f"no salvage file is called {asked.name[:200]!r} at {self.members.member}; see ListSalvage"
             await abort(context, refusal(Reason.REASON_BAD_NAME, text))
         try:
-            view = await loop.run_in_executor(None, View.of, self.salvage, info)
+            view = await loop.run_in_executor(None, SalvageView.of, self.salvage, info)
             operations = view.operations()
             while batch := await loop.run_in_executor(None, list, islice(operations, READ_RECORDS)):
                 for operation in batch:

@@ -32,7 +32,7 @@ Spans = list[tuple[int, int]]
 """(first, one beyond the last), apart and rising once merged."""
 
 
-class View:
+class SalvageView:
     """One file."""
 
     def __init__(self, files: SalvageFiles, info: SalvageInfo, gone: dict[int, Spans]) -> None:
@@ -42,7 +42,7 @@ class View:
         """By queue: indexes of messages that are done with."""
 
     @classmethod
-    def of(cls, files: SalvageFiles, info: SalvageInfo) -> View:
+    def of(cls, files: SalvageFiles, info: SalvageInfo) -> SalvageView:
         """Reads the file once. Raises CorruptRecord."""
         gone: dict[int, Spans] = {}
         for record in files.records(info.name):

@@ -15,7 +15,7 @@ from chaos.sim.kernel.files import SimFiles
 from replica.core.state.effects import Salvage
 from replica.node.salvage import Certainty, SalvageFiles
 from replica.peer.verify import digest_of
-from replica.services.pair.salvage_view import View
+from replica.services.pair.salvage_view import SalvageView
 from storage.errors import CorruptRecord, StoreFull
 from storage.files import DirectoryFiles
 from storage.memory import MemoryStore
@@ -84,7 +84,7 @@ def test_an_operation_is_shown_with_what_is_known_of_it(files: SalvageFiles) -> 
     store = filled("enqueue", "enqueue", "expire", "enqueue", bodies=EnqueueBatch(queue="q").SerializeToString())
     files.write(store, DOMAIN, "main", Salvage(1, 4, 1, "", 3))
     (info,) = files.infos()
-    shown = [(each.log_index, each.acknowledged, each.certainty) for each in View.of(files, info).operations()]
+    shown = [(each.log_index, each.acknowledged, each.certainty) for each in SalvageView.of(files, info).operations()]
     assert shown == [
         (1, True, pb.ACKNOWLEDGEMENT_CERTAIN),
         (2, False, pb.ACKNOWLEDGEMENT_PERHAPS),
@@ -195,7 +195,7 @@ def test_any_flipped_byte_of_a_record_is_kept_as_it_is_and_holds_nothing_up(file
             2,
             Certainty.ACKNOWLEDGED,
         )
-        assert View.of(files, info)._operation(second).operation == "damaged"
+        assert SalvageView.of(files, info)._operation(second).operation == "damaged"
         digest = digest_of(store, DOMAIN, [], 1, 2)
         assert (digest.records, digest.damaged) == (1, [2]), at
         files.files.remove(name)

@@ -8,15 +8,15 @@ import pytest
 
 from failover.classifier import SafetyClass
 from failover.marks import DataMark, Role
-from replica.operations.forecast import View, advice, if_peer_dies
+from replica.operations.forecast import DomainView, advice, if_peer_dies
 
 BOTH = frozenset({"a", "b"})
 ALONE = frozenset({"a"})
 ZZ = frozenset({"zz"})
-MASTER = View(
+MASTER = DomainView(
     member="a", peer="b", role=Role.MASTER, data=DataMark.IN_SYNC, in_sync_set=BOTH, serving=True, required=BOTH
 )
-REPLICA = View(member="b", peer="a", role=Role.REPLICA, data=DataMark.IN_SYNC, in_sync_set=BOTH)
+REPLICA = DomainView(member="b", peer="a", role=Role.REPLICA, data=DataMark.IN_SYNC, in_sync_set=BOTH)
 LOST_MASTER = replace(MASTER, role=Role.MASTER_SUSPENDED, connected=False)
 LOST_REPLICA = replace(REPLICA, role=Role.PROBE, connected=False, last_index=47)
 UNWITNESSED = {"authority": "none", "authority_reachable": False}
@@ -53,7 +53,7 @@ BY_B = {"classifier": "alt-path", "safety": SafetyClass.B}
         (replace(REPLICA, role=Role.DIVERGED), "b serves nobody now, and that does not change"),
     ],
 )
-def test_if_the_peer_dies_now(view: View, sentence: str) -> None:
+def test_if_the_peer_dies_now(view: DomainView, sentence: str) -> None:
     assert sentence in if_peer_dies(view)
     assert if_peer_dies(view) == "" or sentence
 
@@ -89,7 +89,7 @@ def test_if_the_peer_dies_now(view: View, sentence: str) -> None:
         (replace(LOST_MASTER, in_sync_set=frozenset({"b"})), "the witness is asked"),
     ],
 )
-def test_what_holds_it_back_and_what_to_do(view: View, sentence: str) -> None:
+def test_what_holds_it_back_and_what_to_do(view: DomainView, sentence: str) -> None:
     assert sentence in advice(view)
     assert bool(advice(view)) is bool(sentence)
 
@@ -99,7 +99,7 @@ def test_what_holds_it_back_and_what_to_do(view: View, sentence: str) -> None:
     ("lacks", "why"),
     [({"held_everything": False}, "is not known to hold everything"), ({"may_claim": False}, "has not confirmed this")],
 )
-def test_no_verdict_is_advised_that_would_be_refused(lost: View, lacks: dict[str, bool], why: str) -> None:
+def test_no_verdict_is_advised_that_would_be_refused(lost: DomainView, lacks: dict[str, bool], why: str) -> None:
     text = advice(replace(lost, authority_reachable=False, **lacks))
     assert why in text
     assert "`tandemq pair failover --force`" in text
