@@ -52,7 +52,7 @@ _MASTER: Rules = (
         "Domain.submit")),
     ("replicate", ("Session._write_data", "(replica/core/replication/sync_source.py)", "is_busy")),
     ("the peer's acknowledgements", ("Session._read_data",)),
-    ("decode and check", ("ProduceStream._submit", "ProduceStream._read", "PendingEnqueue")),
+    ("decode and check", ("ProduceStream._submit", "ProduceStream._read", "EnqueueCall", "PendingEnqueue")),
 )  # fmt: skip
 _REPLICA: Rules = (
     ("record", ("(storage/records.py)", "DomainLog.")),
