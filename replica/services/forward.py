@@ -15,7 +15,7 @@ import grpc
 
 from failover.marks import Role
 from replica.core.state.outcomes import Failed, Moved
-from replica.node.members import HOP
+from replica.node.members import HOP, LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.services.checks import stale_epoch
 from storage.errors import CorruptRecord
@@ -62,6 +62,15 @@ def came_over_a_hop(context: Context) -> bool:
 def member_of(members: Members, context: Context) -> str:
     """The member that the client is attached to: the peer, when it sent the call on."""
     return members.peer if came_over_a_hop(context) else members.member
+
+
+async def domain_named(members: Members, name: str, context: Context) -> Domain:
+    """Without a name the pair's, or the member's own where it has no peer; BAD_REQUEST where there is none."""
+    domain = members.by_name.get(name or (MAIN if members.peer else LOCAL))
+    if domain is None:
+        text = f"there is no domain {name!r} here; there are {', '.join(sorted(members.by_name))}"
+        await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
+    return domain
 
 
 async def wait_for_master(

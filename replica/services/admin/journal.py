@@ -169,9 +169,8 @@ class JournalHandlers:
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
         for queue in queues:
             await check_origin(self.members, queue, context)
-        if name and name not in self.members.by_name:
-            text = f"there is no domain {name!r} here; there are {', '.join(sorted(self.members.by_name))}"
-            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
+        if name:
+            await forward.domain_named(self.members, name, context)
 
         def domain_of() -> Domain:
             if name:

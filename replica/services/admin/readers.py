@@ -131,10 +131,7 @@ class ReaderHandlers:
 
     async def _home(self, name: str, context: Context) -> Domain:
         members = self.members
-        if name and name not in members.by_name:
-            text = f"there is no domain {name!r} here; there are {', '.join(sorted(members.by_name))}"
-            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
-        return members.by_name[name] if name else members.of_queue("")
+        return await forward.domain_named(members, name, context) if name else members.of_queue("")
 
 
 def _begins(shared: Shared, state: State, parsed: pb.RegisterReaderRequest) -> ReaderPlace | Refused:

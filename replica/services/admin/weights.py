@@ -10,9 +10,7 @@ import grpc
 
 from replica.core.state.calls import ReadWeights
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
-from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
-from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import check_request_id, fingerprint, parse
 from replica.services import forward
 from tandemq.v1 import weights_service_pb2 as pb
@@ -108,7 +106,7 @@ class WeightHandlers:
         """Have it ordered, here or at the master. A read is no record: it looks when it is its turn, and is answered
         when all that it saw is committed.
         """
-        home = await self._home(parsed.domain, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
 
         async def local(domain: Domain) -> bytes | Failed | Moved:
             def told(done: Any) -> Any:
@@ -119,14 +117,6 @@ class WeightHandlers:
             return await self.admin.run(domain, call, told)
 
         return await forward.unary(self.members, f"WeightsService/{method}", request, context, lambda: home, local)
-
-    async def _home(self, name: str, context: Context) -> Domain:
-        members = self.members
-        domain = members.by_name.get(name or (MAIN if members.peer else LOCAL))
-        if domain is None:
-            text = f"there is no domain {name!r} here; there are {', '.join(sorted(members.by_name))}"
-            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
-        return domain
 
 
 def _publication(parsed: pb.PublishWeightsRequest, digest: int) -> PublishWeightsCall:

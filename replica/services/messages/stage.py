@@ -12,7 +12,6 @@ from replica.core.state.calls import AwaitOrdered, PendingCall, Publish, Release
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.plan.content import PROPERTIES_MAX, check_content
-from replica.node.members import LOCAL, MAIN
 from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
@@ -107,7 +106,7 @@ class StageHandlers:
     async def publish(self, request: bytes, context: Context) -> bytes:
         """See StageService.Publish."""
         parsed = await parse(pb.PublishRequest, request, context)
-        home = await self._home(parsed.domain, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
         member = forward.member_of(self.members, context)
 
         batch = PublishCall(
@@ -138,7 +137,7 @@ class StageHandlers:
     async def abort(self, request: bytes, context: Context) -> bytes:
         """See StageService.Abort."""
         parsed = await parse(pb.AbortRequest, request, context)
-        home = await self._home(parsed.domain, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
 
         def reply(done: Answer) -> pb.AbortResponse:
             assert isinstance(done, UnstageDone)
@@ -149,7 +148,7 @@ class StageHandlers:
     async def release_writer(self, request: bytes, context: Context) -> bytes:
         """See StageService.ReleaseWriter."""
         parsed = await parse(pb.ReleaseWriterRequest, request, context)
-        home = await self._home(parsed.domain, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
 
         def reply(done: Answer) -> pb.ReleaseWriterResponse:
             assert isinstance(done, UnstageDone)
@@ -161,7 +160,7 @@ class StageHandlers:
     async def get_writer(self, request: bytes, context: Context) -> bytes:
         """See StageService.GetWriter. Of what is ordered: the answer waits until that is committed."""
         parsed = await parse(pb.GetWriterRequest, request, context)
-        home = await self._home(parsed.domain, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
 
         def reply(_done: Answer) -> pb.GetWriterResponse:
             machine = home.shared.machine
@@ -211,14 +210,6 @@ class StageHandlers:
         return await forward.unary(
             self.members, path, request, context, domain_of, local, otherwise_ms=PUBLISH_MS
         )  # fmt: skip
-
-    async def _home(self, name: str, context: Context) -> Domain:
-        members = self.members
-        domain = members.by_name.get(name or (MAIN if members.peer else LOCAL))
-        if domain is None:
-            text = f"there is no domain {name!r} here; there are {', '.join(sorted(members.by_name))}"
-            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text, {"domain": name}))
-        return domain
 
 
 def _too_large(size: int, bytes_max: int) -> Failed:
