@@ -137,7 +137,7 @@ def measured(groups: int, messages: int, taken: int) -> dict[str, tuple[float, s
     restored: list[Machine] = []
 
     def restore() -> int:
-        restored.append(Machine.restore(data, ("a",), queue.machine.limits))
+        restored.append(Machine.restore(data, ("a",), queue.machine.state.limits))
         return messages - taken
 
     restore_us = cpu_us(restore)

@@ -18,7 +18,6 @@ from replica.machine.plan.reply import ReplyCall
 from replica.machine.plan.save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan.settle import SettleCall, SettlePlan
 from replica.machine.plan.stage import PublishCall, StageCall
-from replica.machine.room import Fit
 from replica.machine.state.changes import Applied
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
@@ -48,7 +47,6 @@ __all__ = [
     "DuplicateRun",
     "EnqueueCall",
     "EnqueuePlan",
-    "Fit",
     "ForgetCall",
     "Fresh",
     "Lease",

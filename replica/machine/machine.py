@@ -13,9 +13,6 @@ from heapq import merge
 
 from replica.machine import views
 from replica.machine.apply.apply import apply
-from replica.machine.plan.columns import Columns
-from replica.machine.plan.enqueue import check_may_enqueue
-from replica.machine.room import Fit, fit_of
 from replica.machine.rows import snapshot as snapshots
 from replica.machine.state.changes import Applied, Changes, next_record
 from replica.machine.state.handles import MessageProgress, handle_prefix, is_tracked, progress_of
@@ -36,25 +33,13 @@ class Machine:
         """For plans and questions, which read it; `apply` and `commit` alone change it."""
 
     @property
-    def limits(self) -> Limits:
-        return self.state.limits
-
-    @property
     def applied_index(self) -> int:
         return self.state.applied_index
-
-    @property
-    def commit_index(self) -> int:
-        return self.state.commit_index
 
     @property
     def history_id(self) -> bytes:
         """Identity of the domain's history; empty: it has none yet."""
         return self.state.history_id
-
-    @property
-    def time_ms(self) -> int:
-        return self.state.time_ms
 
     # Ask before a plan.
 
@@ -110,14 +95,6 @@ class Machine:
         queue = self.state.named(name)
         return views.queue_info(queue, member, self.state.stages.coming.get(queue.queue_id, (0, 0))[0])
 
-    def fit_of(self, queue_id: int, columns: Columns) -> Fit:
-        """Whether a batch finds room. Refused (QUEUE_NOT_FOUND) when the queue was deleted."""
-        return fit_of(self.state.numbered(queue_id), columns)
-
-    def check_may_enqueue(self, queue_id: int, member: str) -> None:
-        """Refused when clients of that member may not send to the queue now."""
-        check_may_enqueue(self.state.numbered(queue_id), member)
-
     def names(self) -> list[str]:
         """Of the queues, without their aliases."""
         return sorted(queue.name for queue in list(self.state.queues.values()))
@@ -153,10 +130,6 @@ class Machine:
         """Where the bodies of some messages are, in the order of the ranges. Not delivered: for a browser."""
         runs = [(part.first, part.first + part.count) for part in ranges]
         return views.segments_of(self.state.numbered(queue_id), runs, delivered=delivered)
-
-    def left_of(self, queue_id: int, ranges: Iterable[common_pb2.IndexRange]) -> list[common_pb2.IndexRange]:
-        """What of some ranges was not settled, in their order. Walks over the queue's leases."""
-        return views.left_of(self.state.numbered(queue_id), ranges)
 
     def leases_above(
         self, queue_id: int, client_id: bytes, lease_id: int
@@ -198,10 +171,6 @@ class Machine:
         records = self.state.stages.records
         return {each: records[each] for each in log_indexes if each in records} if records else {}
 
-    @property
-    def changes(self) -> Changes | None:
-        return self.state.changes
-
     def watch(self, seen_to: int) -> Changes:
         """Whoever asks has looked at the records up to there, and hears of what follows; only the last one does. Every
         queue counts as one that something has happened to.
@@ -218,7 +187,7 @@ class Machine:
     def restore(cls, data: bytes, member_names: Sequence[str], limits: Limits | None = None) -> Machine:
         """What was committed when the snapshot was taken is visible again; the caller commits the rest."""
         made = cls(0, member_names, limits)
-        made.state = snapshots.restore(data, made.limits)
+        made.state = snapshots.restore(data, made.state.limits)
         return made
 
     def digest(self) -> bytes:

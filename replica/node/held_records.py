@@ -36,7 +36,7 @@ class HeldRecords:
         nothing before. None: it is not known, for the machine is another one.
         """
         changes = self._changes
-        if changes is None or machine.changes is not changes:
+        if changes is None or machine.state.changes is not changes:
             self._changes = machine.watch(self.at)
             self._next, self._known = [], set()
             return None
@@ -49,7 +49,7 @@ class HeldRecords:
         """
         changes = self._changes
         assert changes is not None
-        assert changes is machine.changes, "somebody else walks along this log"
+        assert changes is machine.state.changes, "somebody else walks along this log"
         for queue_id in changes.queues:
             if queue_id not in self._known:
                 self._push(machine, queue_id, self.at)

@@ -95,7 +95,7 @@ def _readers(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
         readers.add_metric([name], len(known))
         lost.add_metric([name], machine.state.readers_lost)
         for reader in known:
-            lag.add_metric([name, reader.name], max(0, machine.commit_index + 1 - reader.place.log_index))
+            lag.add_metric([name, reader.name], max(0, machine.state.commit_index + 1 - reader.place.log_index))
     return [readers, lost, lag]
 
 

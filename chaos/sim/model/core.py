@@ -43,7 +43,6 @@ class NoQueues:
     history_id = b"known"
     """No decision of a member rests on it."""
 
-    time_ms = 0
     state = State(0, LIMITS)
     """Of a domain without queues; nobody changes it."""
 

@@ -18,6 +18,7 @@ from replica.core.state.outcomes import Failed, LeaseDone, Moved
 from replica.machine import LeaseCall, Refused, SettleCall, disabled, immediate_problem, lease_id_of
 from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.settle import plan_settle
+from replica.machine.views import left_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlement
@@ -173,7 +174,7 @@ class Consumers:
         machine = self.orders.machine
         # Nobody else can have had what was removed at delivery; what a lease held may be settled since, by whoever came
         # after it, and must not be delivered again.
-        ranges = machine.left_of(found.queue_id, found.ranges) if found.lease_id else found.ranges
+        ranges = left_of(machine.queue(found.queue_id), found.ranges) if found.lease_id else found.ranges
         slices = machine.segments_of(found.queue_id, ranges)
         done = LeaseDone(found.queue_id, consumer.queue, found.lease_id, slices, duplicate=True)
         self.orders.when_committed(

@@ -99,7 +99,7 @@ class Orders:
 
     def set_time(self) -> None:
         """A takeover: the domain's time meets this member's clock."""
-        self._behind_ms = max(0, self.machine.time_ms - self.now_ms)
+        self._behind_ms = max(0, self.machine.state.time_ms - self.now_ms)
 
     # -- records ---------------------------------------------------------------------------------------------------
 

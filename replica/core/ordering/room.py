@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from replica.machine import Fit, Refused
+from replica.machine import Refused
+from replica.machine.plan.enqueue import check_may_enqueue
+from replica.machine.room import Fit, fit_of
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -137,7 +139,7 @@ class Room:
         producing = line.producing.get(call.client_id) if call.first_sequence else None
         if producing is None or producing.following != call.first_sequence:
             return False
-        machine.check_may_enqueue(queue_id, call.member)
+        check_may_enqueue(machine.queue(queue_id), call.member)
         # Without a wait of its own it waits as long as what is before it: alone it would be a gap.
         last = next(place for key, place in reversed(line.places.items()) if key[0] == call.client_id)
         self._add(queue_id, line, pending, max(pending.full_until_ms, last.until_ms))
@@ -161,7 +163,7 @@ class Room:
         if line is None and not any(refusal.reason == Reason.REASON_QUEUE_FULL for refusal in op.refusals):
             return Admission.ENTERS
         if pending.full_until_ms > self._desk.now_ms:
-            fit = self._desk.machine.fit_of(op.queue_id, pending.call.columns)
+            fit = fit_of(self._desk.machine.queue(op.queue_id), pending.call.columns)
             if fit is Fit.NEVER:
                 return Admission.FULL
             if fit is Fit.NOW and line is None:
@@ -287,7 +289,7 @@ class Room:
             if not place.is_wanted():
                 self._take(place)
                 continue
-            fit = machine.fit_of(queue_id, place.calls[0].call.columns)
+            fit = fit_of(machine.queue(queue_id), place.calls[0].call.columns)
             if fit is Fit.LATER:
                 return
             self._take(place)
@@ -299,7 +301,7 @@ class Room:
         for place in list(line.places.values()) if line is not None else ():
             for pending in list(place.calls):
                 try:
-                    self._desk.machine.check_may_enqueue(queue_id, pending.call.member)
+                    check_may_enqueue(self._desk.machine.queue(queue_id), pending.call.member)
                 except Refused as refused:
                     self._leave(place, pending)
                     self._desk.refuse(pending, refused)

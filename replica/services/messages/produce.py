@@ -332,7 +332,7 @@ def _messages_max(domain: Domain, name: str) -> int:
     queue_id = machine.queue_id(name) if machine is not None else None
     if machine is None or queue_id is None:
         return 0
-    return min(machine.queue(queue_id).config.max_length, machine.limits.batch_messages_max)
+    return min(machine.queue(queue_id).config.max_length, machine.state.limits.batch_messages_max)
 
 
 def _body(frame: bytes, batch: EnqueueBatch) -> bytes:

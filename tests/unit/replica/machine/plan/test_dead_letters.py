@@ -9,6 +9,7 @@ from replica.machine.plan.dead_letters import HOPS_MAX
 from replica.machine.plan.move import dying_of, plan_move, plan_remove
 from replica.machine.plan.time import plan_volatile_lost
 from replica.machine.state.state import REASONS_MAX
+from replica.machine.views import left_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -310,7 +311,7 @@ def test_a_removal_reaches_what_no_lease_holds():
     driver.now_ms += 200
     driver.expire()
     assert driver.browse() == [1]
-    assert indexes_of(driver.master.left_of(1, ranges_of((1, 3)))) == [1]
+    assert indexes_of(left_of(driver.master.queue(1), ranges_of((1, 3)))) == [1]
 
 
 def test_a_call_in_several_records_has_one_answer():

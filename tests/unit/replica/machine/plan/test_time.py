@@ -97,7 +97,7 @@ def test_time_never_falls(driver):
     now_ms = driver.now_ms
     driver.now_ms -= 50_000
     driver.send(1)
-    assert driver.headers[-1][1].time_ms == driver.master.time_ms == now_ms
+    assert driver.headers[-1][1].time_ms == driver.master.state.time_ms == now_ms
 
 
 def test_a_message_that_is_released_again_and_again_is_waited_for_once(driver):

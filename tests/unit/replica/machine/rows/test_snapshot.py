@@ -34,7 +34,10 @@ def driver() -> Driver:
 def test_restored_state_is_equal_and_goes_on_equally(driver):
     again = Machine.restore(driver.master.snapshot(), MEMBERS, driver.limits)
     assert again.digest() == driver.master.digest()
-    assert (again.applied_index, again.commit_index) == (driver.master.applied_index, driver.master.commit_index)
+    assert (again.applied_index, again.state.commit_index) == (
+        driver.master.applied_index,
+        driver.master.state.commit_index,
+    )
     assert next_due_ms(again.state) == next_due_ms(driver.master.state)
     assert again.names() == ["other", "q"]
     driver.master = again  # the shadow has lived through it all
