@@ -169,13 +169,13 @@ bench-growth: $(STAMP) strace ## cost per message against depth, queues, produce
 BUDGET_RUN = @tools/install_py_spy.sh $(BIN)/python && PYTHONPATH="$(CURDIR):$(CURDIR)/bench" $(BIN)/python -m bench.budget.run
 BUDGET_ARGS ?=
 
-bench-budget: $(STAMP) ## where the time of a message goes, ours beside the floor: build/bench/budget.json (2 minutes; TAKE=that: into docs/PERFORMANCE.md)
-	$(BUDGET_RUN) $(if $(TAKE),--take $(TAKE),$(BUDGET_ARGS))
+bench-budget: $(STAMP) ## where the time of a message goes, ours beside the floor: build/bench/budget.json (2 minutes)
+	$(BUDGET_RUN) $(BUDGET_ARGS)
 
 flamegraph: $(STAMP) ## where the master is under pipelined load: docs/img/flame-master.svg (half a minute)
 	$(BUDGET_RUN) --only enqueue --runs 1 --seconds 15 --flame docs/img/flame-master.svg
 
-bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, bench.json, failover.json, open.json, native.json or growth.json: put that there first)
+bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, bench.json, failover.json, open.json, native.json, growth.json or budget.json: put that there first)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.shown $(if $(TAKE),--take $(TAKE))
 
 model: $(STAMP) ## every order of steps of a pair inside a bound, over the real tables: states, steps, violations (minutes)

@@ -15,7 +15,6 @@ import datetime as dt
 import json
 import random
 import re
-import statistics
 import sys
 import tempfile
 import time
@@ -27,10 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import grpc.aio
-from machine import facts
 from rich.progress import Progress
 
-from bench.failover_report import HANDOFF_PER_S, TARGETS_MS, summary, verdict
+from bench.document import Document, begun
+from bench.failover_report import HANDOFF_PER_S, summary, verdict
 from bench.peers.place import stoppable, strangers_us
 from chaos import nemesis
 from chaos.cluster import Cluster
@@ -249,16 +248,17 @@ class Bench:
 # -- what it prints ----------------------------------------------------------------------------------------------------
 
 
-def table(found: dict[str, list[dict[str, Any]]]) -> Table:
+def table(document: Document) -> Table:
     shown = new_table("First acknowledgement after the fault; longest pause at a handoff (ms)")
     for head in ("what", "runs", "p50", "p90", "max", "target", "steps of the heir, p50"):
         texts = head in ("what", "target", "steps of the heir, p50")
         shown.add_column(head, justify="left" if texts else "right", no_wrap=not texts, overflow="fold")
-    for name, runs in found.items():
-        line = summary(runs)
-        keys = [key for key in (*STEPS, "drained", "per_s") if any(key in run for run in runs)]
-        steps = ", ".join(f"{key} {statistics.median(run[key] for run in runs if key in run):,.0f}" for key in keys)
-        shown.add_row(name, *(f"{line[key]:,.0f}" for key in ("runs", "p50", "p90", "max")), verdict(name, line), steps)
+    for (name,), found in document.figures().items():
+        line = summary(found)
+        keys = {key: found.spread(key) for key in (*STEPS, "drained", "per_s")}
+        steps = ", ".join(f"{key} {spread.median:,.0f}" for key, spread in keys.items() if spread)
+        figures = (found.count, line["p50"], line["p90"], line["max"])
+        shown.add_row(name, *(f"{figure:,.0f}" for figure in figures), verdict(name, line), steps)
     return shown
 
 
@@ -287,26 +287,24 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench/failover.json")
     options = parser.parse_args()
-    about = facts()
-    now = dt.datetime.now(dt.UTC)
-    with stoppable("failover"), tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
-        found = asyncio.run(measure(options, Path(directory)))
-    out = {
-        "about": {**about, "commit_afterwards": facts()["commit"]},
-        "time": now.isoformat(timespec="seconds"),
-        "options": {"failover": True, "runs": options.runs, "only": options.only, "seed": options.seed},
-        "settings": {
+    document = begun(
+        "failover",
+        {
+            "runs": options.runs,
+            "only": options.only,
+            "seed": options.seed,
             "send_every_s": SEND_EVERY_S,
             "handoff": {"per_s": HANDOFF_PER_S, "frame": HANDOFF_FRAME, "bytes": HANDOFF_BYTES},
             "timers": "default",
         },
-        "targets_ms": {name: {"p50": p50, "max": most} for name, (p50, most) in TARGETS_MS.items()},
-        "summary": {name: summary(runs) for name, runs in found.items()},
-        "runs": found,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(out, indent=1) + "\n")
-    console(stderr=True).print(table(found), width=WIDTH)
+    )
+    with stoppable("failover"), tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+        for name, runs in asyncio.run(measure(options, Path(directory))).items():
+            for number, run in enumerate(runs):
+                document.add((name,), {"run": number, **run})
+    document.end()
+    document.write(options.out)
+    console(stderr=True).print(table(document), width=WIDTH)
     print(f"kept in {options.out}", file=sys.stderr)
 
 

@@ -1,6 +1,6 @@
 """Measures a replicated pair, and the floor beside it, in one run: read each figure as a ratio to its neighbour.
 
-Prints one JSON line each, ends with a table, writes build/bench/bench.json; `report.py` makes Markdown of it. What was
+Ends with a table, writes build/bench/bench.json; `report.py` makes Markdown of it. What was
 measured while others used the machine is measured again, as in `bench.peers.calm`.
 
 Example: python bench/run.py --quick --only 'one in flight'
@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime as dt
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from machine import commit_us, facts, fdatasync_us, loopback_us
-from report import table
+from machine import commit_us, fdatasync_us, loopback_us
+from report import FLOOR, MACHINE, MASTER, OURS, TRIPS, table
 
+from bench.document import Document, begun
 from bench.peers.calm import AGAIN_MAX, calm_on_loop
 from bench.peers.place import KILLED_WITH_US, stoppable, strangers_us
 from bench.plan import KIB, MEMORY, WORKLOADS
@@ -127,17 +126,15 @@ async def roles(cluster: Cluster) -> dict[str, int]:
 class Bench:
     """One run of everything asked for, and what it found."""
 
-    def __init__(self, options: argparse.Namespace, directory: Path, write: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, options: argparse.Namespace, directory: Path) -> None:
         self._directory = directory
-        self._write = write
         self._runs = options.runs or (1 if options.quick else 3)
         seconds = options.seconds or (0.8 if options.quick else 4.0)
         self._again_max = 0 if options.quick else AGAIN_MAX
         self._times = {"seconds": seconds, "warm_s": 0.3 if options.quick else 1.0}
         self._memory_count = 700_000 if options.quick else 1_000_000
         self._only = options.only
-        self.asked = {"runs": self._runs, **self._times, "only": self._only}
-        self._found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self.document: Document = begun("bench", {"runs": self._runs, **self._times, "only": self._only})
 
     def _wanted(self) -> dict[str, dict[str, Any]]:
         return {name: spec for name, spec in WORKLOADS.items() if self._only is None or self._only in name}
@@ -146,9 +143,6 @@ class Bench:
         for number in range(self._runs):
             await self._one(number, self._directory / str(number))
             shutil.rmtree(self._directory / str(number))
-        self._machine_lines()
-        for name, spec in self._wanted().items():
-            self._lines(name, spec)
         if self._only is None or self._only in "memory":
             await self._memory()
 
@@ -158,19 +152,19 @@ class Bench:
         try:
             floor.start()
             async with pair(directory / "pair") as (cluster, pids):
-                await self._machine(directory, floor)
+                await self._machine(number, directory, floor)
                 for place, (name, spec) in enumerate(self._wanted().items()):
-                    sides = ["ours", "floor"] if (number + place) % 2 == 0 else ["floor", "ours"]
+                    sides = [OURS, FLOOR] if (number + place) % 2 == 0 else [FLOOR, OURS]
                     for side in sides:
                         given = {**spec, **self._times}
-                        if side == "ours":
+                        if side == OURS:
                             given |= {"target": cluster.target, "pids": pids, "queue": f"bench-{place}"}
                             result = await self._calm("load.py", given)
                             assert await roles(cluster) == pids, "the pair changed its roles under load"
                         else:
                             given |= {"port": floor.port, "pids": floor.pids}
                             result = await self._calm("floor/client.py", given)
-                        self._found.setdefault((name, side), []).append(result)
+                        self.document.add((name, side), {"run": number, **result}, settings={**spec, **self._times})
                         print(f"run {number + 1}: {name}, {side}: {result['value']:,.0f}", file=sys.stderr, flush=True)
         finally:
             floor.stop()
@@ -187,7 +181,7 @@ class Bench:
 
         return await calm_on_loop(measure, self._again_max)
 
-    async def _machine(self, directory: Path, floor: Floor) -> None:
+    async def _machine(self, number: int, directory: Path, floor: Floor) -> None:
         share = min(1.0, self._times["seconds"] / 3)
         echo = {"kind": "echo", "size": KIB, "port": floor.port, "warm_s": 0.2, "seconds": share}
         found = {
@@ -196,45 +190,9 @@ class Bench:
             "loopback TCP round trip 1 KiB": await asyncio.to_thread(loopback_us, share),
             "gRPC stream round trip 1 KiB": (await child("floor/client.py", echo))["value"],
         }
-        found["two stream round trips + one commit"] = (
-            2 * found["gRPC stream round trip 1 KiB"] + found["LMDB commit 1 KiB"]
-        )
+        found[TRIPS] = 2 * found["gRPC stream round trip 1 KiB"] + found["LMDB commit 1 KiB"]
         for name, value in found.items():
-            self._found.setdefault((name, "machine"), []).append({"value": round(value, 1)})
-
-    def _machine_lines(self) -> None:
-        for (name, side), results in self._found.items():
-            if side == "machine":
-                self._write({"kind": "machine", "workload": name, "side": side, "unit": "us", **spread(results)})
-
-    def _lines(self, name: str, spec: dict[str, Any]) -> None:
-        unit = "us" if spec["kind"] == "latency" else "msg/s"
-        ours, floor = self._found[name, "ours"], self._found[name, "floor"]
-        for side, results in (("ours", ours), ("floor", floor)):
-            self._write(
-                {
-                    "kind": "workload",
-                    "workload": name,
-                    "side": side,
-                    "unit": unit,
-                    **spread(results),
-                    **{key: median(result[key] for result in results) for key in ("p50_ms", "p99_ms")},
-                    "cpu_us": {
-                        role: median(result["cpu_us"][role] for result in results) for role in results[0]["cpu_us"]
-                    },
-                    "foreign_cores": max(result["foreign_cores"] for result in results),
-                    "set_aside": [attempt for result in results for attempt in result.get("set_aside", ())],
-                    "settings": {**spec, **self._times},
-                }
-            )
-        # Ratios are taken within a run, so what a neighbour took from the machine is in both sides.
-        ratios = [{"value": round(a["value"] / b["value"], 3)} for a, b in zip(ours, floor, strict=True)]
-        self._write({"kind": "ratio", "workload": name, "side": "ours / floor", "unit": "", **spread(ratios)})
-        if spec["kind"] == "latency":
-            sums = self._found["two stream round trips + one commit", "machine"]
-            ratios = [{"value": round(a["value"] / b["value"], 3)} for a, b in zip(ours, sums, strict=True)]
-            line = {"kind": "ratio", "workload": name, "side": "ours / two stream round trips + one commit", "unit": ""}
-            self._write({**line, **spread(ratios)})
+            self.document.add((name, MACHINE), {"run": number, "value": round(value, 1)})
 
     async def _memory(self) -> None:
         directory, count = self._directory / "memory", self._memory_count
@@ -249,23 +207,8 @@ class Bench:
             "second, with the ring full": second["anon"] / count,
         }
         for name, value in bytes_per_message.items():
-            line = {
-                "kind": "memory",
-                "workload": f"{count:,} messages queued: {name}",
-                "side": "master",
-                "unit": "B/msg",
-            }
-            self._write({**line, **spread([{"value": round(value, 2)}]), "settings": spec})
-
-
-def spread(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of the values of all runs."""
-    values = [result["value"] for result in results]
-    return {"runs": values, "median": median(values), "min": min(values), "max": max(values)}
-
-
-def median(values: Any) -> float:
-    return round(float(statistics.median(values)), 3)
+            of = (f"{count:,} messages queued: {name}", MASTER)
+            self.document.add(of, {"run": 0, "value": round(value, 2)}, settings=spec)
 
 
 def main() -> None:
@@ -277,26 +220,12 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench/bench.json")
     options = parser.parse_args()
-    about = facts()
-    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    lines: list[dict[str, Any]] = []
     with stoppable("bench"), tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
-
-        def write(line: dict[str, Any]) -> None:
-            lines.append(line)
-            print(json.dumps({**line, "time": now, **about}), flush=True)
-
-        bench = Bench(options, Path(directory), write)
+        bench = Bench(options, Path(directory))
         asyncio.run(bench.run())
-    document = {
-        "about": {**about, "commit_afterwards": facts()["commit"]},
-        "time": now,
-        "options": {"bench": True, **bench.asked},
-        "lines": lines,
-    }
-    options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    table(lines)
+    bench.document.end()
+    bench.document.write(options.out)
+    table(bench.document)
     print(f"kept in {options.out}", file=sys.stderr)
 
 

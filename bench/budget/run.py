@@ -3,19 +3,18 @@
 Both are loaded as `bench/run.py` loads them, in turns, while py-spy looks at master, replica and client. What a process
 uses for a message (user + system, from the kernel) is divided by how often each stage was seen at work.
 
-Example: python -m bench.budget.run --runs 3; then --take build/bench/budget.json writes bench/results/budget.json and
-the tables of docs/PERFORMANCE.md; --flame docs/img/flame-master.svg draws the master under pipelined load.
+Example: python -m bench.budget.run --runs 3; then `make bench-report TAKE=build/bench/budget.json` writes
+bench/results/budget.json and the tables of docs/PERFORMANCE.md; --flame docs/img/flame-master.svg draws the master
+under pipelined load.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime as dt
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,8 +25,8 @@ from typing import Any
 
 from bench.budget import flame
 from bench.budget.sample import SampleError, Sampler, Stack
-from bench.budget.stages import RULES, budget, inside
-from bench.budget.tables import take
+from bench.budget.stages import ORDER, RULES, budget, inside
+from bench.document import Document, begun
 from bench.machine import commit_us, facts, fdatasync_us
 from bench.peers.calm import AGAIN_MAX, PAUSE_S
 from bench.peers.figures import NOISY_CORES
@@ -103,10 +102,7 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self._options, self._folder = options, folder
-        self.found: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        self.machine: dict[str, list[float]] = {"fdatasync 4 KiB": [], "LMDB commit 1 KiB": []}
-        self.foreign_cores = 0.0
-        """The most of the machine that others used while one side was looked at."""
+        self.document: Document = begun("budget", {"runs": options.runs, "seconds": options.seconds})
         self.of_master: list[dict[Stack, float]] = []
         """Stacks of our master, pipelined."""
 
@@ -117,16 +113,19 @@ class Bench:
             try:
                 floor.start()
                 async with pair(folder / "pair") as (cluster, pids):
-                    self.machine["fdatasync 4 KiB"].append(await asyncio.to_thread(fdatasync_us, folder, 0.3))
-                    self.machine["LMDB commit 1 KiB"].append(await asyncio.to_thread(commit_us, folder, 0.3))
+                    for name, work in (("fdatasync 4 KiB", fdatasync_us), ("LMDB commit 1 KiB", commit_us)):
+                        took_us = await asyncio.to_thread(work, folder, 0.3)
+                        self.document.add((name, "machine"), {"run": number, "value": round(took_us, 3)})
                     for name in self._options.only or WORKLOADS:
                         for side in ("ours", "floor") if number % 2 == 0 else ("floor", "ours"):
-                            await self._one(name, side, cluster, pids, floor)
+                            await self._one(number, name, side, cluster, pids, floor)
             finally:
                 floor.stop()
             shutil.rmtree(folder)
 
-    async def _one(self, name: str, side: str, cluster: Cluster, pids: dict[str, int], floor: Floor) -> None:
+    async def _one(
+        self, number: int, name: str, side: str, cluster: Cluster, pids: dict[str, int], floor: Floor
+    ) -> None:
         # As bench.peers.calm does, which cannot wait for what runs on this loop.
         for attempt in range(AGAIN_MAX + 1):
             if attempt:
@@ -135,10 +134,9 @@ class Bench:
             if cores <= NOISY_CORES:
                 break
             print(f"{name}, {side}: strangers used {cores:.2f} cores", file=sys.stderr, flush=True)
-        self.foreign_cores = max(self.foreign_cores, cores)
         if side == "ours" and name == "enqueue":
             self.of_master.append(stacks)
-        self.found.setdefault(name, {}).setdefault(side, []).append(figures)
+        self.document.add((name, side), {"run": number, **figures, "foreign_cores": round(cores, 3)})
 
     async def _attempt(
         self, name: str, side: str, cluster: Cluster, pids: dict[str, int], floor: Floor, attempt: int
@@ -162,49 +160,16 @@ class Bench:
         figures: dict[str, Any] = {
             "value": result["value"] if spec["kind"] != "latency" else round(result["p50_ms"] * 1e3, 1),
             "cpu_us": result["cpu_us"],
-            "stages": {role: budget(weights[role], RULES[side, role], result["cpu_us"][role]) for role in ROLES},
+            "stages_us": {},
         }
+        for role in ROLES:  # one at which a process was not seen took nothing
+            found = budget(weights[role], RULES[side, role], result["cpu_us"][role])
+            figures["stages_us"][role] = {stage: round(found.get(stage, 0.0), 3) for stage in ORDER}
         if side == "ours":
             after = await asyncio.to_thread(commits, cluster)
             figures["commit_ms"] = 1e3 * (after[1] - before[1]) / max(1.0, after[0] - before[0])
         print(f"{name}, {side}: {result['value']:,.0f}, cpu us/msg {result['cpu_us']}", file=sys.stderr, flush=True)
         return cores, figures, weights["master"]
-
-    def document(self) -> dict[str, Any]:
-        """Medians, with the least and the most of what each process used."""
-        return {
-            **facts(),
-            "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            "runs": self._options.runs,
-            "foreign_cores": round(self.foreign_cores, 3),
-            "machine_us": {name: _spread(values) for name, values in self.machine.items()},
-            "workloads": {
-                name: {side: _summary(runs) for side, runs in sides.items()} for name, sides in self.found.items()
-            },
-        }
-
-
-def _spread(values: list[float]) -> list[float]:
-    """Median, least, most."""
-    return [round(each, 3) for each in (statistics.median(values), min(values), max(values))]
-
-
-def _summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    names = {role: sorted({stage for run in runs for stage in run["stages"][role]}) for role in ROLES}
-    found: dict[str, Any] = {
-        "value": _spread([run["value"] for run in runs]),
-        "cpu_us": {role: _spread([run["cpu_us"][role] for run in runs]) for role in ROLES},
-        "stages_us": {
-            role: {
-                stage: round(statistics.median(run["stages"][role].get(stage, 0.0) for run in runs), 3)
-                for stage in names[role]
-            }
-            for role in ROLES
-        },
-    }
-    if "commit_ms" in runs[0]:
-        found["commit_ms"] = _spread([run["commit_ms"] for run in runs])
-    return found
 
 
 def main() -> None:
@@ -213,11 +178,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="of each look; default: 8")
     parser.add_argument("--only", choices=WORKLOADS, action="append", help="a workload; may be repeated")
     parser.add_argument("--flame", type=Path, help="draw our master under pipelined load into this file")
-    parser.add_argument("--take", type=Path, help="measure nothing: a document into bench/results and the page")
     options = parser.parse_args()
-    if options.take is not None:
-        take(options.take)
-        return
     with stoppable("bench-budget"), tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, Path(folder))
         try:
@@ -237,8 +198,8 @@ def main() -> None:
         print(f"drawn in {options.flame}")
         return  # one workload, looked at once: no budget, and none is overwritten
     out = ROOT / "build/bench/budget.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(bench.document(), indent=1) + "\n")
+    bench.document.end()
+    bench.document.write(out)
     print(f"kept in {out.relative_to(ROOT)}")
 
 

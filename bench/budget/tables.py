@@ -1,94 +1,54 @@
-"""Writes the tables of "Where a message's time goes" in docs/PERFORMANCE.md; measures nothing."""
+"""Shows "Where a message's time goes": a table a workload for docs/PERFORMANCE.md; measures nothing."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 from bench.budget.stages import ORDER
-from bench.machine import is_commit
+from bench.check import Plan
+from bench.document import Document, Figures
 from bench.peers.figures import NOISY_CORES
-from bench.peers.place import ROOT
+from bench.tables import ranged, where
 
-PAGE, KEPT = ROOT / "docs/PERFORMANCE.md", ROOT / "bench/results/budget.json"
-BEGIN, END = "<!-- budget: begin, written by make bench-budget -->", "<!-- budget: end -->"
 ROLES = ("client", "master", "replica")
 BATCH = {"enqueue": 100, "enqueue + consume + ack": 100, "one in flight": 1}
+SIDES, MACHINE = ("ours", "floor"), "machine"
+
+PLAN = Plan(
+    lambda document: {
+        **{(name, side): document.options["runs"] for name in BATCH for side in SIDES},
+        **{of: document.options["runs"] for of in document.figures() if of[1] == MACHINE},
+    },
+    3,
+    lambda of, _: ("value",) if of[1] == MACHINE else ("value", "stages_us", *(f"cpu_us.{role}" for role in ROLES)),
+    quiet=False,  # the page says it
+)
 
 
-RUNS_MIN = 3
-
-
-class PageError(Exception):
-    """The page has no place for the tables."""
-
-
-def placed(page: str, document: dict[str, Any]) -> str:
-    """The page with its tables anew. Raises PageError."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise PageError(f"the page needs the lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n{markdown(document)}\n{END}{after}"
-
-
-def take(path: Path, kept: Path = KEPT, page: Path = PAGE) -> None:
-    """Puts a document among the results and its tables on the page, or neither."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        if reasons := unfit(document):
-            raise SystemExit("bench-budget: not to be shown: " + "; ".join(reasons))
-        text = placed(page.read_text(encoding="utf-8"), document)
-    except OSError as failure:
-        raise SystemExit(f"bench-budget: {failure.filename}: {failure.strerror}; `make bench-budget` first") from None
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as failure:
-        raise SystemExit(f"bench-budget: {path} is no document of bench-budget: {failure!r}") from None
-    except PageError as failure:
-        raise SystemExit(f"bench-budget: {failure}") from None
-    kept.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    page.write_text(text, encoding="utf-8")
-
-
-def unfit(document: dict[str, Any]) -> list[str]:
-    """Why a document must not be shown to readers; empty when it may. A busy machine is told on the page."""
-    found = []
-    if not is_commit(document["commit"]):
-        found.append("it was measured on changes that are in no commit")
-    if document["runs"] < RUNS_MIN:
-        found.append(f"{document['runs']} runs; {RUNS_MIN} show a spread")
-    if missing := [name for name in BATCH if set(document["workloads"].get(name, ())) != {"ours", "floor"}]:
-        found.append(f"without {', '.join(missing)}")
-    return found
-
-
-def markdown(document: dict[str, Any]) -> str:
+def markdown(document: Document) -> str:
     """One table a workload, under a line that says what was measured where."""
-    machine = ", ".join(f"{name} {_range(values, 0)} us" for name, values in document["machine_us"].items())
-    versions = f"Python {document['python']}, grpcio {document['grpcio']}, lmdb {document['lmdb']}"
-    where = f"{document['cores']} cores ({document['cpu']})"
+    figures = document.figures()
+    machine = ", ".join(f"{of[0]} {_range(found, 'value', 0)} us" for of, found in figures.items() if of[1] == MACHINE)
     head = (
-        f"Commit {document['commit']}, {versions}, {where}, {document['runs']} runs of each in turns; medians, "
+        f"{where(document, 'grpcio', 'lmdb')}; {document.options['runs']} runs of each in turns; medians, "
         f"in brackets the least and the most. The machine: {machine}."
     )
-    cores = document.get("foreign_cores")
-    if cores is None:
+    cores = max(found.foreign_cores for found in figures.values())
+    if not any(found.values("foreign_cores") for found in figures.values()):
         head += " What others used of the machine was not counted."
     elif cores > NOISY_CORES:
         head += (
             f" **Noisy**: strangers used up to {cores:.2f} cores: processes waited for cores, commits were late and "
             "small, few messages paid for what a batch costs. Only ours beside the floor says anything."
         )
-    return "\n\n".join([head, *(_table(name, sides) for name, sides in document["workloads"].items())])
+    return "\n\n".join([head, *(_table(name, *(figures[name, side] for side in SIDES)) for name in BATCH)])
 
 
-def _table(name: str, sides: dict[str, Any]) -> str:
-    ours, floor = sides["ours"], sides["floor"]
+def _table(name: str, ours: Figures, floor: Figures) -> str:
     unit = "us p50" if name == "one in flight" else "msg/s"
     batch = BATCH[name]
-    head = f"**{name}**: ours {_range(ours['value'], 0)} {unit}, the floor {_range(floor['value'], 0)}"
-    if "commit_ms" in ours:
-        head += f"; a group commit of our master takes {_range(ours['commit_ms'], 2)} ms from request to wake-up"
+    head = f"**{name}**: ours {_range(ours, 'value', 0)} {unit}, the floor {_range(floor, 'value', 0)}"
+    if commit := ours.spread("commit_ms"):
+        took = ranged(commit, lambda value: f"{value:.2f}", alone=False)
+        head += f"; a group commit of our master takes {took} ms from request to wake-up"
     whole = f"ours, all three, a batch of {batch}" if batch > 1 else "ours, all three"
     lines = [
         f"{head}.",
@@ -97,12 +57,12 @@ def _table(name: str, sides: dict[str, Any]) -> str:
         "|---|" + "---|" * 4,
     ]
     for stage in ORDER:
-        pairs = [(ours["stages_us"][role].get(stage, 0.0), floor["stages_us"][role].get(stage, 0.0)) for role in ROLES]
+        pairs = [tuple(_median(side, f"stages_us.{role}.{stage}") for side in (ours, floor)) for role in ROLES]
         if any(mine or theirs for mine, theirs in pairs):
             cells = [f"{_cell(mine)} / {_cell(theirs)}" if mine or theirs else "" for mine, theirs in pairs]
             lines.append(f"| {stage} | {' | '.join(cells)} | {batch * sum(mine for mine, _ in pairs):,.0f} |")
-    totals = [f"**{_range(ours['cpu_us'][role], 2)}** / {_range(floor['cpu_us'][role], 2)}" for role in ROLES]
-    total = batch * sum(ours["cpu_us"][role][0] for role in ROLES)
+    totals = [f"**{_range(ours, f'cpu_us.{role}', 2)}** / {_range(floor, f'cpu_us.{role}', 2)}" for role in ROLES]
+    total = batch * sum(_median(ours, f"cpu_us.{role}") for role in ROLES)
     lines.append(f"| **all** | {' | '.join(totals)} | {total:,.0f} |")
     return "\n".join(lines)
 
@@ -111,6 +71,11 @@ def _cell(value: float) -> str:
     return f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
 
 
-def _range(values: list[float], digits: int) -> str:
-    middle, least, most = (f"{value:,.{digits}f}" for value in values)
-    return f"{middle} ({least} to {most})"
+def _median(side: Figures, name: str) -> float:
+    """A stage at which a process was seen in no run took nothing."""
+    found = side.spread(name)
+    return found.median if found else 0.0
+
+
+def _range(side: Figures, name: str, digits: int) -> str:
+    return ranged(side.spread(name), lambda value: f"{value:,.{digits}f}", alone=False)

@@ -12,7 +12,8 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from bench.growth.figures import foreign_cores, judged, load_share, point_result, set_aside, strangers
+from bench.document import Document
+from bench.growth.figures import cost, foreign_cores, load_share
 from bench.growth.plan import Curve
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.place import KILLED_WITH_US, ROOT, BenchError, Place, usage
@@ -100,28 +101,19 @@ class Running:
         if self.pair.by_role() != self.pids:
             raise BenchError(f"{self.role}: the pair changed its roles under load")
 
-    def line(self, first: Running) -> dict[str, Any]:
-        """The result, beside that of the curve's first point; complete with why it is refused."""
-        curve = self.curve
-        return judged(
-            {
-                "kind": "point",
-                "curve": curve.name,
-                "title": curve.title,
-                "axis": curve.axis,
-                "flat": curve.flat,
-                "label": self.point.label,
-                "x": self.point.x,
-                "settings": {**asdict(self.point), "batch": self.point.batch, "turns": len(self.turns)},
-                **point_result(self.turns, first.turns),
-                "messages": sum(each["messages"] for each in self.turns),
-                "load_share": {"client": load_share(self.turns)},
-                **strangers(self.turns),
-                **set_aside(self.turns),
-                "account": self.account,
-                **self.checked,
-            }
-        )
+    def add_to(self, document: Document) -> None:
+        """Each turn; what was seen of the pair, and the account, are of all of them."""
+        more = {
+            "settings": {**asdict(self.point), "batch": self.point.batch},
+            "messages": sum(each["messages"] for each in self.turns),
+            "load_share": {"client": load_share(self.turns)},
+            "account": self.account,
+            "verified": True,
+            **self.checked,
+        }
+        for number, turn in enumerate(self.turns):
+            kept = {name: turn[name] for name in ("foreign_cores", "set_aside") if name in turn}
+            document.add((self.curve.name, self.point.label), {"run": number, "us": cost(turn), **kept}, **more)
 
     def stop(self) -> None:
         if self._process:

@@ -1,141 +1,142 @@
-"""Turns JSON lines of run.py into tables, plots and the chapter of docs/PERFORMANCE.md. It decides nothing itself."""
+"""Turns a document of run.py into tables, plots and the chapter of docs/PERFORMANCE.md. It decides nothing itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
-from bench.growth.figures import FLAT_WITHIN, ROLES, growths, most_foreign
-from bench.growth.fit import shown, unfit
-from bench.peers import fit
-from bench.peers.place import ROOT
-from bench.peers.plots import Curve, curves
-from bench.peers.report import grid
+from bench.check import Plan, unfit
+from bench.document import Document, Figures, Of, Run, Spread
+from bench.growth.faults import LABELS
+from bench.growth.plan import FAULT_RATE, OPEN_RATES, Curve, curves
+from bench.peers import plots
+from bench.peers.figures import PERCENTILES
+from bench.tables import grid, ranged, where
 
-RESULTS = ROOT / "bench/results/growth.json"
-PAGE = ROOT / "docs/PERFORMANCE.md"
-BEGIN, END = "<!-- growth: written by make bench-report -->", "<!-- growth: end -->"
+ROLES = ("master", "replica", "client")
+SERVERS = ("us.master", "us.replica")
+COSTS = {
+    "servers": SERVERS, "master": ("us.master",), "replica": ("us.replica",), "client": ("us.client",),
+    "wall": ("us.wall",), "cpu": (*SERVERS, "us.client"),
+}  # fmt: skip
+"""Microseconds for a message: of what they are the sum."""
+FLAT_WITHIN = 0.2
+TURNS_MIN = 5
 TIMES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "max_ms": "max"}
-
-ENDED = "end"
-
-Line = Mapping[str, Any]
+OPEN, FAULT = "open", "fault"
 
 
-def ended(count: int) -> dict[str, Any]:
-    """The last line of a run that came to its end: how many stand before it."""
-    return {"kind": ENDED, "lines": count}
+# -- what is whole -----------------------------------------------------------------------------------------------------
 
 
-def read(text: str) -> list[dict[str, Any]]:
-    """All lines but the last. Raises ValueError where some are missing: a file may be cut off at the end of a line."""
-    lines = [fit.read(line) for line in text.splitlines() if line]
-    if not lines or lines[-1].get("kind") != ENDED:
-        raise ValueError("its last line does not say how many there are: it is cut off, or its run was stopped")
-    if lines[-1] != ended(len(lines) - 1):
-        raise ValueError(f"{len(lines) - 1} lines, and {lines[-1].get('lines')} were written")
-    return lines[:-1]
+def wanted(document: Document) -> dict[Of, int]:
+    """Ten million messages may be beside them."""
+    runs, turns = document.options["runs"], document.options["turns"]
+    found: dict[Of, int] = {(curve.name, point.label): turns for curve in curves() for point in curve.points}
+    deep = {(curve.name, point.label) for curve in curves(deep=True) for point in curve.points}
+    found |= {of: turns for of in document.figures() if of in deep}
+    found |= {(OPEN, f"{rate:,.0f}/s"): runs for rate in OPEN_RATES}
+    return found | {(FAULT, label): runs for label in LABELS.values()}
 
 
-def by_curve(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    """Points of each curve, in their order; refused ones too."""
-    found: dict[str, list[Line]] = {}
-    for line in lines:
-        if line["kind"] == "point":
-            found.setdefault(line["curve"], []).append(line)
-    return found
+def fields(of: Of, _: Run) -> tuple[str, ...]:
+    if of[0] in (OPEN, FAULT):
+        return ("rate", "value", *PERCENTILES, "late_p50_ms", "late_p99_ms", *JUDGED)
+    return (*(f"us.{role}" for role in (*ROLES, "wall")), *JUDGED)
+
+
+JUDGED = ("account", "copies", "syncs", "load_share", "foreign_cores")
+
+
+def wrong(document: Document) -> Iterator[str]:
+    if (turns := document.options["turns"]) < TURNS_MIN:
+        yield f"{turns} turns; {TURNS_MIN} show a spread"
+
+
+PLAN = Plan(wanted, 3, fields, more=wrong)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def planned(document: Document) -> dict[Curve, list[Figures]]:
+    """Points of each curve, in their order; refused ones too."""
+    figures = document.figures()
+    found = {curve: [figures[of] for of in figures if of[0] == curve.name] for curve in curves(deep=True)}
+    return {curve: points for curve, points in found.items() if points}
 
 
 def amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def told(line: Line) -> str:
-    return "; ".join([*(f"refused: {why}" for why in line["refused"]), *line["remarks"]])
-
-
-def point_rows(lines: Sequence[Line]) -> list[tuple[str, ...]]:
-    heads = (
-        lines[0]["axis"],
-        *(f"{role}, us" for role in ROLES),
-        "all, us",
-        "wall, us",
-        "both members, to the first",
-        OTHERS,
-        "",
-    )
-    rows = [heads]
-    for line in lines:
-        us, ratio = line["us"], line["ratio"]["servers"]
-        costs = [amount(us[name]["mean"]) for name in (*ROLES, "cpu", "wall")]
-        if line["refused"]:
-            costs, said = [""] * len(costs), ""
-        else:
-            said = f"{ratio['mean']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
-        rows.append((line["label"], *costs, said, others(line), told(line)))
-    return rows
-
-
 OTHERS = "others, cores at most"
 
 
-def time_rows(lines: Sequence[Line], head: str) -> list[tuple[str, ...]]:
-    """Milliseconds from when messages were due."""
-    milliseconds = (f"{title}, ms" for title in TIMES.values())
-    rows = [(head, "answered/s", *milliseconds, "load's own lateness, p99 ms", OTHERS, "")]
-    for line in lines:
-        times = line["times"]
-        cells = [spread_of(times[name]) for name in ("value", *TIMES, "late_p99_ms")] if times else [""] * 6
-        rows.append((line["label"], *cells, others(line), told(line)))
+def cost(point: Figures, name: str) -> Spread:
+    found = point.spread(*COSTS[name])
+    assert found
+    return found
+
+
+def point_rows(axis: str, points: Sequence[Figures]) -> list[tuple[str, ...]]:
+    roles = (f"{role}, us" for role in ROLES)
+    rows = [(axis, *roles, "all, us", "wall, us", "both members, to the first", OTHERS, "")]
+    for point in points:
+        cells = [""] * 6
+        if point.good and (ratio := point.ratio(points[0], *SERVERS)):
+            mean = cost(point, "servers").mean / cost(points[0], "servers").mean
+            costs = [amount(cost(point, name).mean) for name in (*ROLES, "cpu", "wall")]
+            cells = [*costs, f"{mean:.2f} ({ratio.least:.2f} to {ratio.most:.2f})"]
+        rows.append((point.of[1], *cells, f"{point.foreign_cores:.2f}", "; ".join(point.said)))
     return rows
 
 
-def others(line: Line) -> str:
-    cores = most_foreign(line) if shown(line) else 0.0
-    if cores is None:
-        return "not measured"
-    return f"{cores:.2f}" if "foreign_cores_of" in line or line["kind"] != "point" else f"{cores:.2f} in the mean"
+def time_rows(found: Sequence[Figures], head: str) -> list[tuple[str, ...]]:
+    """Milliseconds from when messages were due."""
+    milliseconds = (f"{title}, ms" for title in TIMES.values())
+    rows = [(head, "answered/s", *milliseconds, "load's own lateness, p99 ms", OTHERS, "")]
+    for each in found:
+        cells = [ranged(each.spread(name), amount) for name in ("value", *TIMES, "late_p99_ms")]
+        rows.append((each.of[1], *cells, f"{each.foreign_cores:.2f}", "; ".join(each.said)))
+    return rows
 
 
-def spread_of(figure: Mapping[str, Any]) -> str:
-    said = amount(figure["median"])
-    return said if len(figure["runs"]) == 1 else f"{said} ({amount(figure['min'])} to {amount(figure['max'])})"
+def growths(points: Sequence[Figures]) -> list[tuple[str, float]]:
+    """Points of a curve that is to be flat which cost the members more than they may: by how much, each against the
+    cheapest smaller one. An empty queue is not the cheapest: who receives at once receives in small pieces, and against
+    it alone growth from ten thousand to ten million could hide.
+    """
+    found, cheapest = [], math.inf
+    for point in points:
+        value = cost(point, "servers").mean
+        if value > (1 + FLAT_WITHIN) * cheapest:
+            found.append((point.of[1], round(value / cheapest, 3)))
+        cheapest = min(cheapest, value)
+    return found
 
 
-def whole_grid(rows: Sequence[Sequence[str]]) -> list[str]:
-    """As Markdown; a last column in which nothing stands is left out."""
-    if not any(row[-1] for row in rows):
-        rows = [row[:-1] for row in rows]
-    return grid(rows)
-
-
-def flatness(lines: Sequence[Line]) -> str:
+def flatness(points: Sequence[Figures]) -> str:
     """Of a curve that is to be flat."""
-    if out := growths([line for line in lines if not line["refused"]]):
+    if out := growths([point for point in points if point.good]):
         told = ", ".join(f"{label} ({ratio:.2f}x)" for label, ratio in out)
         return f"More than {FLAT_WITHIN:.0%} above the cheapest smaller point: {told}."
     return f"No point costs the members more than {FLAT_WITHIN:.0%} above a smaller one."
 
 
-def markdown(lines: Sequence[Line]) -> str:
+def markdown(document: Document) -> str:
     """The chapter's part."""
-    about = lines[0]
-    where = f"{about['cpu']}, {about['cores']} cores for everything, Linux {about['kernel']}, Python {about['python']}"
-    said = f"Commit {about['commit']}, {about['time'][:10]}, {where}, grpcio {about['grpcio']}, lmdb {about['lmdb']}."
-    out = [said, "", HOW_TO_READ]
-    if reasons := unfit(lines):  # nothing of the kind is taken now
+    out = [f"{where(document, 'grpcio', 'lmdb')}.", "", HOW_TO_READ]
+    if reasons := unfit(document, PLAN):  # nothing of the kind is taken now
         out += ["", f"This run is older than some of what is asked of one today: {'; '.join(reasons)}."]
-    for name, points in by_curve(lines).items():
-        out += ["", f"**{points[0]['title']}.**" + (f" {flatness(points)}" if points[0]["flat"] else ""), ""]
-        out += [*whole_grid(point_rows(points)), "", f"![{points[0]['title']}](img/growth-{name}.svg)"]
-    for kind, title, head in (("open", OPEN_TITLE, "rate"), ("fault", FAULT_TITLE, "in the middle")):
-        if found := [line for line in lines if line["kind"] == kind]:
-            rate = f" at {found[0]['settings']['rate']:,.0f} a second" if kind == "fault" else ""
-            out += ["", f"**{title}{rate}.** Medians (ranges) of runs.", "", *whole_grid(time_rows(found, head))]
-            if kind == "open":
+    for curve, points in planned(document).items():
+        out += ["", f"**{curve.title}.**" + (f" {flatness(points)}" if curve.flat else ""), ""]
+        out += [*grid(point_rows(curve.axis, points)), "", f"![{curve.title}](img/growth-{curve.name}.svg)"]
+    figures = document.figures()
+    for kind, title, head in ((OPEN, OPEN_TITLE, "rate"), (FAULT, FAULT_TITLE, "in the middle")):
+        if found := [each for of, each in figures.items() if of[0] == kind]:
+            out += ["", f"**{title}.** Medians (ranges) of runs.", "", *grid(time_rows(found, head))]
+            if kind == OPEN:
                 out += ["", f"![{title}](img/growth-open.svg)"]
     return "\n".join(out)
 
@@ -145,52 +146,54 @@ HOW_TO_READ = (
     "ratio is that of all turns, with the range over turns."
 )
 OPEN_TITLE = "Open loop, from when a message was due to its acknowledgement, 1 KiB"
-FAULT_TITLE = "The same with a fault in the middle,"
+FAULT_TITLE = f"The same with a fault in the middle, at {FAULT_RATE:,.0f} a second"
 
 
 # -- plots -------------------------------------------------------------------------------------------------------------
 
 
-def drawn(lines: Sequence[Line]) -> dict[str, str]:
+def drawn(document: Document) -> dict[str, str]:
     """SVG by file name. A refused point is in none."""
     found = {}
-    for name, every in by_curve(lines).items():
-        if points := [line for line in every if not line["refused"]]:
-            found[f"growth-{name}.svg"] = curve_drawn(points, [line["us"] for line in points])
-    shown = [line for line in lines if line["kind"] == "open" and line["times"]]
-    if shown:
+    for curve, every in planned(document).items():
+        if points := [point for point in every if point.good]:
+            found[f"growth-{curve.name}.svg"] = curve_drawn(curve, points)
+    loops = [each for of, each in document.figures().items() if of[0] == OPEN and each.good]
+    if loops:
+        spreads = {title: [each.spread(part) for each in loops] for part, title in TIMES.items()}
         series = [
-            Curve(
+            plots.Curve(
                 title,
-                tuple(line["times"][part]["median"] * 1e3 for line in shown),
-                tuple((line["times"][part]["min"] * 1e3, line["times"][part]["max"] * 1e3) for line in shown),
+                tuple(each.median * 1e3 for each in of_runs if each),
+                tuple((each.least * 1e3, each.most * 1e3) for each in of_runs if each),
             )
-            for part, title in TIMES.items()
+            for title, of_runs in spreads.items()
         ]
-        steps = [line["label"] for line in shown]
-        found["growth-open.svg"] = curves(
+        steps = [each.of[1] for each in loops]
+        found["growth-open.svg"] = plots.curves(
             f"{OPEN_TITLE}, microseconds", "messages a second", steps, series, decades=True
         )
     return found
 
 
-def curve_drawn(points: Sequence[Line], us: Sequence[Mapping[str, Any]]) -> str:
-    names = {"servers": "both members", "master": "master", "replica": "replica", "client": "client", "wall": "wall"}
+def curve_drawn(curve: Curve, points: Sequence[Figures]) -> str:
+    names: Mapping[str, str] = {"servers": "both members", **{name: name for name in (*ROLES, "wall")}}
+    costs = {name: [cost(point, name) for point in points] for name in names}
     series = [
-        Curve(
+        plots.Curve(
             title,
-            tuple(each[name]["mean"] for each in us),
-            tuple((each[name]["min"], each[name]["max"]) for each in us),
+            tuple(each.mean for each in costs[name]),
+            tuple((each.least, each.most) for each in costs[name]),
             dashed=name == "wall",
         )
         for name, title in names.items()
     ]
-    first = us[0]["servers"]["mean"]
-    return curves(
-        f"{points[0]['title']}, microseconds",
-        points[0]["axis"],
-        [line["label"] for line in points],
+    first = costs["servers"][0].mean
+    return plots.curves(
+        f"{curve.title}, microseconds",
+        curve.axis,
+        [point.of[1] for point in points],
         series,
-        band=(first * (1 - FLAT_WITHIN), first * (1 + FLAT_WITHIN)) if points[0]["flat"] else None,
-        decades=points[0]["curve"] == "payload",
+        band=(first * (1 - FLAT_WITHIN), first * (1 + FLAT_WITHIN)) if curve.flat else None,
+        decades=curve.name == "payload",
     )

@@ -2,8 +2,8 @@
 
 With depth, queues, producers, payload, and at the replica; then open loops at fixed rates, and with a kill or a handoff
 in the middle. Each point of a curve has a pair of its own and takes turns with the others. Prints a line a point;
-writes JSON lines with machine, versions, settings, runs, spread and commit, and last how many. Exit code 1 when
-something was refused.
+writes a document with machine, versions, settings, runs and commit after each part. Exit code 1 when something was
+refused.
 
 Example: python -m bench.growth.run --only depth --turns 3
 """
@@ -11,24 +11,21 @@ Example: python -m bench.growth.run --only depth --turns 3
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bench.document import Document, Figures, begun
 from bench.growth.faults import FAULTS, KILL, LABELS, NONE, disturbed, not_as_told, whole_again
-from bench.growth.figures import of_runs
 from bench.growth.plan import FAULT_RATE, OPEN_RATES, Curve, curves, shrunk
 from bench.growth.points import Running
-from bench.growth.report import ended
-from bench.machine import facts
+from bench.growth.report import COSTS, FAULT, OPEN, ROLES, cost
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.calm import AGAIN_MAX, calm
-from bench.peers.figures import PERCENTILES, remarks
+from bench.peers.figures import PERCENTILES, refusals, remarks
 from bench.peers.place import KEPT, BenchError, Place, stoppable, strangers_us
 from bench.peers.run import Measurement
 
@@ -36,7 +33,7 @@ Line = dict[str, Any]
 WARM_TURNS = 1
 
 
-def curve_lines(place: Place, curve: Curve, options: argparse.Namespace) -> Iterator[Line]:
+def measure_curve(place: Place, curve: Curve, options: argparse.Namespace, document: Document) -> None:
     """Every point of a curve, measured in turns; who is first changes."""
     with ExitStack() as stack:
         running: list[Running] = []
@@ -52,7 +49,7 @@ def curve_lines(place: Place, curve: Curve, options: argparse.Namespace) -> Iter
         for point in running:
             point.drain()
         for point in running:
-            yield point.line(running[0])
+            point.add_to(document)
 
 
 def in_turns(
@@ -66,27 +63,24 @@ def in_turns(
             point.turns.append(turn)
 
 
-def open_lines(place: Place, options: argparse.Namespace, rates: list[float]) -> Iterator[Line]:
+def measure_loops(place: Place, options: argparse.Namespace, document: Document, rates: list[float]) -> None:
     """Open loops at one pair, a consumer beside each; the rates take turns."""
     peer = Tandemq(place)
     with ExitStack() as stack:
         stack.callback(peer.stop)
         peer.start()
-        found: dict[float, list[Line]] = {rate: [] for rate in rates}
         for run in range(options.runs):
             measurement = Measurement(place, peer, options, run)
             measurement.check()
             for rate in (*rates[run % len(rates) :], *rates[: run % len(rates)]):
-                found[rate] += calm(
+                (line,) = calm(
                     lambda measurement=measurement, rate=rate: [measurement.open_loop(rate)], options.again_max
                 )
-    for rate, runs in found.items():
-        yield of_runs({"kind": "open", "label": f"{rate:,.0f}/s", "x": rate}, runs, found[rates[0]])
+                document.add((OPEN, f"{rate:,.0f}/s"), line)
 
 
-def fault_lines(place: Place, options: argparse.Namespace) -> Iterator[Line]:
+def measure_faults(place: Place, options: argparse.Namespace, document: Document) -> None:
     """The same open loop undisturbed, with its master killed in the middle, and with a handoff there."""
-    found: dict[str, list[Line]] = {fault: [] for fault in FAULTS}
     rate, middle_s = min(FAULT_RATE, options.rate_max), options.warm_s + options.seconds / 2
     peer = Tandemq(place)
     with ExitStack() as stack:
@@ -96,12 +90,11 @@ def fault_lines(place: Place, options: argparse.Namespace) -> Iterator[Line]:
             measurement = Measurement(place, peer, options, run)
             measurement.check()
             for fault in (*FAULTS[run % len(FAULTS) :], *FAULTS[: run % len(FAULTS)]):
-                found[fault] += calm(
+                (line,) = calm(
                     lambda measurement=measurement, fault=fault: [hurt(peer, measurement, fault, rate, middle_s)],
                     options.again_max,
                 )
-    for fault, runs in found.items():
-        yield of_runs({"kind": "fault", "label": LABELS[fault], "x": FAULTS.index(fault)}, runs, found[NONE])
+                document.add((FAULT, LABELS[fault]), line)
 
 
 def hurt(peer: Tandemq, measurement: Measurement, fault: str, rate: float, middle_s: float) -> Line:
@@ -112,62 +105,60 @@ def hurt(peer: Tandemq, measurement: Measurement, fault: str, rate: float, middl
     strangers, began = strangers_us(), time.perf_counter()
     line = measurement.open_loop(rate, meanwhile, target=target)
     foreign = (strangers_us() - strangers) / (time.perf_counter() - began) / 1e6
-    line["refused"] += not_as_told(fault, before, peer.master())
+    line["broke"] = not_as_told(fault, before, peer.master())
     if fault == KILL:  # what its processes used went with one of them: to the load that looks like a stranger's
         line |= {"foreign_cores": round(max(0.0, foreign), 3), "cpu_us": {}}
-        line["remarks"] = remarks(line)
     whole_again(peer, fault, before)
-    return line
+    return {**line, "refused": refusals(line), "remarks": remarks(line)}
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def tell(line: Line) -> None:
-    if line["kind"] == "point":
-        us, ratio = line["us"], line["ratio"]
-        figures = ", ".join(f"{role} {us[role]['mean']:.2f}" for role in ("master", "replica", "client", "wall"))
-        text = f"{line['curve']:<12} {line['label']:>12}: {figures} us; servers {ratio['servers']['mean']:.2f}x the 1st"
+def tell(found: Figures, first: Figures) -> None:
+    if not found.good:
+        text = "no figure"
+    elif found.of[0] in (OPEN, FAULT):
+        times = {name: found.spread(name) for name in PERCENTILES}
+        text = ", ".join(f"{name} {each.median:,.2f}" for name, each in times.items() if each)
     else:
-        times = line["times"]
-        figures = ", ".join(f"{name} {times[name]['median']:,.2f}" for name in PERCENTILES) if times else "no figure"
-        text = f"{line['kind']:<12} {line['label']:>22}: {figures}"
-    say(
-        text
-        + "".join(f"; REFUSED: {why}" for why in line["refused"])
-        + "".join(f"; {what}" for what in line["remarks"])
-    )
+        ratio = found.ratio(first, *COSTS["servers"])
+        text = ", ".join(f"{role} {cost(found, role).mean:.2f}" for role in (*ROLES, "wall"))
+        text += f" us; servers {ratio.median:.2f}x the 1st" if ratio else " us"
+    say("".join([f"{found.of[0]:<12} {found.of[1]:>22}: {text}", *(f"; {what}" for what in found.said)]))
 
 
-def parts(options: argparse.Namespace) -> dict[str, Callable[[Place], Iterator[Line]]]:
+def parts(options: argparse.Namespace) -> dict[str, Callable[[Place, Document], None]]:
     """What can be measured, by name."""
     rates = [rate for rate in OPEN_RATES if rate <= options.rate_max] or [options.rate_max]
     planned = [shrunk(curve, options.share) if options.share < 1 else curve for curve in curves(deep=options.deep)]
     return {
-        **{curve.name: lambda place, curve=curve: curve_lines(place, curve, options) for curve in planned},
-        "open": lambda place: open_lines(place, options, rates),
-        "faults": lambda place: fault_lines(place, options),
+        **{
+            curve.name: lambda place, document, curve=curve: measure_curve(place, curve, options, document)
+            for curve in planned
+        },
+        "open": lambda place, document: measure_loops(place, options, document, rates),
+        "faults": lambda place, document: measure_faults(place, options, document),
     }
 
 
-def measure(place: Place, options: argparse.Namespace, write: Callable[[Line], None]) -> bool:
-    """Whether every part was measured."""
-    whole = True
+def measure(place: Place, options: argparse.Namespace, document: Document) -> None:
+    """Every part; what failed is said in the document."""
     for name, part in parts(options).items():
         if options.only and name not in options.only:
             continue
-        began = time.monotonic()
+        began, before = time.monotonic(), len(document.results)
         try:
-            for line in part(place):
-                write(line)
-                tell(line)
+            part(place, document)
         except (BenchError, OSError) as failure:
-            whole = False
-            write({"kind": "failed", "curve": name, "label": name, "why": str(failure), "refused": [str(failure)]})
+            document.failed.append({"of": [name], "run": 0, "why": str(failure)})
             say(f"{name}: FAILED: {failure}")
+        found = list(document.figures().values())[before:]
+        for each in found:
+            tell(each, found[0])
+        document.write(options.out)
         say(f"{name} took {time.monotonic() - began:.0f} s")
-    return whole
 
 
 def main() -> None:
@@ -191,29 +182,18 @@ def main() -> None:
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(parts(options))}")
     if min(options.turns, options.runs) < 1 or not 0 < options.share <= 1 or options.seconds <= 0:
         parser.error("--turns and --runs are at least 1, --seconds above 0, --share above 0 and at most 1")
-    about = {"time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"), "share": options.share, **facts()}
-    refused: list[str] = []
-    written = 0
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with stoppable("growth"), options.out.open("w", encoding="utf-8") as file:
-
-        def write(line: Line) -> None:
-            nonlocal written
-            refused.extend(line["refused"] or line.get("runs_refused", []))
-            file.write(json.dumps({**line, **about}) + "\n")
-            file.flush()
-            written += 1
-
-        try:
-            with Place(options.folder) as place:
-                if lacking := Tandemq(place).missing():
-                    raise BenchError(f"not installed, run `make bench-deps`: {', '.join(lacking)}")
-                whole = measure(place, options, write)
-        except BenchError as failure:
-            raise SystemExit(f"growth: {failure}") from None
-        file.write(json.dumps(ended(written)) + "\n")
+    document = begun("growth", {key: getattr(options, key) for key in ("turns", "runs", "seconds", "share")})
+    try:
+        with stoppable("growth"), Place(options.folder) as place:
+            if lacking := Tandemq(place).missing():
+                raise BenchError(f"not installed, run `make bench-deps`: {', '.join(lacking)}")
+            measure(place, options, document)
+    except BenchError as failure:
+        raise SystemExit(f"growth: {failure}") from None
+    document.end()
+    document.write(options.out)
     say(f"kept in {options.out}")
-    if refused or not whole:
+    if document.failed or any(found.refused for found in document.figures().values()):
         raise SystemExit(1)
 
 

@@ -27,9 +27,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.guard.compare import NOT_COMPARED, Verdict, compared, table
-from bench.guard.page import placed
+from bench.guard.page import markdown
 from bench.guard.planted import REGRESSIONS
 from bench.guard.workloads import ALL, SHAPES
+from bench.tables import placed
 
 ROOT = Path(__file__).resolve().parents[2]
 BASELINE, PAGE = ROOT / "bench/results/guard.json", ROOT / "docs/PERFORMANCE.md"
@@ -105,7 +106,7 @@ def _write(options: argparse.Namespace, surroundings: dict[str, str], figures: d
     BASELINE.parent.mkdir(parents=True, exist_ok=True)
     document = {"unit": "instructions a batch", "about": surroundings, "figures": figures}
     BASELINE.write_text(json.dumps(document, indent=1) + "\n")
-    PAGE.write_text(placed(PAGE.read_text(), figures))
+    PAGE.write_text(placed(PAGE.read_text(), markdown(figures), "guard", by="guard-baseline"))
     places = " and ".join(str(path.relative_to(ROOT)) for path in (BASELINE, PAGE))
     text = f"{table(comparison.lines)}\nguard: {places} are new; say in the commit why"
     _say(options, document, "\n".join([*comparison.stale, text]))

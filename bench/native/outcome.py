@@ -22,15 +22,3 @@ class Outcome:
     @property
     def value(self) -> float:
         return round(self.messages / self.seconds, 1) if self.seconds > 0 else 0.0
-
-
-def held_short(outcome: Outcome, held: int, slack: int = 0) -> str:
-    """Why what the servers hold afterwards does not bear a tool out; "" when it does.
-
-    `slack` is for tools that tell rates in whole numbers. More than expected is no loss: what was delivered and not
-    acknowledged comes back, and the last messages may have been stored without an answer.
-    """
-    expected = outcome.sent - outcome.received
-    if held + outcome.untold + slack < expected:
-        return f"the tool says that {expected:,} messages are left, the server holds {held:,}"
-    return ""

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from bench.document import Document
 from bench.native.tools import TOOLS
-from bench.peers import fit
-from bench.peers.place import ROOT
-from bench.peers.report import OURS, RATES, aligned, cell, grid, most_load, summary
+from bench.peers.report import OURS, RATES, cell, most_load, plan
+from bench.tables import aligned, grid, where
 
-RESULTS = ROOT / "bench/results/native.json"
-PAGE = ROOT / "docs/PERFORMANCE.md"
-BEGIN, END = "<!-- native: written by make bench-report -->", "<!-- native: end -->"
 WORKLOADS = ("enqueue", "flow")
-
-
-def unfit(document: Mapping[str, Any]) -> list[str]:
-    """Why a document must not be shown to readers; empty when it may. Who compares what came is ours alone."""
-    return fit.unfit(document, workloads_of, lambda peer: peer == OURS)
 
 
 def workloads_of(peer: str) -> Sequence[str]:
@@ -26,42 +17,36 @@ def workloads_of(peer: str) -> Sequence[str]:
     return WORKLOADS if peer not in TOOLS or TOOLS[peer].flow else WORKLOADS[:1]
 
 
-def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+PLAN = plan(lambda _, peer: workloads_of(peer), lambda peer: peer == OURS)  # who compares what came is ours alone
+
+
+def rows(document: Document) -> list[tuple[str, ...]]:
     """Heads, then a row a system."""
-    found = summary(document)
-    heads = (
-        "system",
-        "load tool",
-        "an answer means",
-        *(f"{RATES[each]}, msg/s" for each in WORKLOADS),
-        "load, of a core",
-    )
-    out = [heads]
-    for name, about in document["peers"].items():
-        entries = found.get(name, {})
-        rates = [cell(entries.get(workload), ours=name == OURS) for workload in WORKLOADS]
+    figures = document.figures()
+    rates = (f"{RATES[each]}, msg/s" for each in WORKLOADS)
+    out = [("system", "load tool", "an answer means", *rates, "load, of a core")]
+    for name, about in document.peers.items():
+        cells = [cell(figures, (name, workload)) for workload in WORKLOADS]
         tool = f"{about['client']}; {about['lacks']}" if about.get("lacks") else about["client"]
-        out.append((about["title"], tool, about["promise"], *rates, most_load(entries)))
+        out.append((about["title"], tool, about["promise"], *cells, most_load(figures, name)))
     return out
 
 
-def table(document: Mapping[str, Any]) -> str:
+def table(document: Document) -> str:
     """For a terminal."""
     return f"{aligned(rows(document))}\nNx: ours divided by theirs, within a run"
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: Document) -> str:
     """The part of docs/PERFORMANCE.md."""
-    about, options = document["about"], document["options"]
-    left = [f"{name} (no {', '.join(programs)})" for name, programs in document.get("left_out", {}).items()]
+    options = document.options
+    left = [f"{name} (no {', '.join(programs)})" for name, programs in document.left_out.items()]
     commands: dict[str, str] = {}
-    for line in document["results"]:
-        for role, command in line.get("commands", {}).items():
-            commands.setdefault(f"{line['peer']}, {line['workload']}, {role}", command)
+    for result, run in document.all_runs():
+        for role, command in run.get("commands", {}).items():
+            commands.setdefault(f"{', '.join(result['of'])}, {role}", command)
     head = (
-        f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything, "
-        f"Linux {about['kernel']}; "
-        f"{options['size']} B payloads; median (range) of {options['runs']} runs. "
+        f"{where(document)}; {options['size']} B payloads; median (range) of {options['runs']} runs. "
         "Nx: ours divided by theirs within a run."
     )
     return "\n".join(

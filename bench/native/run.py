@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.native.outcome import held_short
+from bench.document import Document
 from bench.native.report import WORKLOADS, table, workloads_of
 from bench.native.tool import Tool, run
 from bench.native.tools import TOOLS
@@ -56,6 +56,7 @@ class Theirs:
         self.facts = about(tool, self._measurement.facts)
         size = self._options.size
         base = {"peer": peer.name, "run": self._run, "size": size, "verified": False, "tool": tool.name, **found}
+        base["copies"] = self.facts["copies"]
         for workload in workloads_of(peer.name):
             queues = (f"native_{workload}_{attempt}" for attempt in itertools.count(1))
             asked = {**base, "workload": workload}
@@ -65,10 +66,9 @@ class Theirs:
         line: dict[str, Any] = {**base, "value": 0.0}
         try:
             line |= loaded(self._tool, self._peer, base["workload"], queue, self._options)
-            line["refused"] = [*line["short"], *refusals(line)]
         except BenchError as failure:
-            line |= {"refused": [str(failure)]}
-        return {**line, "remarks": remarks(line)}
+            line["broke"] = [str(failure)]
+        return {**line, "refused": refusals(line), "remarks": remarks(line)}
 
 
 def loaded(tool: Tool, peer: Peer, workload: str, queue: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -78,7 +78,6 @@ def loaded(tool: Tool, peer: Peer, workload: str, queue: str, options: argparse.
     ran = run(tool, commands)
     outcome = tool.read(workload, ran.outputs)
     held = tool.held(queue)
-    short = held_short(outcome, held, tool.slack)
     return {
         "value": outcome.value,
         "messages": outcome.messages,
@@ -88,7 +87,6 @@ def loaded(tool: Tool, peer: Peer, workload: str, queue: str, options: argparse.
         "held": held,
         "untold": outcome.untold,
         "slack": tool.slack,
-        "short": [short] if short else [],
         "commands": {role: shlex.join(command).replace(f"{ROOT}/", "") for role, command in commands.items()},
         "settings_wrong": [setting.wrong for setting in peer.settings() if setting.wrong],
         **ran.figures(outcome.messages),
@@ -121,11 +119,13 @@ def main() -> None:
     options.warm_s, options.rates = min(1.0, options.seconds / 4), []
     check_options(parser, options, names)
 
-    def measured(place: Place) -> dict[str, Any]:
-        told = {"native": True, **{key: getattr(options, key) for key in ("runs", "seconds", "size")}}
-        return in_turns(
-            place, options, told, lambda peer, run: (Theirs if peer.name in TOOLS else Ours)(place, peer, options, run)
-        )
+    def measured(place: Place) -> Document:
+        asked = {key: getattr(options, key) for key in ("runs", "seconds", "size")}
+
+        def turn_of(peer: Peer, run: int) -> Ours | Theirs:
+            return (Theirs if peer.name in TOOLS else Ours)(place, peer, options, run)
+
+        return in_turns(place, options, "native", asked, turn_of)
 
     carry_out("native", options, required=asked, missing=missing, measured=measured, table=table)
 

@@ -5,7 +5,6 @@ Pure.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -31,21 +30,6 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(len(values) * share) - 1)]
 
 
-def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Of one figure over runs."""
-    return {
-        "runs": list(values),
-        "median": round(float(statistics.median(values)), 3),
-        "min": min(values),
-        "max": max(values),
-    }
-
-
-def ratios(ours: Mapping[int, float], theirs: Mapping[int, float]) -> list[float]:
-    """Run by run, only where both have one: what a neighbour took from the machine is then in both."""
-    return [round(ours[run] / theirs[run], 3) for run in sorted(ours) if theirs.get(run)]
-
-
 def syncs_short(syncs: Mapping[str, int], messages: int, copies: int) -> str:
     """Why syncs counted by process, with one message in flight at a time, do not bear out so many synced copies; or "".
 
@@ -64,28 +48,46 @@ def syncs_short(syncs: Mapping[str, int], messages: int, copies: int) -> str:
 
 
 def refusals(result: Mapping[str, Any]) -> list[str]:
-    """Why a result must not be shown as one; empty when it may."""
-    found = []
+    """Why a result must not be shown as one; empty when it may. `broke`: what its figures do not tell."""
+    found = list(result.get("broke", ()))
     account = result.get("account")
-    if not account and result.get("verified", True):
+    if not account and result.get("verified"):
         found.append("nobody counted what came")
     if account:
         found += [f"{account[what]:,} messages {what}" for what in ("lost", "corrupt", "unknown") if account[what]]
     found += [f"setting {text}" for text in result.get("settings_wrong", ())]
-    if why := result.get("syncs_short"):
-        found.append(why)
+    if "copies" in result:
+        syncs = dict(result.get("syncs") or {})
+        why = syncs_short(syncs, syncs.pop("messages"), result["copies"]) if syncs else "nobody counted syncs"
+        found += [why] if why else []
     if result.get("messages", 1) <= 0:
         found.append("nothing was answered in the measured time")
+    if "slack" in result and result["held"] + result["untold"] + result["slack"] < (left := left_of(result)):
+        found.append(f"{left:,} messages are left, the server holds {result['held']:,}")
     return found + (load_was_the_limit(result) if "rate" in result else [])
+
+
+def left_of(result: Mapping[str, Any]) -> int:
+    """Messages that a load tool has sent and not received: the servers must hold as many.
+
+    `untold` are those that it may have received before it ended, `slack` is for tools that report rates in whole
+    numbers. More than expected is no loss: what was delivered and not acknowledged comes back, and the last may have
+    been stored without an answer.
+    """
+    return int(result["sent"] - result["received"])
 
 
 def load_was_the_limit(result: Mapping[str, Any]) -> list[str]:
     """Why the times of an open loop are those of its load, not of the system; empty when they are the system's."""
-    share = result["load_share"]["producer"]
-    found = [f"the load was the bottleneck: it used {share:.0%} of a core"] if share >= BOUND_BY_LOAD else []
+    share = (result.get("load_share") or {}).get("producer")
+    found = ["nobody measured what the load used"] if share is None else []
+    if share is not None and share >= BOUND_BY_LOAD:
+        found.append(f"the load was the bottleneck: it used {share:.0%} of a core")
     for name, least_ms in LATE_MS.items():
-        late_ms, took_ms = result[f"late_p{name}_ms"], result[f"p{name}_ms"]
-        if late_ms > max(least_ms, LATE_SHARE * took_ms):
+        late_ms, took_ms = result.get(f"late_p{name}_ms"), result.get(f"p{name}_ms")
+        if late_ms is None or took_ms is None:
+            found.append(f"nobody measured how late p{name} of the load was")
+        elif late_ms > max(least_ms, LATE_SHARE * took_ms):
             found.append(f"the load was the bottleneck: p{name} {late_ms:.2f} ms late of {took_ms:.2f} ms")
     return found
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from bench.peers import fit
-from bench.peers.place import ROOT
+from bench.document import Document, Of
 from bench.peers.plots import Curve, curves
-from bench.peers.report import amount, grid, summary
+from bench.peers.report import compared, plan
+from bench.tables import amount, grid, where
 
-RESULTS = ROOT / "bench/results/open.json"
-PAGE = ROOT / "docs/PERFORMANCE.md"
-BEGIN, END = "<!-- open: written by make bench-report -->", "<!-- open: end -->"
 PARTS = {
     "p50_ms": "p50",
     "p99_ms": "p99",
@@ -22,62 +18,65 @@ PARTS = {
 }
 
 
-PEERS = ("tandemq", "redis", "rabbitmq-quorum")
+SYSTEMS = ("tandemq", "redis", "rabbitmq-quorum")
 RATES = (1000.0, 5000.0, 20_000.0)
 """What the page shows: a document of fewer would take its place."""
 
 
-def unfit(document: Mapping[str, Any]) -> list[str]:
-    """Why a document must not be shown to readers; empty when it may."""
-    found = fit.unfit(document)
-    if missing := [name for name in PEERS if name not in document["peers"]]:
-        found.append(f"without {', '.join(missing)}")
-    if missing := [f"{rate:,.0f}/s" for rate in RATES if rate not in document["options"]["rates"]]:
-        found.append(f"without {', '.join(missing)}")
-    wrong = [line for line in document["results"] if not line["refused"] and line["rate"] != rate_of(line["workload"])]
-    return found + [f"{line['peer']} {line['workload']} was due at {line['rate']:,.0f}/s" for line in wrong]
+def workloads(document: Document) -> list[str]:
+    return [f"open {rate:,.0f}/s" for rate in document.options["rates"]]
 
 
-def rate_of(workload: str) -> float:
+def wrong(document: Document) -> Iterator[str]:
+    if missing := [name for name in SYSTEMS if name not in document.peers]:
+        yield f"without {', '.join(missing)}"
+    if missing := [f"{rate:,.0f}/s" for rate in RATES if rate not in document.options["rates"]]:
+        yield f"without {', '.join(missing)}"
+    for of, found in document.figures().items():
+        for rate in sorted(set(found.values("rate").values()) - {rate_of(of)}):
+            yield f"{of[0]} {of[1]} was due at {rate:,.0f}/s"
+
+
+PLAN = plan(lambda document, _: workloads(document), compared, wrong)
+
+
+def rate_of(of: Of) -> float:
     """Of "open 1,000/s"."""
-    return float(workload.removeprefix("open ").removesuffix("/s").replace(",", ""))
+    return float(of[1].removeprefix("open ").removesuffix("/s").replace(",", ""))
 
 
-def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def rows(document: Document) -> list[tuple[str, ...]]:
     """Heads, then a row a system and rate: milliseconds from when a message was due, medians over runs."""
-    found = summary(document)
     out = [("system", "due", "answered/s", *(f"{title}, ms" for title in PARTS.values()), "")]
-    for name, about in document["peers"].items():
-        entries = found.get(name, {})
-        for workload in sorted(entries, key=rate_of):
-            entry = entries[workload]
-            figures = [""] * (1 + len(PARTS))
-            if "median" in entry:
-                figures = [amount(entry["median"]), *(f"{entry[part]:,.2f}" for part in PARTS)]
-            said = [f"refused: {why}" for why in entry["refused"]] + entry.get("remarks", [])
-            out.append((about["title"], workload.removeprefix("open "), *figures, "; ".join(said)))
+    found = sorted(document.figures().values(), key=lambda each: rate_of(each.of))
+    for name, about in document.peers.items():
+        for each in (each for each in found if each.of[0] == name):
+            spreads = [each.spread(part) for part in ("value", *PARTS)]
+            answered, *times = [spread.median if spread else None for spread in spreads]
+            rate = "" if answered is None else amount(answered)
+            cells = ("" if ms is None else f"{ms:,.2f}" for ms in times)
+            out.append((about["title"], each.of[1].removeprefix("open "), rate, *cells, "; ".join(each.said)))
     return out
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: Document) -> str:
     """The part of docs/PERFORMANCE.md."""
-    about, options = document["about"], document["options"]
-    where = f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything"
+    options = document.options
     how = f"{options['size']} B payloads, medians of {options['runs']} runs of {options['seconds']:g} s."
     image = "![p99 of each system at fixed rates](img/open-p99.svg)"
-    return "\n".join([f"{where}; {how}", "", *grid(rows(document)), "", image])
+    return "\n".join([f"{where(document)}; {how}", "", *grid(rows(document)), "", image])
 
 
-def drawn(document: Mapping[str, Any]) -> dict[str, str]:
+def drawn(document: Document) -> dict[str, str]:
     """p99 against rate, a line a system that has all of them."""
-    found = summary(document)
-    workloads = sorted({workload for entries in found.values() for workload in entries}, key=rate_of)
+    figures = document.figures()
+    steps = sorted({of[1] for of in figures}, key=lambda workload: rate_of(("", workload)))
     series = []
-    for name in document["peers"]:
-        entries = [found.get(name, {}).get(workload, {}) for workload in workloads]
-        if all("median" in entry for entry in entries):
-            values = tuple(entry["p99_ms"] * 1e3 for entry in entries)
+    for name in document.peers:
+        found = [figures[name, step].spread("p99_ms") if (name, step) in figures else None for step in steps]
+        values = tuple(each.median * 1e3 for each in found if each)
+        if len(values) == len(steps):
             series.append(Curve(name, values, tuple((value, value) for value in values)))
-    steps = [workload.removeprefix("open ") for workload in workloads]
     title = "p99 from when a message was due to its acknowledgement, microseconds"
-    return {"open-p99.svg": curves(title, "messages a second", steps, series, decades=True)}
+    labels = [step.removeprefix("open ") for step in steps]
+    return {"open-p99.svg": curves(title, "messages a second", labels, series, decades=True)}

@@ -5,132 +5,127 @@ A refused result is in no figure, and the table says that it was refused.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from bench.peers.figures import ratios, spread
-from bench.peers.place import ROOT
+from bench.check import Plan
+from bench.document import Document, Figures, Of, Run
+from bench.peers.adapters import PEERS
+from bench.peers.contract import WORKLOADS
+from bench.peers.figures import PERCENTILES
 from bench.peers.plots import Series, bars, percentiles
+from bench.tables import aligned, amount, grid, ranged, where
 
-RESULTS = ROOT / "bench/results/peers.json"
-README = ROOT / "README.md"
-BEGIN, END = "<!-- peers: written by make bench-report -->", "<!-- peers: end -->"
 OURS = "tandemq"
 RATES = {"enqueue": "enqueue", "flow": "enqueue + consume + ack", "drain": "drain"}
-REMARK = re.compile(r" \(|: ")  # the figure of one run follows
 PARTS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "p999_ms": "p99.9"}
+SINGLE = "single"
 
 
-def figure_of(line: Mapping[str, Any]) -> float:
-    """Messages a second; of one message in flight the median, in microseconds."""
-    return float(line["p50_ms"]) * 1e3 if line["workload"] == "single" else float(line["value"])
+# -- what is whole -----------------------------------------------------------------------------------------------------
+
+FIELDS = (
+    "size", "messages", "value", "cpu_us", "load_share", "foreign_cores", "settings_wrong", "syncs", "copies",
+)  # fmt: skip
+OF_VERIFIED = ("account", "seconds")
+OF_SINGLE = ("p50_ms", "p99_ms")
+OF_OPEN = ("rate", *PERCENTILES, "late_p50_ms", "late_p99_ms")
 
 
-def summary(document: Mapping[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """By peer and workload: the figure over runs, its ratio to ours run by run, what was refused, what must be said."""
-    by: dict[tuple[str, str], dict[int, Mapping[str, Any]]] = {}
-    refused: dict[tuple[str, str], list[str]] = {}
-    for line in document["results"]:
-        key = (line["peer"], line["workload"])
-        if line["refused"]:
-            refused.setdefault(key, []).extend(line["refused"])
-        else:
-            by.setdefault(key, {})[line["run"]] = line
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    for peer, workload in sorted(by.keys() | refused.keys()):
-        lines = by.get((peer, workload), {})
-        entry: dict[str, Any] = {"refused": sorted(set(refused.get((peer, workload), [])))}
-        if lines:
-            figures = {run: figure_of(line) for run, line in lines.items()}
-            ours = {run: figure_of(line) for run, line in by.get((OURS, workload), {}).items() if run in figures}
-            entry |= spread(list(figures.values()))
-            entry["ratio"] = spread(found_ratios) if (found_ratios := ratios(ours, figures)) else None
-            entry["load"] = max(max(line.get("load_share", {}).values(), default=0.0) for line in lines.values())
-            entry["remarks"] = sorted({REMARK.split(text)[0] for line in lines.values() for text in line["remarks"]})
-            times = PARTS.keys() | {name for line in lines.values() for name in line if name.endswith("_ms")}
-            entry |= {name: spread([line.get(name, 0.0) for line in lines.values()])["median"] for name in times}
-        found.setdefault(peer, {})[workload] = entry
-    return found
+def plan(
+    workloads_of: Callable[[Document, str], Sequence[str]],
+    verified_of: Callable[[str], bool],
+    more: Callable[[Document], Iterable[str]] = lambda _: (),
+) -> Plan:
+    """Of documents of peers: what is measured of each, and whether what came was compared."""
+
+    def wanted(document: Document) -> dict[Of, int]:
+        options = document.options
+        return {(peer, each): options["runs"] for peer in options["peers"] for each in workloads_of(document, peer)}
+
+    def fields(of: Of, _: Run) -> Iterator[str]:
+        verified = verified_of(of[0])
+        yield from FIELDS
+        if verified:
+            yield from OF_VERIFIED
+        if of[1] == SINGLE:
+            yield from PERCENTILES[:-1] if verified else OF_SINGLE
+        if of[1].startswith("open "):
+            yield from OF_OPEN
+
+    def wrong(document: Document) -> Iterator[str]:
+        if OURS not in document.options["peers"]:
+            yield "without ours there is nothing to compare with"
+        if silent := sorted(set(document.options["peers"]) - document.peers.keys()):
+            yield f"nothing is said of {', '.join(silent)}"
+        if sizes := sorted({run["size"] for _, run in document.all_runs()} - {document.options["size"]}):
+            yield f"payloads of {', '.join(map(str, sizes))} B, not {document.options['size']}"
+        yield from more(document)
+
+    return Plan(wanted, 3, fields, seconds_min=3.0, more=wrong)
 
 
-def amount(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.1f}"
+def compared(peer: str) -> bool:
+    return peer not in PEERS or PEERS[peer].verified
 
 
-def cell(entry: Mapping[str, Any] | None, *, ours: bool) -> str:
+PLAN = plan(lambda _, peer: PEERS[peer].workloads if peer in PEERS else WORKLOADS, compared)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def figure_of(of: Of) -> str:
+    """Messages a second; of one message in flight the median."""
+    return "p50_ms" if of[1] == SINGLE else "value"
+
+
+def scaled(of: Of) -> Callable[[float], str]:
+    return (lambda value: amount(value * 1e3)) if of[1] == SINGLE else amount
+
+
+def cell(figures: Mapping[Of, Figures], of: Of) -> str:
     """Median (range) and, of a peer, how many times that is of ours."""
-    if entry is None:
+    if (found := figures.get(of)) is None:
         return ""
-    if "median" not in entry:
-        return "refused: " + "; ".join(entry["refused"])
-    said = amount(entry["median"])
-    if len(entry["runs"]) > 1:
-        said += f" ({amount(entry['min'])} to {amount(entry['max'])})"
-    if entry["ratio"] and not ours:
-        said += f", {entry['ratio']['median']:.2f}x"
-    if entry["refused"]:
-        said += ", a run refused"
-    return said + "".join(f"; {remark}" for remark in entry["remarks"])
+    said = [ranged(found.spread(figure_of(of)), scaled(of))] if found.good else []
+    ours = figures.get((OURS, of[1]))
+    if of[0] != OURS and found.good and ours and (ratio := ours.ratio(found, figure_of(of))):
+        said[0] += f", {ratio.median:.2f}x"
+    return "; ".join([*said, *found.said])
 
 
-def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def rows(document: Document) -> list[tuple[str, ...]]:
     """Heads, then a row a peer, in the order in which peers were measured."""
-    found = summary(document)
-    heads = (
-        "system",
-        "synced copies",
-        *(f"{title}, msg/s" for title in RATES.values()),
-        "one in flight, p50 us",
-        "p99 us",
-        "load, of a core",
-    )
-    out = [heads]
-    for name, about in document["peers"].items():
-        entries = found.get(name, {})
-        single = entries.get("single")
-        rates = [cell(entries.get(workload), ours=name == OURS) for workload in RATES]
-        p99 = amount(single["p99_ms"] * 1e3) if single and "p99_ms" in single else ""
-        said = (cell(single, ours=name == OURS), p99, most_load(entries))
-        out.append((about["title"], str(about["copies"]), *rates, *said))
+    figures = document.figures()
+    rates = (f"{title}, msg/s" for title in RATES.values())
+    out = [("system", "synced copies", *rates, "one in flight, p50 us", "p99 us", "load, of a core")]
+    for name, about in document.peers.items():
+        single = figures.get((name, SINGLE))
+        p99 = single.spread("p99_ms") if single else None
+        cells = [cell(figures, (name, workload)) for workload in (*RATES, SINGLE)]
+        last = (amount(p99.median * 1e3) if p99 else "", most_load(figures, name))
+        out.append((about["title"], str(about["copies"]), *cells, *last))
     return out
 
 
-def table(document: Mapping[str, Any]) -> str:
+def most_load(figures: Mapping[Of, Figures], peer: str) -> str:
+    """Of a core, by a producer or a consumer of one peer."""
+    return f"at most {max((found.load for of, found in figures.items() if of[0] == peer), default=0.0):.0%}"
+
+
+def table(document: Document) -> str:
     """For a terminal."""
     how = "Nx: ours divided by theirs, within a run; of one in flight less than 1 is faster"
     return f"{aligned(rows(document))}\n{how}"
 
 
-def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Columns for a terminal."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    said = ["  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join(said)
-
-
-def grid(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Heads and rows as Markdown."""
-    heads, *body = lines
-    return [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *(f"| {' | '.join(row)} |" for row in body)]
-
-
-def most_load(entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Of a core, by a producer or a consumer of one peer."""
-    return f"at most {max((entry['load'] for entry in entries.values() if 'load' in entry), default=0.0):.0%}"
-
-
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: Document) -> str:
     """The README's part."""
-    about, options = document["about"], document["options"]
-    versions = "; ".join(
-        f"{entry['title']}: {entry['versions']['server']}"
-        for entry in document["peers"].values()
-        if "server" in entry["versions"]
-    )
+    options = document.options
+    servers = {each["title"]: each["versions"].get("server") for each in document.peers.values()}
+    versions = "; ".join(f"{title}: {version}" for title, version in servers.items() if version)
     head = (
-        f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything, Linux {about['kernel']}, "
-        f"Python {about['python']}; {options['size']} B payloads; median (range) of {options['runs']} runs. "
+        f"{where(document)}; {options['size']} B payloads; median (range) of {options['runs']} runs. "
         "Nx: ours divided by theirs within a run (one in flight: below 1 is faster)."
     )
     return "\n".join(
@@ -148,20 +143,25 @@ def markdown(document: Mapping[str, Any]) -> str:
     )
 
 
-def drawn(document: Mapping[str, Any]) -> dict[str, str]:
+def drawn(document: Document) -> dict[str, str]:
     """SVG by file name."""
-    found, peers = summary(document), document["peers"]
-    labels = {name: f"{name}, {about['copies'] or 'not'} synced" for name, about in peers.items()}
+    figures = document.figures()
+
+    def median(of: Of, name: str) -> float:
+        found = figures[of].spread(name) if of in figures else None
+        return found.median if found else 0.0
+
+    labels = {name: f"{name}, {about['copies'] or 'not'} synced" for name, about in document.peers.items()}
     throughput = [
-        Series(label, {title: found.get(name, {}).get(rate, {}).get("median", 0.0) for rate, title in RATES.items()})
+        Series(label, {title: median((name, rate), "value") for rate, title in RATES.items()})
         for name, label in labels.items()
     ]
     latency = [
-        Series(label, {title: found[name]["single"].get(part, 0.0) * 1e3 for part, title in PARTS.items()})
+        Series(label, {title: median((name, SINGLE), part) * 1e3 for part, title in PARTS.items()})
         for name, label in labels.items()
-        if "median" in found.get(name, {}).get("single", {})
+        if median((name, SINGLE), "p50_ms")
     ]
     return {
-        "peers-throughput.svg": bars(f"Messages a second, {document['options']['size']} B", throughput),
+        "peers-throughput.svg": bars(f"Messages a second, {document.options['size']} B", throughput),
         "peers-latency.svg": percentiles("One message in flight, microseconds", latency),
     }

@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.document import Document
 from bench.peers.adapters import PEERS
 from bench.peers.adapters.floor import Floor
 from bench.peers.calm import AGAIN_MAX, calm
 from bench.peers.contract import Peer, in_flight
-from bench.peers.figures import refusals, remarks, syncs_short
+from bench.peers.figures import refusals, remarks
 from bench.peers.open_report import RATES
 from bench.peers.place import KEPT, KILLED_WITH_US, ROOT, BenchError, Place
 from bench.peers.report import table
@@ -193,7 +194,7 @@ class Measurement:
         self._found = {
             "settings_wrong": [setting.wrong for setting in settings if setting.wrong],
             "syncs": {**syncs, "messages": messages},
-            "syncs_short": syncs_short(syncs, messages, peer.copies),
+            "copies": peer.copies,
         }
         self.facts = {
             "title": peer.title,
@@ -305,10 +306,14 @@ def main() -> None:
     options.out = options.out or KEPT / kept
     check_options(parser, options, tuple(PEERS))
 
-    def measured(place: Place) -> dict[str, Any]:
-        told = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
+    def measured(place: Place) -> Document:
+        asked = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
         again_max = 0 if options.quick else AGAIN_MAX  # a quick look is over in minutes on any machine
-        return in_turns(place, options, told, lambda peer, run: Measurement(place, peer, options, run, again_max))
+
+        def turn_of(peer: Peer, run: int) -> Measurement:
+            return Measurement(place, peer, options, run, again_max)
+
+        return in_turns(place, options, "open" if options.rates else "peers", asked, turn_of)
 
     carry_out(
         "peers",

@@ -6,8 +6,6 @@ For every command that measures peers; what is measured of each is a `Turn`'s bu
 from __future__ import annotations
 
 import argparse
-import datetime as dt
-import json
 import os
 import sys
 import time
@@ -15,12 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from bench.machine import facts
+from bench.document import Document, begun
 from bench.peers.adapters import PEERS
 from bench.peers.contract import Peer
 from bench.peers.payloads import SIZE_MIN
 from bench.peers.place import LOAD_ROLES, BenchError, Place, stoppable
-from bench.peers.report import summary
 
 SIZE_MAX = 1 << 20
 """Of a payload: what a queue takes unless it is told otherwise."""
@@ -69,17 +66,14 @@ def started(peer: Peer) -> Iterator[None]:
 
 
 def in_turns(
-    place: Place, options: argparse.Namespace, asked: Mapping[str, Any], turn_of: Callable[[Peer, int], Turn]
-) -> dict[str, Any]:
-    """The document of all runs. Who is stopped keeps what was measured by then, as a run that failed."""
-    document: dict[str, Any] = {
-        "about": facts(),
-        "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "options": {**asked, "peers": list(options.peers)},
-        "peers": {},
-        "results": [],
-        "failed": [],
-    }
+    place: Place,
+    options: argparse.Namespace,
+    benchmark: str,
+    asked: Mapping[str, Any],
+    turn_of: Callable[[Peer, int], Turn],
+) -> Document:
+    """Of all runs. Who is stopped keeps what was measured by then, as a run that failed."""
+    document = begun(benchmark, {**asked, "peers": list(options.peers)})
     for run in range(options.runs):
         turn = run % len(options.peers)  # who is first changes
         for name in (*options.peers[turn:], *options.peers[:turn]):
@@ -89,21 +83,22 @@ def in_turns(
             try:
                 with started(peer):
                     for line in one.results():
-                        document["results"].append(line)
+                        measured = {name: value for name, value in line.items() if name not in ("peer", "workload")}
+                        document.add((line["peer"], line["workload"]), measured)
                         tell(line)
             except (BenchError, OSError) as failure:
                 failed = str(failure)
             except KeyboardInterrupt:
                 failed = STOPPED
             if failed:
-                document["failed"].append({"peer": name, "run": run, "why": failed})
+                document.failed.append({"of": [name], "run": run, "why": failed})
                 print(f"{name}: FAILED: {failed}", file=sys.stderr, flush=True)
             if one.facts:
-                document["peers"].setdefault(name, one.facts)
+                document.peers.setdefault(name, one.facts)
             if failed == STOPPED:
                 return document
             print(f"{name}: run {run + 1} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
-    document["about"]["commit_afterwards"] = facts()["commit"]
+    document.end()
     return document
 
 
@@ -130,8 +125,8 @@ def carry_out(
     *,
     required: bool,
     missing: Callable[[Place, str], list[str]],
-    measured: Callable[[Place], dict[str, Any]],
-    table: Callable[[dict[str, Any]], str] | None,
+    measured: Callable[[Place], Document],
+    table: Callable[[Document], str] | None,
 ) -> None:
     """Measures what is installed, or all that is `required`; writes the document; exits with 1 when anything failed."""
     with stoppable(name):
@@ -142,20 +137,20 @@ def carry_out(
                 if lacking and required:
                     raise BenchError(f"not installed, run `make bench-deps`: {lacking}")
                 options.peers = tuple(peer for peer in options.peers if peer not in lacking)
-                document = {**measured(place), "left_out": lacking}
-                document["summary"] = summary(document)
+                document = measured(place)
+                document.left_out = lacking
         except BenchError as failure:
             raise SystemExit(f"{name}: {failure}") from None
-    if document["results"]:  # who stops at once keeps the document of before
-        options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if document.results:  # who stops at once keeps the document of before
+        document.write(options.out)
     if table:
         print(table(document))
-    for failure in document["failed"]:
-        what = failure["why"].splitlines()[0]
-        print(f"{failure['peer']} failed in run {failure['run'] + 1}: {what}", file=sys.stderr)
+    for broken in document.failed:
+        what = broken["why"].splitlines()[0]
+        print(f"{broken['of'][0]} failed in run {broken['run'] + 1}: {what}", file=sys.stderr)
     for peer, programs in lacking.items():
         print(f"{peer} is left out: no {', '.join(programs)}; `make bench-deps`", file=sys.stderr)
-    said = f"kept in {options.out}" if document["results"] else f"nothing was measured; {options.out} is as it was"
+    said = f"kept in {options.out}" if document.results else f"nothing was measured; {options.out} is as it was"
     print(said, file=sys.stderr)
-    if document["failed"] or any(line["refused"] for line in document["results"]):
+    if document.failed or any(found.refused for found in document.figures().values()):
         raise SystemExit(1)

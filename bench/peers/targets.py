@@ -5,15 +5,14 @@ The targets are those of the design: ratios to other systems, and to the floor o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
-from bench.peers import fit, report
-from bench.peers.place import ROOT
-from bench.peers.report import summary
-
-PAGE = ROOT / "docs/PERFORMANCE.md"
-BEGIN, END = "<!-- targets: written by make bench-report -->", "<!-- targets: end -->"
+from bench.document import Document
+from bench.peers import report
+from bench.peers.report import OURS, figure_of
+from bench.tables import grid, where
 
 
 class Target(NamedTuple):
@@ -51,37 +50,35 @@ TARGETS = (
 )
 
 
-def rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def rows(document: Document) -> list[tuple[str, ...]]:
     """Heads, then a row a target. What was not measured, or refused, is neither reached nor missed."""
-    found = summary(document)
-    out = [("what", "beside", "target", "measured", "")]
+    figures = document.figures()
+    out: list[tuple[str, ...]] = [("what", "beside", "target", "measured", "")]
     for target in TARGETS:
-        about = document["peers"].get(target.peer)
-        ratio = found.get(target.peer, {}).get(target.workload, {}).get("ratio")
+        about, of = document.peers.get(target.peer), (target.peer, target.workload)
+        ours, theirs = figures.get((OURS, target.workload)), figures.get(of)
+        ratio = ours.ratio(theirs, figure_of(of)) if ours else None
         bound = f"at {'most' if target.is_time else 'least'} {target.bound:g}x"
         said, verdict = "", "not measured"
         if ratio:
-            said = f"{ratio['median']:.2f}x ({ratio['min']:.2f} to {ratio['max']:.2f})"
-            verdict = "reached" if target.reached(ratio["median"]) else "**missed**"
+            said = f"{ratio.median:.2f}x ({ratio.least:.2f} to {ratio.most:.2f})"
+            verdict = "reached" if target.reached(ratio.median) else "**missed**"
         out.append((target.what, about["title"] if about else target.peer, bound, said, verdict))
     return out
 
 
-def unfit(document: Mapping[str, Any]) -> list[str]:
-    """Why a document must not be shown beside the targets; empty when it may."""
-    found = fit.unfit(document)
-    if (size := document["options"]["size"]) != SIZE:
-        found.append(f"payloads of {size} B; the targets are for {SIZE}")
-    if missing := sorted({target.peer for target in TARGETS} - document["peers"].keys()):
-        found.append(f"without {', '.join(missing)}, which targets compare with")
-    return found
+def wrong(document: Document) -> Iterator[str]:
+    """Why it is not shown beside the targets."""
+    if (size := document.options["size"]) != SIZE:
+        yield f"payloads of {size} B; the targets are for {SIZE}"
+    if missing := sorted({target.peer for target in TARGETS} - document.peers.keys()):
+        yield f"without {', '.join(missing)}, which targets compare with"
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+PLAN = replace(report.PLAN, more=lambda document: (*report.PLAN.more(document), *wrong(document)))
+
+
+def markdown(document: Document) -> str:
     """The part of docs/PERFORMANCE.md."""
-    about = document["about"]
-    head = (
-        f"Commit {about['commit']}, {about['cpu']}, {about['cores']} cores for everything: ours divided by theirs, "
-        "run by run; median (range)."
-    )
-    return "\n".join([head, "", *report.grid(rows(document))])
+    head = f"{where(document)}: ours divided by theirs, run by run; median (range)."
+    return "\n".join([head, "", *grid(rows(document))])

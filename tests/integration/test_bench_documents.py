@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bench import failover_report
 from bench import report as pair_report
+from bench.check import unfit
+from bench.document import Document, read
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "one in flight 1 KiB"
@@ -20,28 +20,31 @@ ONE = "one in flight 1 KiB"
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 
-def document(tmp_path: Path, script: str, *arguments: str) -> dict[str, Any]:
+def document(tmp_path: Path, script: str, *arguments: str) -> Document:
     out = tmp_path / "made/document.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "bench" / script), *arguments, "--out", str(out)]
     subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, env=environment, timeout=150)
-    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    assert found["about"]["commit"] == found["about"]["commit_afterwards"]
-    assert found["time"].startswith("20")
+    found = read(out.read_text(encoding="utf-8"))
+    assert found.ended
+    assert found.about["commit"] == found.about["commit_afterwards"]
+    assert found.time.startswith("20")
     return found
 
 
 def test_a_pair_beside_its_floor(tmp_path: Path) -> None:
     found = document(tmp_path, "run.py", "--quick", "--seconds", "0.3", "--only", ONE)
-    lines = pair_report.by_name(found)
-    ours, floor = (lines[ONE, side] for side in ("ours", "floor"))
-    assert ours["foreign_cores"] >= 0
-    assert floor["foreign_cores"] >= 0
-    assert lines[ONE, "ours / floor"]["runs"] == [round(ours["runs"][0] / floor["runs"][0], 3)]
-    reasons = [why for why in pair_report.unfit(found) if not why.startswith(("while others", "it was measured on"))]
+    ours, floor = (found.figures()[ONE, side] for side in ("ours", "floor"))
+    assert list(ours.values("foreign_cores")) == list(floor.values("foreign_cores")) == [0]
+    ratio = ours.ratio(floor, "value")
+    assert ratio
+    assert ratio.runs == (round(ours.values("value")[0] / floor.values("value")[0], 3),)
+    reasons = [
+        why for why in unfit(found, pair_report.PLAN) if "while others" not in why and "was measured on" not in why
+    ]
     assert reasons[0] == "1 runs; 3 show a spread"
     assert reasons[1] == "0.3 s of each are to see that it runs"
-    assert reasons[2].startswith("without enqueue 1 KiB, frames of 100 (ours), ")
+    assert reasons[2].startswith("no result of enqueue + consume + ack 1 KiB, frames of 100 floor (run 1), ")
     assert ONE not in reasons[2]
     assert reasons[3:] == ["without the memory of a queued message"]
     assert f"| {ONE} | " in pair_report.markdown(found)
@@ -49,8 +52,9 @@ def test_a_pair_beside_its_floor(tmp_path: Path) -> None:
 
 def test_a_takeover(tmp_path: Path) -> None:
     found = document(tmp_path, "failover.py", "--runs", "1", "--only", "kill")
-    (run,) = found["runs"]["kill -9"]
-    assert run["ms"] > 0
-    assert run["foreign_cores"] >= 0
-    assert f"1 runs of kill -9; {failover_report.RUNS_MIN} show a spread" in failover_report.unfit(found)
-    assert not any("was not measured" in why for why in failover_report.unfit(found))
+    kill = found.figures()["kill -9",]
+    assert kill.values("ms")[0] > 0
+    assert list(kill.values("foreign_cores")) == [0]
+    reasons = unfit(found, failover_report.PLAN)
+    assert "1 runs; 20 show a spread" in reasons
+    assert not any("without" in why for why in reasons)

@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 
+from bench.document import Document
 from bench.growth.faults import HANDOFF, KILL, whole_again
 from bench.growth.plan import Curve, Point
 from bench.growth.points import Running
-from bench.growth.run import fault_lines, hurt, in_turns
+from bench.growth.report import COSTS, cost
+from bench.growth.run import hurt, in_turns, measure_faults
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.contract import Setting
 from bench.peers.figures import NOISY_CORES, refusals
@@ -79,36 +81,47 @@ def test_a_curve_has_its_figures_and_what_is_planted_is_refused(place: Place) ->
             steal(running[1].pair.target()["servers"])
             for point in running:
                 point.drain()
-            whole, robbed = (point.line(running[0]) for point in running)
+            found = Document("growth", {}, "", {})
+            for point in running:
+                point.add_to(found)
             running[0].pair.copies = 3  # planted: a label that promises one more than there are
-            mislabelled = {**whole, **Measurement(place, running[0].pair, OPTIONS, 1).check()}
+            mislabelled = Measurement(place, running[0].pair, OPTIONS, 1).check()
         finally:
             for point in running:
                 point.stop()
-    assert whole["refused"] == []
-    assert whole["account"] == {"sent": 803, "received": 803, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0}
-    assert all(whole["us"][role]["mean"] > 0 for role in ("master", "replica", "client", "wall"))
-    assert len(whole["us"]["cpu"]["runs"]) == OPTIONS.turns
-    assert whole["foreign_cores"] == max(whole["foreign_cores_of"])
-    assert len(whole["foreign_cores_of"]) == OPTIONS.turns
-    assert whole["ratio"]["servers"]["runs"] == [1.0, 1.0]
-    assert min(whole["syncs"][name] for name in ("tandemq-a", "tandemq-b")) >= 95
+    whole, robbed = found.figures().values()
+    assert whole.refused == []
+    assert found.results[0]["account"] == {
+        "sent": 803,
+        "received": 803,
+        "lost": 0,
+        "again": 0,
+        "corrupt": 0,
+        "unknown": 0,
+    }
+    assert all(cost(whole, role).mean > 0 for role in ("master", "replica", "client", "wall"))
+    assert len(whole.values("foreign_cores")) == whole.count == OPTIONS.turns
+    ratio = whole.ratio(whole, *COSTS["servers"])
+    assert ratio
+    assert ratio.runs == (1.0, 1.0)
+    assert min(found.results[0]["syncs"][name] for name in ("tandemq-a", "tandemq-b")) >= 95
     (reason,) = refusals(mislabelled)
     assert "cannot hold 3 copies" in reason
-    assert robbed["refused"] == ["1 messages lost"]
-    assert robbed["account"]["sent"] == 460
-    assert robbed["ratio"]["servers"]["mean"] > 0
+    assert robbed.refused == ["1 messages lost"]
+    assert robbed.good == {}
+    assert found.results[1]["account"]["sent"] == 460
 
 
 def test_an_open_loop_over_a_kill_loses_nothing(place: Place) -> None:
     with place:
-        lines = list(fault_lines(place, OPTIONS))
-    assert [line["label"] for line in lines] == ["undisturbed", KILL, HANDOFF]
-    for line in lines:
-        assert (line["account"]["lost"], line["account"]["corrupt"]) == (0, 0)
-        assert line["account"]["sent"] == 240
+        found = Document("growth", {}, "", {})
+        measure_faults(place, OPTIONS, found)
+    assert [result["of"] for result in found.results] == [["fault", label] for label in ("undisturbed", KILL, HANDOFF)]
+    for _, run in found.all_runs():
+        assert (run["account"]["lost"], run["account"]["corrupt"]) == (0, 0)
+        assert run["account"]["sent"] == 240
         # A machine that does much else makes the load late, which is for the benchmark to refuse, not for this test.
-        assert [why for run in line["runs_refused"] for why in run if "bottleneck" not in why] == []
+        assert [why for why in refusals(run) if "bottleneck" not in why] == []
 
 
 BUSY_S = 6.0

@@ -14,7 +14,8 @@ import pytest
 from bench.budget.flame import drawn
 from bench.budget.sample import SampleError, read, weighed
 from bench.budget.stages import LOOP, ORDER, RULES, budget, stage_of
-from bench.budget.tables import BEGIN, END, PageError, markdown, placed
+from bench.budget.tables import BATCH, SIDES, markdown
+from bench.document import Document
 from bench.peers.place import machine_us, tree_us
 
 RAW = """\
@@ -81,33 +82,34 @@ def test_a_budget_adds_up_to_what_the_process_used() -> None:
     assert found["decode and check"] == pytest.approx(2.4)
 
 
-def _document(**more: Any) -> dict[str, Any]:
+def document(**more: float) -> Document:
+    about = {"commit": "abc", "python": "3.11", "grpcio": "1", "lmdb": "3", "cpu": "a cpu", "cores": 2, "kernel": "6"}
+    found = Document("budget", about, "2026-01-02", {"runs": 3})
     stages = {role: {"order": 1.0, LOOP: 2.0} for role in ("client", "master", "replica")}
-    side = {"value": [9, 8, 10], "cpu_us": {key: [3, 3, 3] for key in stages}, "stages_us": stages}
-    about = dict.fromkeys(("commit", "python", "grpcio", "lmdb", "cpu", "cores", "runs"), "1")
-    workloads = {"enqueue": {"ours": side, "floor": side}}
-    return {**about, "machine_us": {"fdatasync 4 KiB": [1, 1, 1]}, "workloads": workloads, **more}
+    for run in range(3):
+        for name in BATCH:
+            for side in SIDES:
+                figures = {"value": 8.0 + run, "cpu_us": dict.fromkeys(stages, 3.0), "stages_us": stages, **more}
+                found.add((name, side), {"run": run, **figures})
+    return found
 
 
-def test_tables_go_to_their_place_and_nothing_else_changes() -> None:
-    page = placed(f"above\n{BEGIN}\nold\n{END}\nbelow\n", _document())
-    assert page.startswith(f"above\n{BEGIN}\n")
-    assert page.endswith(f"\n{END}\nbelow\n")
-    assert "old" not in page
-    assert "| order | 1.00 / 1.00 | 1.00 / 1.00 | 1.00 / 1.00 | 300 |" in page
-    with pytest.raises(PageError):
-        placed("no place", _document())
+def test_a_stage_has_a_row_with_what_a_batch_of_it_takes() -> None:
+    text = markdown(document())
+    assert "**enqueue**: ours 9 (8 to 10) msg/s, the floor 9 (8 to 10)." in text
+    assert "| order | 1.00 / 1.00 | 1.00 / 1.00 | 1.00 / 1.00 | 300 |" in text
+    assert "| **all** | **3.00 (3.00 to 3.00)** / 3.00 (3.00 to 3.00) | " in text
 
 
 @pytest.mark.parametrize(("cores", "noisy"), [(0.02, False), (0.36, True)])
 def test_a_busy_machine_is_named(cores: float, noisy: bool) -> None:
     """By what strangers used. A load average counts who is measured, and whoever waits for a disk."""
-    assert ("**Noisy**: strangers used up to 0.36 cores" in markdown(_document(foreign_cores=cores))) is noisy
+    assert ("**Noisy**: strangers used up to 0.36 cores" in markdown(document(foreign_cores=cores))) is noisy
 
 
 def test_a_document_that_did_not_count_strangers_says_so() -> None:
-    """Those of before have a load average, which tells nothing."""
-    text = markdown(_document(load_average=5.3))
+    """Those of before have a load average, which says nothing."""
+    text = markdown(document(load_average=5.3))
     assert "What others used of the machine was not counted." in text
     assert "Noisy" not in text
 

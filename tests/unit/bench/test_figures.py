@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from bench.peers.figures import percentile, ratios, refusals, remarks, shares, spread, syncs_short
+from bench.document import Figures, spread
+from bench.peers.figures import percentile, refusals, remarks, shares, syncs_short
 from bench.peers.payloads import HEAD, Ledger, Payloads
 
 GOOD: dict[str, Any] = {
     "messages": 1000,
     "account": {"sent": 10, "received": 10, "lost": 0, "again": 0, "corrupt": 0, "unknown": 0},
     "settings_wrong": [],
-    "syncs_short": "",
+    "syncs": {"a": 100, "b": 100, "messages": 100},
+    "copies": 2,
+    "verified": True,
     "load_share": {"producer": 0.4, "consumer": 0.2},
     "foreign_cores": 0.1,
 }
@@ -38,9 +41,35 @@ def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(
 
 
 def test_spread_and_ratios() -> None:
-    assert spread([3.0, 1.0, 2.0]) == {"runs": [3.0, 1.0, 2.0], "median": 2.0, "min": 1.0, "max": 3.0}
+    assert spread([3.0, 1.0, 2.0]) == (2.0, 1.0, 3.0, (3.0, 1.0, 2.0))
+    assert spread([3.0, 1.0, 5.0, 3.0]).mean == 3.0
+
+    def figures(values: dict[int, float]) -> Figures:
+        return Figures({"of": ["a"], "runs": [{"run": run, "value": value} for run, value in values.items()]})
+
     # Run by run; a run that one side lacks, or in which it did nothing, is in none.
-    assert ratios({0: 10.0, 1: 20.0, 2: 30.0}, {0: 5.0, 2: 0.0, 3: 1.0}) == [2.0]
+    found = figures({0: 10.0, 1: 20.0, 2: 30.0}).ratio(figures({0: 5.0, 2: 0.0, 3: 1.0}), "value")
+    assert found
+    assert found.runs == (2.0,)
+    assert figures({0: 10.0}).ratio(figures({1: 5.0}), "value") is None
+    assert figures({0: 10.0}).ratio(None, "value") is None
+
+
+def test_what_holds_of_all_runs_together_holds_of_each() -> None:
+    runs = [{"run": run, "us": {"a": 1.0, "b": 2.0 + run}} for run in range(2)]
+    found = Figures({"of": ["a"], "us": {"c": 9.0}, "foreign_cores": 0.2, "runs": runs})
+    assert found.values("us.a", "us.b") == {0: 3.0, 1: 4.0}
+    assert found.values("us.c") == {}, "a run has its own"
+    assert found.values("us.a", "us.none") == {}
+    assert found.foreign_cores == 0.2
+
+
+def test_a_refused_run_is_in_no_figure_and_is_said() -> None:
+    runs = [{"run": 0, "value": 1.0}, {"run": 1, "value": 77.0, "broke": ["no"]}, {"run": 2, "value": 3.0}]
+    found = Figures({"of": ["a"], "runs": runs, "foreign_cores": 0.4})
+    assert found.values("value") == {0: 1.0, 2: 3.0}
+    assert found.said == ["1 of 3 runs refused: no", "noisy"]
+    assert Figures({"of": ["a"], "runs": runs[1:2]}).said == ["refused: no"]
 
 
 def test_a_good_result_is_neither_refused_nor_remarked_upon() -> None:
@@ -56,7 +85,9 @@ def test_a_good_result_is_neither_refused_nor_remarked_upon() -> None:
         ({"account": {**GOOD["account"], "unknown": 3}}, "3 messages unknown"),
         ({"account": None}, "nobody counted"),
         ({"settings_wrong": ["appendfsync is 'everysec', not 'always'"]}, "appendfsync"),
-        ({"syncs_short": "0 syncs for 100 messages"}, "0 syncs"),
+        ({"syncs": {"a": 0, "b": 0, "messages": 100}}, "0 syncs for 100 messages"),
+        ({"syncs": None}, "nobody counted syncs"),
+        ({"broke": ["the tool failed"]}, "the tool failed"),
         ({"messages": 0}, "nothing was answered"),
     ],
 )

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.guard.compare import NOT_COMPARED, OK, REGRESSED, Verdict, compared, table
-from bench.guard.page import placed
+from bench.guard.page import markdown
 from bench.guard.workloads import ALL
+from bench.tables import placed
 
 ABOUT = {"python": "3.11.7", "lmdb": "3.0.0"}
 BASELINE = {"about": ABOUT, "figures": {"enqueue small: master": 1000, "record large: store": 1000}}
@@ -83,5 +84,9 @@ def test_the_page_shows_the_committed_baseline() -> None:
     root = Path(__file__).resolve().parents[3]
     committed = json.loads((root / "bench/results/guard.json").read_text())
     page = (root / "docs/PERFORMANCE.md").read_text()
-    assert placed(page, committed["figures"]) == page, "make guard-baseline writes both"
-    assert placed(page, {**committed["figures"], "record large: store": 7_000_000}) != page
+
+    def shown(figures: dict[str, int]) -> str:
+        return placed(page, markdown(figures), "guard", by="guard-baseline")
+
+    assert shown(committed["figures"]) == page, "make guard-baseline writes both"
+    assert shown({**committed["figures"], "record large: store": 7_000_000}) != page

@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from bench.document import Document
 from bench.native import readers, report
-from bench.native.outcome import Outcome, UnreadableError, held_short
+from bench.native.outcome import Outcome, UnreadableError
 from bench.native.tool import Tool, run
 from bench.peers.adapters.beanstalkd import Beanstalkd
+from bench.peers.figures import refusals
 from bench.peers.place import BenchError, Place
-from bench.shown import NATIVE, kind_of, placed
 
+ABOUT = {"commit": "abc", "cpu": "a cpu", "cores": 2, "kernel": "6", "python": "3.11"}
 ENQUEUE = """\
 id: test-223608-003, starting producer #0
 id: test-223608-003, starting producer #0, channel #0
@@ -155,15 +156,25 @@ def test_a_damaged_output_is_refused(reader: Callable[[str], Outcome], text: str
         reader(text)
 
 
-def test_a_server_that_holds_fewer_is_told() -> None:
-    assert held_short(Outcome(100, 1.0, 100), 100) == ""
-    assert held_short(Outcome(100, 1.0, 100), 5100) == ""  # stored, and the answer was not waited for
-    assert "100 messages are left, the server holds 99" in held_short(Outcome(100, 1.0, 100), 99)
-    assert held_short(Outcome(100, 1.0, 100), 98, slack=2) == ""
-    assert held_short(Outcome(100, 1.0, 100), 97, slack=2)
-    assert held_short(Outcome(60, 1.0, 100, 60), 39)
-    assert held_short(Outcome(60, 1.0, 100, 60, untold=20), 20) == ""
-    assert held_short(Outcome(60, 1.0, 100, 60, untold=20), 19)
+@pytest.mark.parametrize(
+    ("sent", "received", "held", "more", "short"),
+    [
+        (100, 0, 100, {}, False),
+        (100, 0, 5100, {}, False),  # stored, and the answer was not waited for
+        (100, 0, 99, {}, True),
+        (100, 0, 98, {"slack": 2}, False),
+        (100, 0, 97, {"slack": 2}, True),
+        (100, 60, 39, {}, True),
+        (100, 60, 20, {"untold": 20}, False),
+        (100, 60, 19, {"untold": 20}, True),
+    ],
+)
+def test_a_server_that_holds_fewer_condemns_the_tool(
+    sent: int, received: int, held: int, more: dict[str, int], short: bool
+) -> None:
+    reasons = refusals({"sent": sent, "received": received, "held": held, "slack": 0, "untold": 0, **more})
+    said = f"{sent - received} messages are left, the server holds {held}"
+    assert reasons == ([said] if short else [])
 
 
 class Shell(Tool):
@@ -203,43 +214,29 @@ def test_a_tool_that_fails_ends_the_other_and_is_refused_with_its_words(tmp_path
         assert 300_000 <= ran.used_us["tool"] < ran.seconds * 1.1e6
 
 
-def document() -> dict[str, Any]:
-    about = {"commit": "abc", "cpu": "a cpu", "cores": 2, "kernel": "6"}
+def document(*broke: str) -> Document:
     entry = {"copies": 2, "promise": "synced on both", "versions": {}}
-    lines = [
-        {"peer": peer, "workload": "enqueue", "run": run, "value": value, "refused": [], "remarks": [],
-         "foreign_cores": 0.1, "load_share": {"tool": 0.9}, "commands": {"tool": f"{peer} --go"}}
-        for peer, value in (("tandemq", 9000.0), ("redis", 3000.0)) for run in range(3)
-    ]  # fmt: skip
-    return {
-        "about": about,
-        "options": {"native": True, "runs": 3, "seconds": 3.0, "size": 1024},
-        "peers": {
-            "tandemq": {**entry, "title": "Tandemq", "client": "sdk"},
-            "redis": {**entry, "title": "Redis", "client": "redis-benchmark 7", "lacks": "no WAIT"},
-        },
-        "results": lines,
-        "failed": [],
-        "left_out": {"nats": ["nats"]},
+    found = Document(
+        "native", ABOUT, "2026-01-02", {"runs": 3, "seconds": 3.0, "size": 1024}, left_out={"nats": ["nats"]}
+    )
+    found.peers = {
+        "tandemq": {**entry, "title": "Tandemq", "client": "sdk"},
+        "redis": {**entry, "title": "Redis", "client": "redis-benchmark 7", "lacks": "no WAIT"},
     }
+    for number in range(3):
+        for peer, value in (("tandemq", 9000.0), ("redis", 3000.0)):
+            more = {"load_share": {"tool": 0.9}, "commands": {"tool": f"{peer} --go"}}
+            failed = list(broke) if peer == "redis" else []
+            found.add((peer, "enqueue"), {"run": number, "value": value, "broke": failed, **more})
+    return found
 
 
 def test_the_table_says_tool_promise_and_ratio_and_refusals() -> None:
     shown = report.markdown(document())
-    assert (
-        "| Redis | redis-benchmark 7; no WAIT | synced on both | 3,000 (3,000 to 3,000), 3.00x |  | at most 90% |"
-        in shown
-    )
+    figures = "3,000 (3,000 to 3,000), 3.00x; bound by the tool"
+    assert f"| Redis | redis-benchmark 7; no WAIT | synced on both | {figures} |  | at most 90% |" in shown
     assert "- redis, enqueue, tool: `redis --go`" in shown
     assert "Left out: nats (no nats)." in shown
-    refused = document()
-    for line in refused["results"]:
-        line["refused"] = ["the server holds 99"] if line["peer"] == "redis" else []
-    assert "refused: the server holds 99" in report.markdown(refused)
-    assert "3,000" not in report.markdown(refused)
-
-
-def test_a_document_of_tools_is_known_and_has_its_place() -> None:
-    assert kind_of('{"options": {"native": true}}') is NATIVE
-    page = report.PAGE.read_text(encoding="utf-8")
-    assert "| Redis |" in placed(page, report.markdown(document()), NATIVE.marks)
+    refused = report.markdown(document("the server holds 99"))
+    assert "refused: the server holds 99" in refused
+    assert "3,000" not in refused

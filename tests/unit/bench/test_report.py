@@ -1,41 +1,29 @@
-"""What the report shows of a document, and which documents it does not show."""
+"""What the reports show of a document of peers, and what stands in no figure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from bench.document import Document
 from bench.peers import open_report, targets
 from bench.peers.plots import Series, bars, percentiles
-from bench.peers.report import (
-    BEGIN,
-    END,
-    drawn,
-    markdown,
-    rows,
-    summary,
-)
-from bench.shown import placed
+from bench.peers.report import drawn, markdown, rows
 
 
 def line(peer: str, workload: str, run: int, value: float, **more: Any) -> dict[str, Any]:
     times = {"p50_ms": value / 1e3, "p90_ms": value / 500, "p99_ms": value / 250, "p999_ms": value / 100}
-    base = {"peer": peer, "workload": workload, "run": run, "value": value, "refused": [], "remarks": [], **times}
-    return {**base, "foreign_cores": 0.1, **more}
+    base = {"peer": peer, "workload": workload, "run": run, "value": value, **times, "foreign_cores": 0.1}
+    return {**base, "load_share": {"producer": 0.1}, **more}
 
 
-def document(results: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+def document(lines: list[dict[str, Any]]) -> Document:
     about = {"commit": "abc", "cpu": "a cpu", "cores": 2, "kernel": "6", "python": "3.11"}
+    found = Document("peers", about, "2026-01-02", {"runs": 3, "size": 1024, "seconds": 5.0})
     entry = {"title": "", "copies": 2, "versions": {"server": "1.0"}}
-    return {
-        "about": about,
-        "options": {"runs": 3, "size": 1024},
-        "peers": {"tandemq": {**entry, "title": "Tandemq"}, "redis": {**entry, "title": "Redis"}},
-        "results": results,
-        "failed": [],
-        **more,
-    }
+    found.peers = {"tandemq": {**entry, "title": "Tandemq"}, "redis": {**entry, "title": "Redis"}}
+    for each in lines:
+        found.add((each["peer"], each["workload"]), each)
+    return found
 
 
 RUNS = [
@@ -46,40 +34,33 @@ RUNS = [
 
 
 def test_a_ratio_is_taken_within_each_run() -> None:
-    found = summary(document(RUNS))["redis"]["enqueue"]
-    assert found["ratio"]["runs"] == [2.0, 10.0, 5.0]
-    assert (found["median"], found["min"], found["max"]) == (40_000.0, 30_000.0, 50_000.0)
+    figures = document(RUNS).figures()
+    found = figures["redis", "enqueue"]
+    ratio = figures["tandemq", "enqueue"].ratio(found, "value")
+    assert ratio
+    assert ratio.runs == (2.0, 10.0, 5.0)
+    assert found.spread("value") == (40_000.0, 30_000.0, 50_000.0, (50_000.0, 30_000.0, 40_000.0))
+    assert rows(document(RUNS))[2][2] == "40,000 (30,000 to 50,000), 5.00x"
 
 
 def test_a_refused_result_is_in_no_figure_and_the_table_says_so() -> None:
-    lost = line("redis", "enqueue", 1, 9e9, refused=["1 messages lost"])
+    lost = line("redis", "enqueue", 1, 9e9, broke=["1 messages lost"])
     some = document([*(entry for entry in RUNS if (entry["peer"], entry["run"]) != ("redis", 1)), lost])
-    assert summary(some)["redis"]["enqueue"]["runs"] == [50_000.0, 40_000.0]
-    assert "a run refused" in rows(some)[2][2]
+    assert rows(some)[2][2] == "45,000 (40,000 to 50,000), 3.50x; 1 of 3 runs refused: 1 messages lost"
     every = document([entry for entry in RUNS if entry["peer"] == "tandemq"] + [lost])
     assert rows(every)[2][2] == "refused: 1 messages lost"
     assert "9,000,000,000" not in "".join(drawn(every).values()) + markdown(every)
 
 
 def test_what_must_be_said_stands_in_the_table() -> None:
-    told = ["bound by the consumer (97% of a core)", "noisy: strangers used 1.20 cores"]
-    bound = line("redis", "drain", 0, 1000.0, remarks=told, load_share={"producer": 0.0, "consumer": 0.97})
+    bound = line("redis", "drain", 0, 1000.0, foreign_cores=1.2, load_share={"producer": 0.0, "consumer": 0.97})
     row = rows(document([*RUNS, bound]))[2]
     assert row[4].endswith("; bound by the consumer; noisy")
     assert row[-1] == "at most 97%"
 
 
-def test_the_readme_keeps_what_stands_around_its_part() -> None:
-    readme = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    once = placed(readme, "new", (BEGIN, END))
-    assert once == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
-    assert placed(once, "new", (BEGIN, END)) == once
-    with pytest.raises(SystemExit):
-        placed("no marks\n", "new", (BEGIN, END))
-
-
 def test_open_loops_are_shown_by_rate_and_a_refused_one_is_in_no_figure() -> None:
-    more = {"max_ms": 9.0, "late_p99_ms": 0.1, "rate": 1.0}
+    more = {"max_ms": 9.0, "late_p50_ms": 0.1, "late_p99_ms": 0.1, "rate": 1.0}
     lines = [
         line(peer, f"open {rate}/s", run, 1000.0 + run, **more)
         for peer in ("tandemq", "redis") for rate in ("20,000", "1,000") for run in range(3)
@@ -91,8 +72,8 @@ def test_open_loops_are_shown_by_rate_and_a_refused_one_is_in_no_figure() -> Non
     assert open_report.rows(document(lines))[1][3:] == ("1.00", "4.00", "10.01", "9.00", "0.10", "")
     assert open_report.drawn(document(lines))["open-p99.svg"].count("<circle") == 4
     for each in lines:
-        each["refused"] = ["the load was the bottleneck"] if each["peer"] == "redis" else []
-    bad = document(lines, options={"runs": 3, "size": 1024, "seconds": 5.0})
+        each["broke"] = ["the load was the bottleneck"] if each["peer"] == "redis" else []
+    bad = document(lines)
     assert "refused: the load was the bottleneck" in open_report.markdown(bad)
     assert open_report.drawn(bad)["open-p99.svg"].count("<circle") == 2
 
@@ -113,7 +94,7 @@ def test_plots_draw_each_figure_and_escape_titles() -> None:
 def test_a_target_is_reached_missed_or_not_measured() -> None:
     """Of a rate at least so much, of a time at most; the median of what was measured run by run decides."""
     found = document([*RUNS, *(line("floor", "single", run, 250.0 + run) for run in range(3))])
-    found["peers"]["floor"] = {**found["peers"]["redis"], "title": "The floor"}
+    found.peers["floor"] = {**found.peers["redis"], "title": "The floor"}
     by = {(row[0], row[1]): row[2:] for row in targets.rows(found)[1:]}
     assert by["pipelined enqueue", "Redis"] == ("at least 5x", "5.00x (2.00 to 10.00)", "reached")
     assert by["one in flight, p50", "The floor"] == ("at most 1.5x", "1.59x (1.59 to 1.60)", "**missed**")

@@ -9,12 +9,23 @@ from typing import Any
 
 import pytest
 
+from bench import document as documents
+from bench.check import unfit
+from bench.document import Document
 from bench.peers import session
 from bench.peers.contract import Peer, Setting
-from bench.peers.fit import unfit
 from bench.peers.place import BenchError, Place
+from bench.peers.report import PLAN
 
-LINE = {"peer": "tandemq", "workload": "enqueue", "value": 1.0, "p50_ms": 1.0, "refused": [], "remarks": []}
+LINE = {
+    "peer": "tandemq",
+    "workload": "enqueue",
+    "size": 100,
+    "value": 1.0,
+    "p50_ms": 1.0,
+    "refused": [],
+    "remarks": [],
+}
 
 
 class Nothing(Peer):
@@ -82,11 +93,11 @@ def test_a_peer_that_is_named_twice_is_measured_once(tmp_path: Path) -> None:
     assert given.out.parent.is_dir()
 
 
-def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[int], None]) -> dict[str, Any]:
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: Callable[[int], None]) -> Document:
     monkeypatch.setattr(session, "PEERS", {"tandemq": Nothing})
     with Place(tmp_path / "run") as place:
         return session.in_turns(
-            place, options(tmp_path), {"runs": 3, "seconds": 5.0}, lambda _peer, run: Turn(run, then)
+            place, options(tmp_path), "peers", {"runs": 3, "seconds": 5.0, "size": 100}, lambda _, run: Turn(run, then)
         )
 
 
@@ -96,10 +107,10 @@ def test_who_is_stopped_keeps_what_was_measured(tmp_path: Path, monkeypatch: pyt
             raise KeyboardInterrupt
 
     found = document(tmp_path, monkeypatch, then)
-    assert found["options"]["peers"] == ["tandemq"]
-    assert [line["run"] for line in found["results"]] == [0, 1]
-    assert found["failed"] == [{"peer": "tandemq", "run": 1, "why": session.STOPPED}]
-    assert "tandemq failed in run 2" in unfit(found)
+    assert found.options["peers"] == ["tandemq"]
+    assert [run["run"] for _, run in found.all_runs()] == [0, 1]
+    assert found.failed == [{"of": ["tandemq"], "run": 1, "why": session.STOPPED}]
+    assert {"it was stopped before it was done", "tandemq failed in run 2"} <= set(unfit(found, PLAN))
 
 
 def test_a_run_that_fails_is_told_and_the_next_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,28 +119,30 @@ def test_a_run_that_fails_is_told_and_the_next_one_goes_on(tmp_path: Path, monke
             raise BenchError("server ended (-9) while the producer was at work")
 
     found = document(tmp_path, monkeypatch, then)
-    assert len(found["results"]) == 3
-    assert [failure["run"] for failure in found["failed"]] == [0]
-    assert "tandemq failed in run 1" in unfit(found)
+    assert sum(1 for _ in found.all_runs()) == 3
+    assert [failure["run"] for failure in found.failed] == [0]
+    assert "tandemq failed in run 1" in unfit(found, PLAN)
 
 
 def test_sources_that_change_in_the_middle_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pair that is started later runs the later sources."""
     commits = iter(("abc", "def"))
-    monkeypatch.setattr(session, "facts", lambda: {"commit": next(commits)})
-    found = unfit(document(tmp_path, monkeypatch, lambda _: None))
+    monkeypatch.setattr(documents, "facts", lambda: {"commit": next(commits)})
+    found = unfit(document(tmp_path, monkeypatch, lambda _: None), PLAN)
     assert found[0] == "the sources changed while it was measured, from abc to def"
 
 
-@pytest.mark.parametrize("results", [[], [{**LINE, "run": 0}]])
+@pytest.mark.parametrize("runs", [[], [{**LINE, "run": 0}]])
 def test_who_stops_before_there_is_a_result_keeps_the_document_of_before(
-    results: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runs: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = options(tmp_path, folder=tmp_path / "run", out=tmp_path / "out.json")
     given.out.write_text("of before")
-    found = {"peers": {}, "results": results, "failed": [{"peer": "tandemq", "run": 0, "why": session.STOPPED}]}
+    found = Document("peers", {}, "", {}, failed=[{"of": ["tandemq"], "run": 0, "why": session.STOPPED}])
+    for run in runs:
+        found.add(("tandemq", "enqueue"), run)
     with pytest.raises(SystemExit) as ended:
         session.carry_out("peers", given, required=True, missing=lambda *_: [], measured=lambda _: found, table=None)
     assert ended.value.code == 1
-    assert (given.out.read_text() == "of before") is not bool(results)
-    assert ("nothing was measured" in capsys.readouterr().err) is not bool(results)
+    assert (given.out.read_text() == "of before") is not bool(runs)
+    assert ("nothing was measured" in capsys.readouterr().err) is not bool(runs)
