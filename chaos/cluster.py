@@ -19,10 +19,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import msgspec
 
+from chaos import fork_server
 from chaos.network import AnyRelays, Network, Wire
 from chaos.preload import Preload
 from chaos.relay import Relays
@@ -63,6 +64,23 @@ class PortTakenError(ClusterError):
     """Somebody else listens where a process of the cluster would; nothing was started or written."""
 
 
+class Process(Protocol):
+    """One that was started; `subprocess.Popen`, or one that was forked."""
+
+    pid: int
+    returncode: int | Any
+
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 @dataclass(slots=True)
 class Child:
     """One process of the cluster; `process` is None before its first start."""
@@ -70,7 +88,7 @@ class Child:
     name: str
     arguments: list[str]  # the module that is run, and its own
     log: Path
-    process: subprocess.Popen[bytes] | None = None
+    process: Process | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
     descriptors: int = 0  # that it may have open, hard limit and soft; 0: as many as this process
     starts: int = 0
@@ -101,20 +119,28 @@ class Child:
         assert not self.running, f"{self.name} runs already"
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            limit = ["prlimit", f"--nofile={self.descriptors}:{self.descriptors}"] if self.descriptors else []
-            self.process = subprocess.Popen(
-                [*limit, sys.executable, "-P", "-m", *self.arguments, "--until-stdin-closes"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if on_line else log,
-                stderr=subprocess.STDOUT,
-                process_group=0,
-                env={**os.environ, **self.environment},
-            )
+            self.process = self._start(None if on_line else log)
         self.starts += 1
         self.paused = False
         if on_line and self.process.stdout:
             pump = threading.Thread(target=self._pump, args=(self.process.stdout, on_line), daemon=True)
             pump.start()
+
+    def _start(self, output: IO[bytes] | None) -> Process:
+        """output: where it writes; None: a pipe."""
+        arguments = [*self.arguments, "--until-stdin-closes"]
+        server = fork_server.current()
+        if server is not None and not self.descriptors and not self.environment:  # those need a program of its own
+            return server.start(arguments, environment=os.environ, stdout=output)
+        limit = ["prlimit", f"--nofile={self.descriptors}:{self.descriptors}"] if self.descriptors else []
+        return subprocess.Popen(
+            [*limit, sys.executable, "-P", "-m", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if output is None else output,
+            stderr=subprocess.STDOUT,
+            process_group=0,
+            env={**os.environ, **self.environment},
+        )
 
     def _pump(self, lines: IO[bytes], on_line: LineSink) -> None:
         with self.log.open("ab", buffering=0) as log:
