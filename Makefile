@@ -9,6 +9,8 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
+# Each process of a test would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 STAMP  := $(VENV)/.installed
 PYTEST_ARGS ?=
 
