@@ -49,10 +49,7 @@ class Queue:
         config = QueueConfig(group_mode=GROUP_MODE_ORDERED if groups else GROUP_MODE_NONE)
         self._order(
             plan_queue(
-                self.machine.state,
-                self.machine.member_names,
-                0,
-                QueueCall(action=QUEUE_ACTION_CREATE, name="q", config=config),
+                self.machine.state, self.machine.member_names, 0, QueueCall(QUEUE_ACTION_CREATE, "q", config=config)
             )
         )
 
@@ -70,19 +67,7 @@ class Queue:
 
     def send(self, batches: list[Columns]) -> int:
         for columns in batches:
-            plan = plan_enqueue(
-                self.machine.state,
-                0,
-                EnqueueCall(
-                    queue="q",
-                    client_id=b"p",
-                    first_sequence=self._sequence,
-                    request_id=b"",
-                    request_hash=0,
-                    columns=columns,
-                    member="a",
-                ),
-            )
+            plan = plan_enqueue(self.machine.state, 0, EnqueueCall("q", b"p", self._sequence, columns, "a"))
             assert isinstance(plan, Fresh)
             self._order(plan.header)
             self._sequence += FRAME
@@ -92,22 +77,11 @@ class Queue:
         """Received and acknowledged, as many at once as the groups allow."""
         taken = 0
         while taken < count:
-            header = plan_lease(
-                self.machine.state,
-                0,
-                LeaseCall(
-                    queue_id=1,
-                    max_messages=CREDIT,
-                    max_bytes=1 << 30,
-                    client_id=b"c",
-                    duration_ms=60_000,
-                    immediate=False,
-                ),
-            )
+            header = plan_lease(self.machine.state, 0, LeaseCall(1, CREDIT, 1 << 30, b"c", 60_000, immediate=False))
             assert header is not None
             ranges = [IndexRange(first=part.first, count=part.count) for part in header.lease.ranges]
             settlement = Settlement(lease_id=self._order(header), outcome=OUTCOME_ACK, ranges=ranges)
-            plan = plan_settle(self.machine.state, 0, SettleCall(queue="q", settlements=[settlement]))
+            plan = plan_settle(self.machine.state, 0, SettleCall("q", [settlement]))
             assert plan.header is not None
             self._order(plan.header)
             taken += sum(part.count for part in ranges)

@@ -124,9 +124,7 @@ class History:
             if indexes and self.two_way:
                 index = sorted(indexes)[number % len(indexes)]
                 header = plan_reply(
-                    self.driver.master.state,
-                    self.driver.now_ms,
-                    ReplyCall(queue="q", lease_id=lease_id, index=index, body_bytes=1, request_hash=index),
+                    self.driver.master.state, self.driver.now_ms, ReplyCall("q", lease_id, index, 1, request_hash=index)
                 )
                 assert header is not None
                 header.reply.reply_to = "r" if is_addressed(self.driver.master.queue(1), index) else ""

@@ -57,13 +57,11 @@ class Deep(Counted):
             self.machine.state,
             self.now_ms,
             EnqueueCall(
-                queue=self.name,
-                client_id=b"c",
-                first_sequence=self.machine.last_sequence(self.name, b"c") + 1,
-                request_id=b"",
-                request_hash=0,
-                columns=columns_of(batch_of(sizes, **attributes)),
-                member="a",
+                self.name,
+                b"c",
+                self.machine.last_sequence(self.name, b"c") + 1,
+                columns_of(batch_of(sizes, **attributes)),
+                "a",
             ),
         )
         self.apply(plan.header)
@@ -74,23 +72,14 @@ class Deep(Counted):
         queue_id = self.machine.queue_id(self.name)
         assert queue_id is not None
         header = plan_lease(
-            self.machine.state,
-            self.now_ms,
-            LeaseCall(
-                queue_id=queue_id,
-                max_messages=OF_EACH,
-                max_bytes=1 << 30,
-                client_id=b"taker",
-                duration_ms=0,
-                immediate=False,
-            ),
+            self.machine.state, self.now_ms, LeaseCall(queue_id, OF_EACH, 1 << 30, b"taker", 0, immediate=False)
         )
         assert header is not None
         self.apply(header)
         runs = [(part.first, part.first + part.count - 1) for part in header.lease.ranges]
         lease_id = next(iter(self.machine.queue(queue_id).leases))
         settlement = Settlement(lease_id=lease_id, ranges=ranges_of(*runs), outcome=ACK)
-        plan = plan_settle(self.machine.state, self.now_ms, SettleCall(queue=self.name, settlements=[settlement]))
+        plan = plan_settle(self.machine.state, self.now_ms, SettleCall(self.name, [settlement]))
         assert plan.header is not None
         self.apply(plan.header)
         assert plan_expire(self.machine.state, self.now_ms) is None

@@ -50,7 +50,7 @@ def test_a_request_of_a_queue_from_before_answers_is_refused():
     lease_id, _ = driver.lease()
     driver.master.queue(1).completions = None  # as in a snapshot of a version that knew none
     with pytest.raises(Refused) as info:
-        plan_reply(driver.master.state, driver.now_ms, ReplyCall(queue="q", lease_id=lease_id, index=1, body_bytes=1))
+        plan_reply(driver.master.state, driver.now_ms, ReplyCall("q", lease_id, 1, 1))
     assert info.value.reason == common_pb2.REASON_CONFIG_ERROR
 
 
@@ -75,9 +75,7 @@ def test_an_idle_queue_keeps_its_answers_for_as_long_as_it_promised():
     )
     driver.send(1)
     lease_id, _ = driver.lease()
-    driver.order(
-        plan_reply(driver.master.state, driver.now_ms, ReplyCall(queue="q", lease_id=lease_id, index=1, body_bytes=1))
-    )
+    driver.order(plan_reply(driver.master.state, driver.now_ms, ReplyCall("q", lease_id, 1, 1)))
     driver.now_ms += 10_000
     while (header := driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))) is not None:
         driver.order(header)

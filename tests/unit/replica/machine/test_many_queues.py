@@ -54,9 +54,7 @@ class Counted:
         self.machine.commit(self.log_index)
 
     def queue(self, action: record_pb2.QueueAction, name: str) -> record_pb2.RecordHeader:
-        return plan_queue(
-            self.machine.state, self.machine.member_names, self.now_ms, QueueCall(action=action, name=name)
-        )
+        return plan_queue(self.machine.state, self.machine.member_names, self.now_ms, QueueCall(action, name))
 
     def find(self) -> None:
         assert self.machine.queue_id(self.name) is not None
@@ -66,13 +64,7 @@ class Counted:
             self.machine.state,
             self.now_ms,
             EnqueueCall(
-                queue=self.name,
-                client_id=b"c",
-                first_sequence=self.machine.last_sequence(self.name, b"c") + 1,
-                request_id=b"",
-                request_hash=0,
-                columns=columns_of(batch_of([1])),
-                member="a",
+                self.name, b"c", self.machine.last_sequence(self.name, b"c") + 1, columns_of(batch_of([1])), "a"
             ),
         )
         self.apply(plan.header)

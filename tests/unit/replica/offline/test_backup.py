@@ -45,22 +45,14 @@ def fill(store: Store, domain: int, name: str, batches: int) -> None:
                 machine.state,
                 machine.member_names,
                 1,
-                QueueCall(action=QueueAction.QUEUE_ACTION_CREATE, name="q", members=["a", "b"]),
+                QueueCall(QueueAction.QUEUE_ACTION_CREATE, "q", members=["a", "b"]),
             )
         else:
             batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"x", b"%d" % log_index]))
             plan = plan_enqueue(
                 machine.state,
                 log_index,
-                EnqueueCall(
-                    queue="q",
-                    client_id=b"c",
-                    first_sequence=2 * log_index - 3,
-                    request_id=b"",
-                    request_hash=1,
-                    columns=columns_of(batch),
-                    member="a",
-                ),
+                EnqueueCall("q", b"c", 2 * log_index - 3, columns_of(batch), "a", request_hash=1),
             )
             assert isinstance(plan, Fresh)
             header, body = plan.header, batch.SerializeToString()

@@ -40,9 +40,7 @@ class Writer:
         self.store.commit(WriteBatch(meta={state_key(DOMAIN): DomainState(name=MAIN, epoch=3).encode()}))
         create = QueueAction.QUEUE_ACTION_CREATE
         self.order(
-            plan_queue(
-                self.machine.state, self.machine.member_names, 1, QueueCall(action=create, name="q", members=["a", "b"])
-            )
+            plan_queue(self.machine.state, self.machine.member_names, 1, QueueCall(create, "q", members=["a", "b"]))
         )
 
     def order(self, header: RecordHeader, body: bytes = b"", *, volatile: bool = False) -> None:
@@ -63,17 +61,7 @@ class Writer:
     def send(self, messages: MessageBatch, *, volatile: bool = False) -> None:
         batch = EnqueueBatch(queue="q", messages=messages)
         plan = plan_enqueue(
-            self.machine.state,
-            2,
-            EnqueueCall(
-                queue="q",
-                client_id=b"c",
-                first_sequence=self.sequence,
-                request_id=b"",
-                request_hash=1,
-                columns=columns_of(batch),
-                member="a",
-            ),
+            self.machine.state, 2, EnqueueCall("q", b"c", self.sequence, columns_of(batch), "a", request_hash=1)
         )
         assert isinstance(plan, Fresh)
         self.sequence += len(messages.payloads)
@@ -81,17 +69,13 @@ class Writer:
 
     def ack(self, *indexes: int) -> None:
         self.machine.commit(self.last)
-        header = plan_lease(
-            self.machine.state,
-            3,
-            LeaseCall(queue_id=1, max_messages=100, max_bytes=1 << 20, client_id=b"c", duration_ms=0, immediate=False),
-        )
+        header = plan_lease(self.machine.state, 3, LeaseCall(1, 100, 1 << 20, b"c", 0, immediate=False))
         assert header is not None
         self.order(header)
         lease_id = (3 << 40) | self.last
         ranges = [IndexRange(first=index, count=1) for index in indexes]
         settlement = Settlement(lease_id=lease_id, ranges=ranges, outcome=OUTCOME_ACK)
-        plan = plan_settle(self.machine.state, 4, SettleCall(queue="q", settlements=[settlement]))
+        plan = plan_settle(self.machine.state, 4, SettleCall("q", [settlement]))
         assert plan.header is not None
         self.order(plan.header)
 

@@ -156,11 +156,7 @@ def test_two_of_one_group_that_are_leased() -> None:
     made._check_groups(1, Name(1, 3))
     assert made.problems == []
     driver.master.queue(1).leave_lines(1, 2)
-    header = plan_lease(
-        driver.master.state,
-        driver.now_ms,
-        LeaseCall(queue_id=1, max_messages=9, max_bytes=9, client_id=b"c", duration_ms=9, immediate=False),
-    )
+    header = plan_lease(driver.master.state, driver.now_ms, LeaseCall(1, 9, 9, b"c", 9, immediate=False))
     assert header is not None
     driver.master.apply(driver.log_index + 1, 1, header)
     made._check_groups(1, Name(1, 4))

@@ -119,24 +119,12 @@ def test_a_settled_message_leaves_nothing_to_wait_for(driver):
             plan_enqueue(
                 driver.master.state,
                 driver.now_ms,
-                EnqueueCall(
-                    queue="q",
-                    client_id=b"c",
-                    first_sequence=driver.master.last_sequence("q", b"c") + 1,
-                    request_id=b"",
-                    request_hash=0,
-                    columns=HOUR,
-                    member="a",
-                ),
+                EnqueueCall("q", b"c", driver.master.last_sequence("q", b"c") + 1, HOUR, "a"),
             ).header,
         )
         driver.log_index += 1
         driver.master.commit(driver.log_index)
-        header = plan_lease(
-            driver.master.state,
-            driver.now_ms,
-            LeaseCall(queue_id=1, max_messages=1, max_bytes=1, client_id=b"c", duration_ms=0, immediate=True),
-        )
+        header = plan_lease(driver.master.state, driver.now_ms, LeaseCall(1, 1, 1, b"c", 0, immediate=True))
         driver.log_index += 1
         driver.master.apply(driver.log_index, 1, header)
     assert len(driver.master.state.message_ends) < 5_000

@@ -407,9 +407,7 @@ def test_a_copy_is_owed_until_it_is_made_or_the_answer_is_forgotten():
     driver.enqueue(addressed_to("r"))
     lease_id, _ = driver.lease(2)
     for index in (1, 2):
-        header = plan_reply(
-            driver.master.state, driver.now_ms, ReplyCall(queue="q", lease_id=lease_id, index=index, body_bytes=1)
-        )
+        header = plan_reply(driver.master.state, driver.now_ms, ReplyCall("q", lease_id, index, 1))
         header.reply.reply_to, header.reply.correlation_id = "r", f"c{index}"
         driver.order(header)
     assert tuple(driver.master.state.owing) == (1,)
