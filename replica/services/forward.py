@@ -17,6 +17,7 @@ from failover.marks import Role
 from replica.core.state.outcomes import Failed, Moved
 from replica.node.members import HOP, LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import Context
 from replica.services.checks import stale_epoch
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
 
-Context = Any
 QUERY = "/tandemq.v1."
 BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
 """Without a word of a member: how a call ends whose connection broke. INTERNAL where a frame was just being written."""

@@ -10,6 +10,7 @@ import grpc.aio
 from replica.node.attached import Client, Counts
 from replica.node.members import HOP
 from replica.rpc.refusals import refusal
+from replica.rpc.requests import Context
 from replica.services.forward import QUERY, came_over_a_hop
 from replica.services.locality import is_remote
 from tandemq.v1 import queue_admin_service_pb2 as pb
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 OWN = "x-tandemq-own"
 """On a question that a member answers for itself, whoever is master."""
 ASK_S = 2.0
-
-Context = Any
 
 
 def client_of(queue: str, context: Context, *, producer: bool) -> Client | None:

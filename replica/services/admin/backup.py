@@ -16,7 +16,7 @@ from replica.core.state.outcomes import Failed
 from replica.node.members import LOCAL, MAIN
 from replica.offline.backup import head_of, pieces
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from replica.services.answers import header_of, product_version
 from storage.backup import VERSION, Packer
 from storage.errors import CorruptRecord, StorageError
@@ -36,8 +36,6 @@ STALL_S = 30.0
 PINNED_SHARE = 4
 """The file may grow by one part in so many of what was free when the backup began: what goes meanwhile stays."""
 AGAIN_MS = 5_000
-
-Context = Any
 
 
 class BackupHandlers:

@@ -5,7 +5,7 @@ and reads what is in a batch. Decides nothing.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -17,7 +17,7 @@ from replica.node.counting import until_committed
 from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from replica.services import forward
 from replica.services.answers import header_of
 from replica.services.locality import check_origin
@@ -44,8 +44,6 @@ TURN_MESSAGES = 100
 """Messages that are made into rows before others have their turn."""
 
 _MOVED = Moved("the mastership moved while a batch was looked at; repeat the call")
-
-Context = Any
 
 
 class BatchHandlers:

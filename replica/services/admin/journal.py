@@ -34,7 +34,7 @@ from replica.node.journal import (
 from replica.node.journal_counts import RowCounts
 from replica.node.journal_rows import Rows, Wanted
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from replica.services import forward
 from replica.services.answers import header_of
 from replica.services.locality import check_origin, is_remote, problem_of_remote
@@ -76,7 +76,6 @@ _UNHEARD = (
 )
 """A replica may not have heard of it yet, or that it has begun anew: the master has."""
 
-Context = Any
 Found = TypeVar("Found")
 
 

@@ -11,7 +11,7 @@ from replica.machine import AliasCall, DefaultsCall, QueueCall
 from replica.machine.plan.names import defaults_of
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import header_of
 from tandemq.peer.v1.record_pb2 import QueueAction
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
-
-Context = Any
 
 
 class NamesHandlers:

@@ -18,7 +18,7 @@ from replica.node.counting import until_committed
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import FutureWaiter, header_of
 from replica.services.peer_clients import asks_for_own, peer_counts
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 SERVICE = "tandemq.v1.QueueAdminService"
 LIST_PAGE_MAX = 1_000
 
-Context = Any
 Answer = bytes | Failed | Moved
 
 

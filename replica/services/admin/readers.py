@@ -12,7 +12,7 @@ from replica.machine import AdvanceCall, ForgetCall, ReaderPlace, Refused, Regis
 from replica.machine.features import readers
 from replica.node.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import header_of
 from tandemq.v1 import journal_service_pb2 as pb
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
 
-Context = Any
 TTL_S_MAX = 1 << 32
 """Of the wire: what is longer is refused by its number, not by its type."""
 

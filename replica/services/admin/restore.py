@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import google_crc32c
 import grpc
@@ -21,7 +21,7 @@ from replica.machine import EnqueueCall, QueueCall, Refused, columns_of
 from replica.node.members import LOCAL, MAIN
 from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import FutureWaiter, header_of
 from storage.errors import CorruptRecord, NewerFormat, StorageError
@@ -42,7 +42,6 @@ AGAIN_MS = 5_000
 SOURCE_CHARS_MAX = 1_000
 METHOD = "QueueAdminService/RestoreQueue"
 
-Context = Any
 Answer = bytes | Failed | Moved
 
 

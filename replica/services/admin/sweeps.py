@@ -15,7 +15,7 @@ from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweeps import Sweeps
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
 from replica.services.answers import FutureWaiter, header_of
 from tandemq.ambient import monotonic_s
@@ -37,7 +37,6 @@ AGAIN_MS = 5_000
 FORWARDED_MS = 600_000
 """For a call without a deadline that a replica sends on."""
 
-Context = Any
 Answer = bytes | Failed | Moved
 
 

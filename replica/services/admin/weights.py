@@ -11,7 +11,7 @@ import grpc
 from replica.core.state.calls import ReadWeights
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
 from replica.rpc.handlers import generic_handler
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from tandemq.v1 import weights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from replica.services.admin.queues import AdminHandlers
 
 SERVICE = "tandemq.v1.WeightsService"
-Context = Any
 
 
 class WeightHandlers:

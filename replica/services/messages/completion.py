@@ -16,7 +16,7 @@ from replica.core.state.outcomes import Failed, Moved, ProgressDone, ReplyDone
 from replica.machine import ReplyCall
 from replica.node.members import HOP
 from replica.rpc.refusals import abort, failure, refusal
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import FutureWaiter, header_of
 from replica.services.checks import problem_of_answer, stale_epoch, wait_s
@@ -54,8 +54,6 @@ REPLIES_BYTES_MAX = 8 << 20
 ANSWER_S = 0.05
 WAIT_MS_MAX = 86_400_000
 """Of a call without a deadline."""
-
-Context = Any
 
 
 def statuses_of(members: Members, domain: Domain, done: ProgressDone, at: int = 0) -> list[CompletionStatus]:

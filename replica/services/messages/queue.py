@@ -5,7 +5,7 @@ came.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -15,7 +15,7 @@ from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, S
 from replica.machine import EnqueueCall, Refused, SettleCall, handle_of, handle_prefix, milliseconds
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
 from replica.services.answers import FutureWaiter, entry_error, header_of, level_of
 from replica.services.checks import (
@@ -61,8 +61,6 @@ DEQUEUE_MESSAGES_MAX = 10_000
 WAIT_MS_MAX = 10 * 366 * 86_400_000
 BROWSE_PAGE = 100
 BROWSE_PAGE_MAX = 1_000
-
-Context = Any
 
 
 class QueueHandlers:

@@ -15,7 +15,7 @@ from replica.machine.plan.content import PROPERTIES_MAX, check_content
 from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import fingerprint, parse
+from replica.rpc.requests import Context, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import FutureWaiter, header_of
 from replica.services.checks import stale_epoch
@@ -38,8 +38,6 @@ MORE_BYTES = 1_024
 """What a StageRequest may have beside its batch."""
 PUBLISH_MS = 600_000
 """For a call without a deadline that a replica sends on: a large batch takes its time."""
-
-Context = Any
 
 
 class StageHandlers:

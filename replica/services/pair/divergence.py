@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -16,7 +16,7 @@ from replica.core.mastership import step_aside
 from replica.node.members import MAIN
 from replica.peer.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from replica.services.pair.salvage_view import SalvageView
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb
@@ -40,8 +40,6 @@ replica asks again.
 """
 READ_RECORDS = 64
 """Read from a salvage file in one turn of a thread."""
-
-Context = Any
 
 
 class DivergenceHandlers:

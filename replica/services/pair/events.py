@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 LIMIT, LIMIT_MAX = 100, 10_000
 WATCHERS_MAX = 100
-
-Context = Any
 
 
 class EventHandlers:

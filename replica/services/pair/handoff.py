@@ -5,7 +5,7 @@ nothing about it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -14,7 +14,7 @@ from replica.core.handoff.handoff import HOLD_MS_MAX
 from replica.node.hand_over import hand_over, wait_until
 from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from replica.services.forward import ANSWER_S, time_left_s
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
 
-Context = Any
 WAIT_MS = 30_000
 """For a caller without a deadline."""
 SETTLE_S = 2.0

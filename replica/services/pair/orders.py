@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from failover.classifier import Verdict
 from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from tandemq.ambient import monotonic_ms
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -35,8 +35,6 @@ REST_S = 0.5
 """For further domains, once the first has followed."""
 LOOK_S = 0.02
 _VERDICTS = "20 continue, 21 assume, 22 failed instance, 23 wait, 24 peer alive"
-
-Context = Any
 
 
 def journalled(operator: Operator, methods: Mapping[str, Method]) -> dict[str, Method]:

@@ -14,7 +14,7 @@ from replica.node.members import MAIN
 from replica.operations.forecast import advice, if_peer_dies
 from replica.operations.manager_stats import state_of, stats_of
 from replica.rpc.handlers import generic_handler
-from replica.rpc.requests import parse
+from replica.rpc.requests import Context, parse
 from replica.services.answers import header_of, product_version
 from storage.records import FORMAT_VERSION
 from tandemq.ambient import monotonic_ms, wall_ms
@@ -38,8 +38,6 @@ _CLASSES = {
     SafetyClass.B: pb.SAFETY_CLASS_B,
     SafetyClass.C: pb.SAFETY_CLASS_C,
 }
-
-Context = Any
 
 
 class StatusHandlers:
