@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from replica.core.state.outcomes import Failed, Moved
 from tandemq.v1.common_pb2 import LEVEL_LOCAL, LEVEL_PAIR_RECV, LEVEL_PAIR_SYNC, Error, Level, Reason, ResponseHeader
 from tandemq.v1.common_pb2 import Warning as WarningKind
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
@@ -18,6 +19,8 @@ _TEXT = {
     Reason.REASON_MESSAGE_TOO_LARGE: "a message is larger than max_message_bytes of queue {}; send less, or raise it",
     Reason.REASON_QUEUE_FULL: "queue {} is at its max_length or max_bytes; consume, or raise the limit",
 }
+Answered = bytes | Failed | Moved
+"""What a handler has for its caller: a reply, why there is none, or that another member orders now."""
 
 
 class FutureWaiter:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 
 from failover.marks import Role
-from replica.core.state.outcomes import Failed, Moved
+from replica.core.state.outcomes import Failed
 from replica.node.members import HOP, LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context
+from replica.services.answers import Answered
 from replica.services.checks import stale_epoch
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen
@@ -121,7 +122,7 @@ async def unary(
     request: bytes,
     context: Context,
     domain_of: Callable[[], Domain],
-    local: Callable[[Domain], Awaitable[bytes | Failed | Moved]],
+    local: Callable[[Domain], Awaitable[Answered]],
     *,
     otherwise_ms: int = 30_000,
 ) -> bytes:

@@ -19,7 +19,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, parse
 from replica.services import forward
-from replica.services.answers import header_of
+from replica.services.answers import Answered, header_of
 from replica.services.locality import check_origin
 from tandemq.v1 import batch_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from replica.services.admin.queues import AdminHandlers
     from tandemq.v1.journal_service_pb2 import JournalPosition
 
-    Local = Callable[[Domain], Awaitable[bytes | Failed | Moved]]
+    Local = Callable[[Domain], Awaitable[Answered]]
 
 SERVICE = "tandemq.v1.BatchService"
 MESSAGES, MESSAGES_MAX = 1_000, 10_000
@@ -71,7 +71,7 @@ class BatchHandlers:
             await abort(context, problem)
         duration_ms = parsed.lease_duration.ToMilliseconds() if parsed.HasField("lease_duration") else LEASE_MS
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             call = BatchCall(
                 parsed.queue,
                 parsed.consumer,
@@ -103,7 +103,7 @@ class BatchHandlers:
         """See BatchService.AckBatch."""
         parsed = await parse(pb.AckBatchRequest, request, context)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             call = AckBatchCall(parsed.queue, parsed.consumer, parsed.number)
             return await self.admin.run(domain, call, lambda done: pb.AckBatchResponse(duplicate=done.duplicate))
 
@@ -113,7 +113,7 @@ class BatchHandlers:
         """See BatchService.GetBatches."""
         parsed = await parse(pb.GetBatchesRequest, request, context)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             if not await until_committed(domain):
                 return _MOVED
             machine = domain.shared.machine
@@ -136,12 +136,12 @@ class BatchHandlers:
         """See BatchService.ReadBatch."""
         parsed = await parse(pb.ReadBatchRequest, request, context)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             return await self._read(domain, parsed)
 
         return await self._forwarded("ReadBatch", parsed.queue, request, context, local, parsed.seen)
 
-    async def _read(self, domain: Domain, request: pb.ReadBatchRequest) -> bytes | Failed | Moved:
+    async def _read(self, domain: Domain, request: pb.ReadBatchRequest) -> Answered:
         if not await until_committed(domain):
             return _MOVED
         machine, store = domain.shared.machine, self.members.node.store
@@ -179,7 +179,7 @@ class BatchHandlers:
         await check_origin(self.members, queue, context)
         path = f"BatchService/{method}"
 
-        async def checked(domain: Domain) -> bytes | Failed | Moved:
+        async def checked(domain: Domain) -> Answered:
             problem = await problem_of_seen(domain, seen)
             return problem if problem is not None else await local(domain)
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.core.state.outcomes import Failed, Moved, QueueDone
+from replica.core.state.outcomes import QueueDone
 from replica.machine import AliasCall, DefaultsCall, QueueCall
 from replica.machine.plan.names import defaults_of
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import header_of
+from replica.services.answers import Answered, header_of
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -116,7 +116,7 @@ class NamesHandlers:
         alias, members = parsed.alias, self.members
         digest = fingerprint(method.encode(), alias.encode(), queue.encode())
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             other = members.of_queue(alias)
             machine = other.shared.machine
             if queue and other is not domain and machine is not None and machine.queue_id(alias) is not None:
@@ -135,7 +135,7 @@ class NamesHandlers:
         parsed = await parse(pb.GetDefaultsRequest, request, context)
         home = await self._home(parsed.domain, context)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             machine = domain.shared.machine
             assert machine is not None
             config, version = defaults_of(machine.state), machine.state.defaults_version
@@ -154,7 +154,7 @@ class NamesHandlers:
         mask = list(parsed.update_mask.paths)
         digest = fingerprint(b"defaults", parsed.SerializeToString(deterministic=True))
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             call = DefaultsCall(parsed.config, mask, parsed.expected_version, parsed.request_id, digest)
 
             def reply(done: QueueDone) -> pb.UpdateDefaultsResponse:

@@ -20,7 +20,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.peer_clients import asks_for_own, peer_counts
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 SERVICE = "tandemq.v1.QueueAdminService"
 LIST_PAGE_MAX = 1_000
-
-Answer = bytes | Failed | Moved
 
 
 class AdminHandlers:
@@ -130,7 +128,7 @@ class AdminHandlers:
             text = f"queue {parsed.name!r} exists in domain {existing.shared.name}"
             await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
 
-        async def local(at: Domain) -> Answer:
+        async def local(at: Domain) -> Answered:
             config = pb.QueueConfig()
             config.CopyFrom(parsed.config)
             config.domain = at.shared.name
@@ -188,7 +186,7 @@ class AdminHandlers:
 
     async def run(
         self, domain: Domain, call: QueueCall | SideCall | ReadWeights, reply: Callable[[Any], Any]
-    ) -> Answer:
+    ) -> Answered:
         """Have it ordered, and make the reply of what was done."""
         node, waiter = self.members.node, FutureWaiter()
         domain.submit(PendingCall(waiter, call), node.clock.now_ms())
@@ -217,7 +215,7 @@ class AdminHandlers:
         """Every change of an existing queue goes this way."""
         await check_request_id(parsed.request_id, context)
 
-        async def local(domain: Domain) -> Answer:
+        async def local(domain: Domain) -> Answered:
             return await self.run(domain, call_of(), lambda done: reply(domain, done))
 
         return await forward.unary(
@@ -275,7 +273,7 @@ class AdminHandlers:
         await check_request_id(parsed.request_id, context)
         members = self.members
 
-        async def local(domain: Domain) -> Answer:
+        async def local(domain: Domain) -> Answered:
             machine = domain.shared.machine
             assert machine is not None
             queue_id = machine.queue_id(parsed.name)
@@ -433,7 +431,7 @@ class AdminHandlers:
             own = pb.QueueInfo(name=parsed.name, consumers=counts.consumers, producers=counts.producers)
             return pb.GetQueueResponse(queue=own).SerializeToString()
 
-        async def local(domain: Domain) -> Answer:
+        async def local(domain: Domain) -> Answered:
             machine = domain.shared.machine
             if machine is None or machine.queue_id(parsed.name) is None:
                 return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {parsed.name!r}; create it first")
@@ -456,7 +454,7 @@ class AdminHandlers:
         parsed = await parse(pb.ListQueuesRequest, request, context)
         main = self.members.by_name[MAIN]
 
-        async def local(_domain: Domain) -> Answer:
+        async def local(_domain: Domain) -> Answered:
             found: list[tuple[str, Domain]] = []
             for domain in self.members.by_name.values():
                 machine = domain.shared.machine

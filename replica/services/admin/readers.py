@@ -14,7 +14,7 @@ from replica.node.journal import Place, bounds_of, epoch_before, history_id_of, 
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import header_of
+from replica.services.answers import Answered, header_of
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
-    from replica.core.state.outcomes import Failed, Moved, QueueDone
+    from replica.core.state.outcomes import Failed, QueueDone
     from replica.core.state.shared import Shared
     from replica.machine import Reader
     from replica.machine.state.state import State
@@ -99,7 +99,7 @@ class ReaderHandlers:
         parsed = await parse(pb.ListReadersRequest, request, context)
         home = await self._home(parsed.domain, context)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             machine = domain.shared.machine
             assert machine is not None
             known = [_words(domain.shared, reader) for reader in readers.all_readers(machine.state)]
@@ -119,7 +119,7 @@ class ReaderHandlers:
         await check_request_id(parsed.request_id, context)
         home = await self._home(parsed.domain, context)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             shared = domain.shared
             assert shared.machine is not None
             # Ordered at once: nobody is sent here while calls would be parked, and the place trimmed meanwhile.

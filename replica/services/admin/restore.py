@@ -23,7 +23,7 @@ from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import Answered, FutureWaiter, header_of
 from storage.errors import CorruptRecord, NewerFormat, StorageError
 from storage.records import verify_stored
 from tandemq.peer.v1.record_pb2 import QueueAction
@@ -41,8 +41,6 @@ AHEAD = 4
 AGAIN_MS = 5_000
 SOURCE_CHARS_MAX = 1_000
 METHOD = "QueueAdminService/RestoreQueue"
-
-Answer = bytes | Failed | Moved
 
 
 class RestoreHandlers:
@@ -63,7 +61,7 @@ class RestoreHandlers:
         asked = await parse(pb.RestoreQueueRequest, request, context)
         await check_request_id(asked.request_id, context)
 
-        async def local(domain: Domain) -> Answer:
+        async def local(domain: Domain) -> Answered:
             if self.running:
                 text = (
                     f"queue {self.running} is being restored at {self.members.member}; one at a time, repeat it later"
@@ -91,7 +89,7 @@ class RestoreHandlers:
 
     # -- its own store ---------------------------------------------------------------------------------------------
 
-    async def _from_own(self, domain: Domain, name: str) -> Answer:
+    async def _from_own(self, domain: Domain, name: str) -> Answered:
         """What a member has on disk is in its queues: there is nothing to put back, but each message can be read."""
         machine = domain.shared.machine
         assert machine is not None
@@ -122,7 +120,7 @@ class RestoreHandlers:
 
     # -- a backup --------------------------------------------------------------------------------------------------
 
-    async def _from_backup(self, domain: Domain, asked: pb.RestoreQueueRequest) -> Answer:
+    async def _from_backup(self, domain: Domain, asked: pb.RestoreQueueRequest) -> Answered:
         path = self._inside(asked.source)
         if path is None:
             text = f"{asked.source[:80]!r} is not in {self.directory}: name a file in there (manager.backup_dir)"
@@ -148,7 +146,7 @@ class RestoreHandlers:
             return None
         return path if path.is_relative_to(self.directory.resolve()) else None
 
-    async def _fill(self, domain: Domain, asked: pb.RestoreQueueRequest, source: QueueSource) -> Answer:
+    async def _fill(self, domain: Domain, asked: pb.RestoreQueueRequest, source: QueueSource) -> Answered:
         name, request_id = asked.name, bytes(asked.request_id)
         client_id = b"restore/" + request_id
         mark = fingerprint(b"restore", name.encode(), source.backup.foot.digest)

@@ -17,7 +17,7 @@ from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import Answered, FutureWaiter, header_of
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -36,8 +36,6 @@ RUNNING_MAX = 8
 AGAIN_MS = 5_000
 FORWARDED_MS = 600_000
 """For a call without a deadline that a replica sends on."""
-
-Answer = bytes | Failed | Moved
 
 
 @dataclass(slots=True, eq=False)
@@ -98,7 +96,7 @@ class SweepHandlers:
         request_hash = fingerprint(method.encode(), asked.SerializeToString(deterministic=True))
         to: str = getattr(asked, "to", "")
 
-        async def local(domain: Domain) -> Answer:
+        async def local(domain: Domain) -> Answered:
             if to and (elsewhere := self._elsewhere(domain, to)) is not None:
                 return elsewhere
             sweep = Sweep(verb, asked.name, asked.request_id, request_hash, to, wanted, asked.max_messages)

@@ -13,6 +13,7 @@ from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Wind
 from replica.rpc.handlers import generic_handler
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
+from replica.services.answers import Answered
 from tandemq.v1 import weights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
-    from replica.core.state.outcomes import Failed, Moved, QueueDone, WeightsDone
+    from replica.core.state.outcomes import QueueDone, WeightsDone
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
     from replica.rpc.handlers import Method
@@ -107,7 +108,7 @@ class WeightHandlers:
         """
         home = await forward.domain_named(self.members, parsed.domain, context)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             def told(done: Any) -> Any:
                 machine = domain.shared.machine
                 assert machine is not None

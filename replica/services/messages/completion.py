@@ -18,7 +18,7 @@ from replica.node.members import HOP
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.checks import problem_of_answer, stale_epoch, wait_s
 from replica.services.messages.enqueue import problem_of_maps
 from replica.services.weighing import ANSWER
@@ -155,7 +155,7 @@ class CompletionHandlers:
         if (problem := problem_of_handles(parsed.handles)) is not None:
             await abort(context, problem)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             done = await self._ask(domain, parsed.queue, list(parsed.handles), 0.0)
             if not isinstance(done, ProgressDone):
                 return done
@@ -176,7 +176,7 @@ class CompletionHandlers:
             left_s = min(left_s, wait_s(parsed.wait))
         until = loop.time() + left_s
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             done = await self._ask(domain, parsed.queue, list(parsed.handles), until - loop.time())
             if not isinstance(done, ProgressDone):
                 return done
@@ -289,7 +289,7 @@ class CompletionHandlers:
         if (problem := problem_of_answer(parsed.message)) is not None:
             await abort(context, problem)
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             if (stale := stale_epoch(self.members, domain, parsed.epoch)) is not None:
                 return stale
             node = self.members.node

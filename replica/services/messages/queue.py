@@ -17,7 +17,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
-from replica.services.answers import FutureWaiter, entry_error, header_of, level_of
+from replica.services.answers import Answered, FutureWaiter, entry_error, header_of, level_of
 from replica.services.checks import (
     is_immediate,
     problem_of_receiving,
@@ -246,7 +246,7 @@ class QueueHandlers:
 
     async def _dequeue(
         self, domain: Domain, request: DequeueRequest, asked: Filter | None, until_s: float, context: Context
-    ) -> bytes | Failed | Moved:
+    ) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
         node = self.members.node
@@ -298,7 +298,7 @@ class QueueHandlers:
             older.waiter.answer(LeaseDone(older.queue_id, older.queue, 0, (), duplicate=False))
         self._waiting[consumer.request_id] = consumer
 
-    async def _dequeued(self, domain: Domain, request: DequeueRequest, result: object) -> bytes | Failed | Moved:
+    async def _dequeued(self, domain: Domain, request: DequeueRequest, result: object) -> Answered:
         if isinstance(result, (Failed, Moved)):
             return result
         assert isinstance(result, LeaseDone)
@@ -330,7 +330,7 @@ class QueueHandlers:
             lambda domain: self._settle(domain, parsed),
         )
 
-    async def _settle(self, domain: Domain, request: SettleRequest) -> bytes | Failed | Moved:
+    async def _settle(self, domain: Domain, request: SettleRequest) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
         node = self.members.node
@@ -378,9 +378,7 @@ class QueueHandlers:
             lambda domain: self._browse_page(domain, parsed, asked),
         )
 
-    async def _browse_page(
-        self, domain: Domain, request: BrowsePageRequest, asked: Filter | None
-    ) -> bytes | Failed | Moved:
+    async def _browse_page(self, domain: Domain, request: BrowsePageRequest, asked: Filter | None) -> Answered:
         machine = domain.shared.machine
         queue_id = machine.queue_id(request.queue) if machine is not None else None
         if machine is None or queue_id is None:

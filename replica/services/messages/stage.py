@@ -17,7 +17,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import FutureWaiter, header_of
+from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.checks import stale_epoch
 from replica.services.locality import check_origin
 from replica.services.weighing import has_huge_column
@@ -188,7 +188,7 @@ class StageHandlers:
     ) -> bytes:
         """Have it ordered, here or at the master. Each of these calls carries its identity, so it may be repeated."""
 
-        async def local(domain: Domain) -> bytes | Failed | Moved:
+        async def local(domain: Domain) -> Answered:
             if (stale := stale_epoch(self.members, domain, epoch)) is not None:
                 return stale
             if seen is not None and (problem := await problem_of_seen(domain, seen)) is not None:
