@@ -468,10 +468,7 @@ class Manager:
             # What is ordered and not written yet takes room too.
             room = int(ENQUEUE_STORE_SHARE * usage.map_bytes) - usage.used_bytes - node.unwritten_bytes
             for domain in node.domains.values():
-                domain.orders.room_bytes = room
-                domain.orders.again_bytes = int(ROOM_AGAIN_SHARE * usage.map_bytes)
-                if room > domain.orders.again_bytes:
-                    domain.orders.is_full = False
+                domain.orders.on_room(room, int(ROOM_AGAIN_SHARE * usage.map_bytes))
             await asyncio.sleep(ROOM_S)
 
 

@@ -67,10 +67,10 @@ class Orders:
         self.saving, self.publishing = Saving(self), Publishing(self)
         self.now_ms, self._behind_ms = 0, 0  # by this member's clock; what that is behind the domain's time
         self.room_bytes = 1 << 62
-        """What enqueues may still take of the store: set by the shell now and then, counted down here."""
+        """What enqueues may still take of the store, by `on_room`; counted down in between."""
         self.is_full = False
         self.again_bytes = 0
-        """With no more room than this, sending would not be allowed again; set by the shell."""
+        """With no more room than this, sending would not be allowed again."""
         self.volatile_bytes_max = 256 << 20
         self.freed_later: list[int] = []
         self.touched: Sequence[int] = ()
@@ -294,6 +294,17 @@ class Orders:
             limit = self.volatile_bytes_max
             message = f"{limit} bytes of volatile messages are in memory; consume, or raise volatile_bytes"
             raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
+
+    def on_room(self, room_bytes: int, again_bytes: int) -> None:
+        """How much room the store has for enqueues now, and above how much of it sending is allowed again."""
+        self.room_bytes, self.again_bytes = room_bytes, again_bytes
+        if room_bytes > again_bytes:
+            self.is_full = False
+
+    def on_appended(self, size: int) -> None:
+        """So many bytes of records are on their way to the disk. A master has counted them when it took them."""
+        if not self.replication.serving:
+            self.room_bytes -= size
 
     def wanted_copies(self, pending: PendingEnqueue) -> int:
         """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1)."""
