@@ -51,19 +51,23 @@ from chaos.sim.bugs.epochs import (
 from chaos.sim.bugs.pipeline import nothing_is_hidden, numbers_are_forgotten, readers_hold_nothing
 from chaos.sim.bugs.planting import Patch, Removal
 from chaos.sim.bugs.queues import no_dedup
+from chaos.sim.bugs.shells import answered_before_commit
 from chaos.sim.bugs.weights import (
     weights_are_forgotten_at_takeover,
     weights_are_told_uncommitted,
     weights_over_any_version,
     weights_version_again,
 )
+from replica.core.domain import Domain
 from replica.core.mastership.mastership import Replication
 from replica.core.ordering.orders import Orders
 from replica.core.replication.sync_source import Phase
+from replica.core.state.effects import Effect, Persist
 from replica.core.state.shared import Shared
 from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State
 from replica.node.journal import Bounds
+from replica.node.steps import GroupCommit, Order, Steps
 from tests.support import journalling
 from tests.support.asking import told
 
@@ -214,7 +218,67 @@ def losses_are_silent(patch: Patch) -> None:
     patch.setattr(replica.machine.features.readers, "named_reader", lambda state, name: state.readers[name])
 
 
+def tokens_come_before_their_write(patch: Patch) -> None:
+    original = Steps.on_effect
+
+    def on_effect(self: Steps, domain: Domain, effect: Effect) -> Order | None:
+        if isinstance(effect, Persist) and effect.token is not None:
+            original(self, domain, effect._replace(token=None))
+            domain.on_persisted(0, 0, [effect.token])
+            return None
+        return original(self, domain, effect)
+
+    patch.setattr(Steps, "on_effect", on_effect)
+
+
+def a_wipe_keeps_what_joined_before_it(patch: Patch) -> None:
+    original = GroupCommit.add
+
+    def add(self: GroupCommit, domain: Domain, effect: Persist) -> int:
+        before = self.batch.appends
+        size = original(self, domain, effect)
+        if effect.wipe:
+            self.batch.appends[:0] = before
+        return size
+
+    patch.setattr(GroupCommit, "add", add)
+
+
+def a_cut_keeps_what_joined_before_it(patch: Patch) -> None:
+    original = GroupCommit.add
+
+    def add(self: GroupCommit, domain: Domain, effect: Persist) -> int:
+        before = self.batch.appends
+        size = original(self, domain, effect)
+        if effect.cut is not None:
+            self.batch.appends = before
+        return size
+
+    patch.setattr(GroupCommit, "add", add)
+
+
 RULES = (
+    Rule(
+        "s1_a_core_is_notified_after_the_write", "protocol/master_has_not_written", answered_before_commit, "copies=2"
+    ),
+    Rule(
+        "s2_a_token_comes_after_its_write",
+        "protocol/handoff_ack_after_the_write",
+        tokens_come_before_their_write,
+        "second record",
+    ),
+    Rule(
+        "s3_a_wipe_takes_back_what_joined_before_it",
+        "protocol/unwritten_tail_is_wiped_too",
+        a_wipe_keeps_what_joined_before_it,
+        "would not leave it the highest",
+    ),
+    Rule(
+        "s4_a_cut_takes_back_what_joined_before_it",
+        "protocol/unwritten_tail_is_cut_too",
+        a_cut_keeps_what_joined_before_it,
+        "would not leave it the highest",
+    ),
     Rule(
         "j1_the_journal_ends_at_the_commit",
         "protocol/journal_ends_at_the_commit",

@@ -19,7 +19,9 @@ _STORE: Rules = (
         "(storage/recent.py)", "(storage/reading.py)", "(storage/writing.py)", "(storage/folding.py)",
         "_worker (concurrent",
     )),
-    ("group, to the writer and back", ("Group.", "Node._write", "Node._commit", "ThreadPoolExecutor.submit")),
+    ("group, to the writer and back", (
+        "GroupCommit.", "Steps.begin", "Steps.end", "Node._write", "Node._commit", "ThreadPoolExecutor.submit",
+    )),
 )  # fmt: skip
 _TIME: Rules = (
     ("time, heartbeats, upkeep", (

@@ -1,12 +1,5 @@
 """The loop of a member: persists, sends, asks and answers what the cores of its domains decide. No decision about the
-protocol is made here.
-
-The durability order, written once (DESIGN.md 2.2). For every effect of a core, in the order in which it asked:
-  1. What must be persisted joins the pending batch; one writer thread commits one batch at a time (group commit).
-  2. Records are offered to the peer at the same time: both fsyncs run in parallel.
-  3. Only when a batch is durable does its core hear of it, and only then may an answer that rests on it exist.
-  4. A failed commit is never retried: the process stops, and the peer or the next start decides what is true
-     (reliability.md 3, rule 10).
+protocol is made here, and the order of it all is that of `replica.node.steps`.
 """
 
 from __future__ import annotations
@@ -26,19 +19,17 @@ from replica.core.state.effects import (
     Fail,
     GetRegister,
     Note,
-    Persist,
     Rebuild,
     Reply,
     RoleChanged,
-    Salvage,
     Send,
     SetRegister,
     StartTransfer,
     StopTransfer,
 )
 from replica.node.recovery import rebuild
+from replica.node.steps import Steps
 from storage.errors import CorruptRecord, StorageError, StoreFull
-from storage.store import Append, WriteBatch
 from tandemq.ambient import monotonic_ms, wall_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -47,10 +38,10 @@ if TYPE_CHECKING:
 
     from failover.authority import Authority, CasOutcome, Unreachable
     from replica.core.domain import Domain
-    from replica.core.state.effects import Effect, Purpose
-    from replica.core.state.write_tokens import WriteToken
+    from replica.core.state.effects import Purpose, Salvage
     from replica.machine.state.limits import Limits
-    from storage.store import Store
+    from replica.node.steps import GroupCommit, Order
+    from storage.store import Store, WriteBatch
     from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, PeerFrame
 
 log = logging.getLogger("tandemq.node")
@@ -80,47 +71,6 @@ class FailedInstanceError(RuntimeError):
     """This process must end: the verdict was that the other member lives (exit 22)."""
 
 
-class Group:
-    """The batch that the next commit takes, and whom to tell."""
-
-    def __init__(self) -> None:
-        self.batch = WriteBatch()
-        self.last: dict[int, tuple[int, int]] = {}
-        """Domain: (generation, last log index)."""
-        self.tokens: list[tuple[int, WriteToken]] = []
-        self.done: list[asyncio.Future[None]] = []
-        self.salvage: list[tuple[Domain, Salvage]] = []
-        """What this batch takes away, to be copied first."""
-        self.empty = True
-        self.bytes = 0
-
-    def add(self, domain: Domain, effect: Persist) -> None:
-        """Join an effect; a wipe or a cut takes earlier appends of the same group back."""
-        number = domain.shared.domain
-        batch = self.batch
-        self.empty = False
-        if effect.wipe:
-            batch.wipe.add(number)
-            batch.cut.pop(number, None)
-            batch.appends = [a for a in batch.appends if a.domain != number]
-            batch.inserts = [a for a in batch.inserts if a.domain != number]
-            batch.bodies = [a for a in batch.bodies if a.domain != number]
-        if effect.cut is not None:
-            cut = effect.cut
-            batch.cut[number] = min(cut, batch.cut.get(number, cut))
-            batch.appends = [a for a in batch.appends if a.domain != number or a.log_index <= cut]
-            batch.bodies = [a for a in batch.bodies if a.domain != number or a.log_index <= cut]
-        for entry in effect.appends:
-            batch.appends.append(Append(number, entry.log_index, entry.stored))
-            self.bytes += len(entry.record)
-            self.last[number] = (domain.shared.generation, entry.log_index)
-        for log_index, body in effect.bodies:
-            batch.bodies.append(Append(number, log_index, body))  # counted when it came
-        batch.meta.update(effect.meta)
-        if effect.token is not None:
-            self.tokens.append((number, effect.token))
-
-
 class Node:
     """One member's loop over its domains."""
 
@@ -134,7 +84,9 @@ class Node:
         self.clock = DomainClock()
         self._paired: list[Domain] = []
         self._paired_of = 0
-        self.group = Group()
+        self.steps = Steps()
+        self._flushed: list[asyncio.Future[None]] = []
+        """Whoever waits for the pending group commit."""
         self.group_wake = asyncio.Event()
         self.send_wake = asyncio.Event()
         self.outbox: list[PeerFrame] = []
@@ -156,8 +108,6 @@ class Node:
         self.write_began_ms = 0
         self.commits = 0
         self.commit_seconds = 0.0
-        self.appended_bytes = 0
-        self.unwritten_bytes = 0
         self.mark_bytes = self.next_mark_bytes = 1 << 20
         self.on_tick: list[Callable[[int], None]] = []
         """Told the time (monotonic_ms) after the domains have been: whoever watches does so here, on one timer."""
@@ -192,7 +142,7 @@ class Node:
 
     async def stop(self) -> None:
         """Write what is pending, then stop."""
-        if not self.group.empty and not self.failed.done():
+        if not self.steps.pending.empty and not self.failed.done():
             await self.flush()
         if self._ticker is not None:
             self._ticker.cancel()
@@ -210,52 +160,53 @@ class Node:
             self._paired = [domain for domain in self.domains.values() if domain.shared.peer]
         return self._paired
 
+    @property
+    def appended_bytes(self) -> int:
+        """Of all records since the process started; only grows."""
+        return self.steps.appended_bytes
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Of records that are not durable yet."""
+        return self.steps.unwritten_bytes
+
     # -- effects ---------------------------------------------------------------------------------------------------
 
     def dispatch(self, domain: Domain) -> None:
         """Carry out what a core asked for; called after every event."""
-        self._carry_out_all(domain)
+        steps = self.steps
+        effects = domain.take()
+        while effects:
+            for effect in effects:
+                match steps.on_effect(domain, effect):
+                    case None:
+                        if steps.appended_bytes >= self.next_mark_bytes:
+                            self.next_mark_bytes = steps.appended_bytes + self.mark_bytes
+                            self.on_mark()
+                        self.group_wake.set()
+                    case Reply(waiter, result):
+                        waiter.answer(result)
+                    case Deliver(consumer, done):
+                        consumer.waiter.deliver(done)
+                    case Send(frame):
+                        if self.outbox_open:
+                            self.outbox.append(frame)
+                    case order:
+                        self._carry_out(domain, order)
+            effects = [] if _is_quiet(domain) else domain.take()
         if self.outbox or domain.source.has_more():
             self.send_wake.set()
 
-    def _carry_out_all(self, domain: Domain) -> bool:
-        """Whether there was anything."""
-        effects = domain.take()
-        found = bool(effects)
-        while effects:
-            for effect in effects:
-                self._carry_out(domain, effect)
-            effects = [] if _is_quiet(domain) else domain.take()
-        return found
-
-    def _carry_out(self, domain: Domain, effect: Effect) -> None:
-        match effect:
-            case Persist():
-                self.group.add(domain, effect)
-                size = sum(len(entry.record) for entry in effect.appends)
-                self.appended_bytes += size
-                self.unwritten_bytes += size
-                if not domain.replication.serving:
-                    domain.orders.room_bytes -= size  # a master counts what it takes itself
-                if self.appended_bytes >= self.next_mark_bytes:
-                    self.next_mark_bytes = self.appended_bytes + self.mark_bytes
-                    self.on_mark()
-                self.group_wake.set()
-            case Reply(waiter, result):
-                waiter.answer(result)
-            case Deliver(consumer, done):
-                consumer.waiter.deliver(done)
-            case Send(frame):
-                if self.outbox_open:
-                    self.outbox.append(frame)
+    def _carry_out(self, domain: Domain, order: Order) -> None:
+        match order:
             case GetRegister():
                 self.spawn(self._get_register(domain))
             case SetRegister():
-                self.spawn(self._set_register(domain, effect))
+                self.spawn(self._set_register(domain, order))
             case Rebuild(up_to):
                 self.spawn(self._rebuild(domain, up_to, domain.shared.generation))
             case CheckTransfer() | StartTransfer():
-                self.on_transfer(domain, effect)
+                self.on_transfer(domain, order)
             case StopTransfer():
                 pass  # sender and receiver compare the transfer's number at each frame
             case RoleChanged():
@@ -263,25 +214,23 @@ class Node:
                     "domain %s: %s, epoch %d: %s",
                     domain.shared.name,
                     domain.shared.role.name,
-                    effect.epoch,
-                    effect.reason,
-                    extra={"domain": domain.shared.name, "epoch": effect.epoch},
+                    order.epoch,
+                    order.reason,
+                    extra={"domain": domain.shared.name, "epoch": order.epoch},
                 )
-                self.on_role(domain, effect)
+                self.on_role(domain, order)
             case _:
-                self._report(domain, effect)
+                self._report(domain, order)
 
-    def _report(self, domain: Domain, effect: Effect) -> None:
+    def _report(self, domain: Domain, order: Order) -> None:
         """What goes to those who watch or judge: nothing of it changes what is stored or sent."""
-        match effect:
+        match order:
             case AskVerdict():
-                self.on_ask(domain, effect)
-            case Salvage():
-                self.group.salvage.append((domain, effect))
+                self.on_ask(domain, order)
             case Note():
-                level = logging.ERROR if effect.kind == PairEventKind.PAIR_EVENT_KIND_FAULT else logging.INFO
-                log.log(level, "domain %s: %s", domain.shared.name, effect.text, extra=domain.shared.tags)
-                self.on_note(domain, effect)
+                level = logging.ERROR if order.kind == PairEventKind.PAIR_EVENT_KIND_FAULT else logging.INFO
+                log.log(level, "domain %s: %s", domain.shared.name, order.text, extra=domain.shared.tags)
+                self.on_note(domain, order)
             case Fail(why):
                 if not self.failed.done():
                     self.failed.set_result(FailedInstanceError(why))
@@ -336,40 +285,51 @@ class Node:
         if self._write_error is not None:
             raise self._write_error
         done = asyncio.get_running_loop().create_future()
-        self.group.done.append(done)
-        self.group.empty = False
+        self._flushed.append(done)
+        self.steps.require()
         self.group_wake.set()
         await done
 
     async def write(self, batch_of: Callable[[WriteBatch], None]) -> None:
         """Add to the pending batch by hand (transfers, maintenance) and wait until it is durable."""
-        batch_of(self.group.batch)
+        batch_of(self.batch)
         await self.flush()
+
+    @property
+    def batch(self) -> WriteBatch:
+        """Of the pending group commit, for whoever fills it by hand; it is written once somebody waits for it."""
+        return self.steps.pending.batch
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self.group_wake.wait()
             self.group_wake.clear()
-            group, self.group = self.group, Group()
-            if group.empty:
+            group = self.steps.begin()
+            if group is None:
                 continue
+            waiting, self._flushed = self._flushed, []
             began = time.perf_counter()
             self.write_began_ms = monotonic_ms()
             try:
                 await self._commit(loop, group)
             except Exception as error:
                 self._write_error = error
-                for done in (*group.done, *self.group.done):
+                for done in (*waiting, *self._flushed):
                     if not done.done():
                         done.set_exception(error)
                 raise
             self.write_began_ms = 0
             self.commits += 1
             self.commit_seconds += time.perf_counter() - began
-            self._tell(group)
+            for domain, durable in self.steps.end():
+                domain.on_persisted(*durable)
+                self.dispatch(domain)
+            for done in waiting:
+                if not done.done():
+                    done.set_result(None)
 
-    async def _commit(self, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+    async def _commit(self, loop: asyncio.AbstractEventLoop, group: GroupCommit) -> None:
         told = False
         while True:
             try:
@@ -386,20 +346,6 @@ class Node:
                 await asyncio.sleep(FULL_RETRY_S)
             else:
                 return
-
-    def _tell(self, group: Group) -> None:
-        self.unwritten_bytes -= group.bytes
-        tokens: dict[int, list[WriteToken]] = {}
-        for number, token in group.tokens:
-            tokens.setdefault(number, []).append(token)
-        for number in group.last.keys() | tokens.keys():
-            domain = self.domains[number]
-            generation, last_index = group.last.get(number, (0, 0))
-            domain.on_persisted(generation, last_index, tokens.get(number, []))
-            self.dispatch(domain)
-        for done in group.done:
-            if not done.done():
-                done.set_result(None)
 
     # -- time ------------------------------------------------------------------------------------------------------
 

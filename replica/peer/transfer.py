@@ -223,7 +223,7 @@ class Receiver:
 
     async def _on_segments(self, segments: QueueSegments) -> None:
         number = self.domain.shared.domain
-        batch = self.node.group.batch
+        batch = self.node.batch
         saved = set(segments.saved)
         for place, record in enumerate(segments.records):
             prefix = verify(record)

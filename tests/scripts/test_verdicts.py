@@ -314,7 +314,7 @@ def test_a_peer_that_connects_again_and_again_and_is_never_in_step_is_left_behin
         pair.disconnect()
         pair.tick(100)
         for member in pair.up:
-            if member.writing is not None or not member.group.empty:
+            if not member.steps.at_rest:
                 member.commit()
         for call in list(pair.calls):
             pair.answer(call)

@@ -104,7 +104,7 @@ class Both:
             for member in self.pair.up:
                 member.core.replication.slow_peer_ms = NEVER_MS
                 self.pump(member)
-                if member.writing is not None or not member.group.empty:
+                if not member.steps.at_rest:
                     member.commit()
                     moved = True
                 if member.rebuilds:

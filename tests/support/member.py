@@ -1,5 +1,5 @@
-"""One member of a pair in one process, step by step; stands in for `replica.node.loop` and `replica.peer.session`,
-whose rules it repeats.
+"""One member of a pair in one process, step by step; stands in for `replica.node.loop`, whose steps it takes
+(`replica.node.steps`), and for `replica.peer.session`, whose rules it repeats.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ from replica.core.state.effects import (
     Rebuild,
     Reply,
     RoleChanged,
-    Salvage,
     Send,
     SetRegister,
     StartTransfer,
 )
 from replica.core.state.log import Entry
 from replica.machine import EnqueueCall, Limits, columns_of
-from replica.node.loop import Group
 from replica.node.recovery import open_shared, rebuild, recover
+from replica.node.steps import Steps
 from replica.peer.transfer import Receiver, check_all, frames_of
-from storage.errors import CorruptRecord
+from storage.errors import CorruptRecord, StoreFailed
 from storage.memory import MemoryStore
 from storage.records import read_prefix
+from storage.store import WriteBatch
 from tandemq.peer.v1.peer_service_pb2 import Hello, PeerFrame, TransferFrame
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
     from failover.gate import Ruling
     from replica.core.handoff.attempt import Outcome
+    from replica.core.state.effects import Salvage
+    from replica.node.steps import GroupCommit, Order
 
 NAME, NUMBER = "main", 7
 BIAS_MS = 300
@@ -135,7 +137,7 @@ class Member:
         self._forget()
 
     def _forget(self) -> None:
-        self.group, self.writing = Group(), None
+        self.steps = Steps()
         self.outbox: list[PeerFrame] = []
         self.in_session = False
         self.transfers: deque[CheckTransfer | StartTransfer] = deque()
@@ -187,9 +189,8 @@ class Member:
 
     def crash(self, *, written: bool = False) -> None:
         """The process ends. `written`: the batch that was being written reached the disk, but nobody was told."""
-        if written and self.writing is not None:
-            self.salvage(self.writing)
-            self.store.commit(self.writing.batch)
+        if written and self.steps.writing is not None:
+            self._to_disk(self.steps.writing)
         self.store = self.store.crash()
         self.domain = None
         self._forget()
@@ -207,15 +208,16 @@ class Member:
         while effects := domain.take():
             for effect in effects:
                 self.pair.listener("effect", self, effect)
-                self._carry_out(domain, effect)
+                if isinstance(effect, Persist):
+                    self.pair.checks.on_records(self, effect.appends)
+                order = self.steps.on_effect(domain, effect)
+                if order is not None:
+                    self._carry_out(domain, order)
         self.pair.listener("step", self, None)
         self.pair.checks.after_dispatch(self)
 
-    def _carry_out(self, domain: Domain, effect: Any) -> None:
-        match effect:
-            case Persist():
-                self.pair.checks.on_records(self, effect.appends)
-                self.group.add(domain, effect)
+    def _carry_out(self, domain: Domain, order: Order) -> None:
+        match order:
             case Reply(waiter, result):
                 waiter.answer(result)
             case Deliver(consumer, done):
@@ -224,23 +226,21 @@ class Member:
                 if self.in_session:
                     self.outbox.append(self.told(frame))
             case GetRegister() | SetRegister():
-                self.pair.calls.append(RegisterCall(self.name, self.incarnation, effect))
-            case Salvage():
-                self.group.salvage.append((domain, effect))
+                self.pair.calls.append(RegisterCall(self.name, self.incarnation, order))
             case Rebuild(up_to):
                 self.rebuilds.append((domain.shared.generation, up_to))
             case CheckTransfer() | StartTransfer():
                 if self.in_session:
-                    self.transfers.append(effect)
+                    self.transfers.append(order)
             case RoleChanged():
                 self.send_hello()
             case _:
-                self._report(effect)
+                self._report(order)
 
-    def _report(self, effect: Any) -> None:
-        match effect:
+    def _report(self, order: Order) -> None:
+        match order:
             case AskVerdict():
-                self.asked.append(effect)
+                self.asked.append(order)
             case Note(_, text, facts):
                 self.notes.append(text)
                 if facts is not None and "handoff_id" in facts:
@@ -265,25 +265,33 @@ class Member:
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
+    @property
+    def batch(self) -> WriteBatch:
+        """For the product's code that fills it by hand."""
+        return self.steps.pending.batch
+
     def write(self) -> None:
-        """Hand the pending batch to the disk, if nothing is being written."""
-        if self.writing is None and not self.group.empty:
-            self.writing, self.group = self.group, Group()
+        """Hand the pending group commit to the disk, if nothing is being written."""
+        if self.steps.writing is None:
+            self.steps.begin()
 
     def synced(self) -> None:
         """What was being written is durable, and the core hears of it."""
-        group, self.writing = self.writing, None
-        if group is None:
+        if self.steps.writing is None:
             return
-        self.salvage(group)
-        self.store.commit(group.batch)
-        tokens = [token for _, token in group.tokens]
-        generation, last_index = group.last.get(NUMBER, (0, 0))
-        if last_index or tokens:
-            self.core.on_persisted(generation, last_index, tokens)
-            self.dispatch(self.core)
+        self._to_disk(self.steps.writing)
+        for domain, durable in self.steps.end():
+            domain.on_persisted(*durable)
+            self.dispatch(domain)
 
-    def salvage(self, group: Group) -> None:
+    def _to_disk(self, group: GroupCommit) -> None:
+        self.salvage(group)
+        try:
+            self.store.commit(group.batch)
+        except StoreFailed as failed:  # no disk fails here: the batch is one that no store takes
+            raise AssertionError(f"{self.name} stops: {failed}") from failed
+
+    def salvage(self, group: GroupCommit) -> None:
         """What the writer's thread does before the transaction."""
         for _, cut in group.salvage:
             self.cuts.append(cut)
@@ -296,13 +304,13 @@ class Member:
 
     def commit(self) -> None:
         """Make everything durable that is asked for up to now, and what follows from it."""
-        while self.writing is not None or not self.group.empty:
+        while not self.steps.at_rest:
             self.write()
             self.synced()
 
     async def flush(self) -> None:
         """For the product's transfer code."""
-        self.group.empty = False
+        self.steps.require()
         self.commit()
 
     def rebuilt(self) -> None:

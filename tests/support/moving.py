@@ -41,7 +41,7 @@ class Moving(Acting):
     @command("MEMBER copies what it is about to cut")
     def copies_what_it_cuts(self, name: str) -> list[str]:
         """The first half of a write that `write` began: the copy is there, the cut is not."""
-        writing = self.member(name).writing
+        writing = self.member(name).steps.writing
         if writing is None or not writing.salvage:
             raise CommandError(f"{name} writes nothing that cuts")
         self.member(name).salvage(writing)

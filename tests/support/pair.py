@@ -245,10 +245,10 @@ class Pair:
         for member in self.up:
             if member.name not in disks:
                 continue
-            if member.writing is None and not member.group.empty:
+            if member.steps.writing is None and not member.steps.pending.empty:
                 member.write()
                 return True
-            if member.writing is not None:
+            if member.steps.writing is not None:
                 member.synced()
                 return True
             if member.rebuilds:
@@ -273,7 +273,7 @@ class Pair:
                 if link:
                     member.pump()
                     moved |= self.deliver(member) or self.deliver_transfer(member)
-                if member.up and member.name in disks and (member.writing is not None or not member.group.empty):
+                if member.up and member.name in disks and not member.steps.at_rest:
                     member.commit()
                     moved = True
                 if member.up and member.name in disks and member.rebuilds:

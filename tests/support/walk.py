@@ -26,7 +26,7 @@ class UpkeepNode:
         self.appended_bytes = 0
 
     async def write(self, batch_of: Callable[[WriteBatch], None]) -> None:
-        batch_of(self._member.group.batch)
+        batch_of(self._member.batch)
         await self._member.flush()
 
 
@@ -143,7 +143,7 @@ class Walk:
             return
         if member.rebuilds and self.random.random() < 0.4:
             member.rebuilt()
-        elif member.writing is None:
+        elif member.steps.writing is None:
             member.write()
         else:
             member.synced()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import replica.node.loop
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.ordering.saving import Saving
+from replica.node.steps import GroupCommit
 from replica.peer.transfer import Receiver
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     "changes",
 )
 def saved_without_bodies(patch: Patch) -> None:
-    original = replica.node.loop.Group.add
+    original = GroupCommit.add
 
-    def add(self: replica.node.loop.Group, domain: Domain, effect: Persist) -> None:
-        original(self, domain, effect._replace(bodies=()))
+    def add(self: GroupCommit, domain: Domain, effect: Persist) -> int:
+        return original(self, domain, effect._replace(bodies=()))
 
-    patch.setattr(replica.node.loop.Group, "add", add)
+    patch.setattr(GroupCommit, "add", add)
 
 
 @bug(

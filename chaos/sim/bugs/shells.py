@@ -9,7 +9,9 @@ import replica.peer.identity.incarnation
 import replica.peer.identity.starts
 import replica.peer.link
 from chaos.sim.bugs.planting import Patch, bug
-from replica.node.loop import Group, Node
+from replica.core.state.effects import Persist
+from replica.node.loop import Node
+from replica.node.steps import Steps
 from replica.peer.session import Session
 from storage.errors import StoreFailed, StoreFull
 from tandemq.ambient import monotonic_ms
@@ -18,12 +20,15 @@ if TYPE_CHECKING:
     import asyncio
 
     from failover.authority import Authority
+    from replica.core.domain import Domain
+    from replica.core.state.effects import Effect
+    from replica.node.steps import GroupCommit, Order
 
 
 def _commit_but(patch: Patch, *passed_over: type[Exception]) -> None:
     original = Node._commit
 
-    async def commit(self: Node, loop: asyncio.AbstractEventLoop, group: Group) -> None:
+    async def commit(self: Node, loop: asyncio.AbstractEventLoop, group: GroupCommit) -> None:
         store_commit = self.store.commit
 
         def commit(batch: Any) -> None:
@@ -50,15 +55,15 @@ def _commit_but(patch: Patch, *passed_over: type[Exception]) -> None:
     first=1,
 )
 def answered_before_commit(patch: Patch) -> None:
-    original = Node._commit
+    original = Steps.on_effect
 
-    async def commit(self: Node, loop: asyncio.AbstractEventLoop, group: Group) -> None:
-        early = Group()
-        early.last, group.last = group.last, {}
-        self._tell(early)
-        await original(self, loop, group)
+    def on_effect(self: Steps, domain: Domain, effect: Effect) -> Order | None:
+        order = original(self, domain, effect)
+        if isinstance(effect, Persist) and effect.appends:
+            domain.on_persisted(domain.shared.generation, effect.appends[-1].log_index, [])
+        return order
 
-    patch.setattr(Node, "_commit", commit)
+    patch.setattr(Steps, "on_effect", on_effect)
 
 
 @bug("full-store-is-success", "reliability 10", "A commit that found no room counts as durable.", "disk", first=1)

@@ -2,8 +2,9 @@
 the product's core, lets it act, and takes it apart again.
 
 Every answer is kept, so the core runs once for each pair of a value and an event; the search over whole pairs only
-looks up. What the shell does around the core (`replica.node.loop`, `replica.peer.session`) is repeated here, as it is
-in the tests' step-by-step pair: effects are carried out in order, writes are durable one by one, oldest first.
+looks up. The steps around the core are the product's (`replica.node.steps`); what one event asked for is one group
+commit, and they become durable oldest first. What `replica.peer.session` does is repeated here, as it is in the tests'
+step-by-step pair.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from replica.core.state.effects import (
     StartTransfer,
     StopTransfer,
 )
+from replica.node.steps import Durable, Steps
 from storage.errors import CorruptRecord
 from tandemq.peer.v1.peer_service_pb2 import Hello, PeerFrame
 from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 if TYPE_CHECKING:
     from failover.register import Register, SetOutcome
-    from replica.core.state.effects import Purpose
-    from replica.core.state.write_tokens import WriteToken
+    from replica.core.state.effects import Effect, Purpose
+    from replica.node.steps import Order
 
 MEMBERS = ("a", "b")
 Event: TypeAlias = tuple[Any, ...]
@@ -245,8 +247,10 @@ class Run:
         self.reads = False
         self.broke_off = False
         self.core: Core | None = None if local.core is None else members.woken(local)
-        self.asked: list[Persist] = []
+        self.steps = Steps()
         self.rebuild_asked = False
+        self._digest_of: dict[tuple[int, bytes], bytes] = {}
+        """By log index and what is stored: records that this event appends."""
 
     def take(self, event: Event) -> Moved:
         """Carry the event out."""
@@ -282,12 +286,13 @@ class Run:
     def _dispatch(self, core: Core) -> None:
         while effects := core.take():
             for effect in effects:
-                self._carry_out(core, effect)
+                self._note_records(core, effect)
+                order = self.steps.on_effect(core, effect)
+                if order is not None:
+                    self._carry_out(core, order)
 
-    def _carry_out(self, core: Core, effect: object) -> None:
-        match effect:
-            case Persist():
-                self._write_of(core, effect)
+    def _carry_out(self, core: Core, order: Order) -> None:
+        match order:
             case Send(frame):
                 self._send(frame)
             case GetRegister():
@@ -333,44 +338,37 @@ class Run:
 
     # -- disk ------------------------------------------------------------------------------------------------------
 
-    def _write_of(self, core: Core, effect: Persist) -> None:
-        self.asked.append(effect)
+    def _note_records(self, core: Core, effect: Effect) -> None:
+        if not isinstance(effect, Persist):
+            return
         parent = None
         for entry in effect.appends:
             before = core.shared.log.digest_at(entry.log_index - 1)
             parent = before[1] if before is not None else parent
             if parent is not None:
                 self.book.note(entry, parent)
-            parent = entry.digest
+            parent = self._digest_of[entry.log_index, entry.stored] = entry.digest
 
     def _close_write(self, core: Core) -> None:
         """What one event asked for is written in one transaction."""
-        if core.shared.generation > 1:  # the log was cut
+        generation = core.shared.generation
+        if generation > 1:  # the log was cut
             self.writes = [(*write[:-1], True) for write in self.writes]
             self.rebuilds = self.rebuilds if self.rebuild_asked else []
-        if not self.asked:
+        group = self.steps.begin()
+        if group is None:
             return
-        wipe, cut = False, None
-        appends: list[bytes] = []
-        meta: dict[str, bytes | None] = {}
-        tokens: list[WriteToken] = []
-        for effect in self.asked:
-            if effect.wipe:
-                wipe, cut, appends = True, None, []
-            if effect.cut is not None:
-                cut = effect.cut if cut is None else min(cut, effect.cut)
-                appends = [digest for digest in appends if self.book.entries[digest].log_index <= effect.cut]
-            appends.extend(entry.digest for entry in effect.appends)
-            meta.update(effect.meta)
-            if effect.token is not None:
-                tokens.append(effect.token)
-        self.asked = []
-        kept = tuple(sorted(meta.items(), key=lambda item: item[0]))
-        self.writes.append((wipe, cut, tuple(appends), kept, tuple(tokens), False))
+        batch = group.batch
+        joined = dict(self.steps.end()).get(core, Durable(generation, 0, []))
+        digests = tuple(self._digest_of[each.log_index, each.record] for each in batch.appends)
+        meta = tuple(sorted(batch.meta.items(), key=lambda item: item[0]))
+        stale = joined.last_index > 0 and joined.generation != generation
+        wipe, cut = NUMBER in batch.wipe, batch.cut.get(NUMBER)
+        self.writes.append((wipe, cut, digests, meta, joined.last_index, tuple(joined.tokens), stale))
 
     def _disk(self) -> None:
         """The oldest write is durable, and the core hears of it."""
-        wipe, cut, appends, meta, tokens, stale = self.writes.pop(0)
+        wipe, cut, appends, meta, last_index, tokens, stale = self.writes.pop(0)
         entries = self.book.entries
         self.undo = self.disk.value() if self.members.keeps_undo else None
         records = () if wipe else self.disk.records
@@ -382,7 +380,6 @@ class Run:
                 self.disk.state = data
             elif key == checkpoint_key(NUMBER):
                 self.disk.checkpoint = int.from_bytes(data[:8], "big") if data is not None else -1
-        last_index = entries[appends[-1]].log_index if appends else 0
         if last_index or tokens:
             self.running.on_persisted(0 if stale else 1, last_index, list(tokens))
 
