@@ -22,7 +22,7 @@ GROUP = "tandemq.classifiers"
 LOAD_S = 10.0
 SIDE_S = 5.0  # preflight and report
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 class BadClassifierError(ValueError):
@@ -36,7 +36,7 @@ class AsideLoop:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    async def call(self, work: Coroutine[Any, Any, Result], limit_s: float) -> Result | str:
+    async def call(self, work: Coroutine[Any, Any, T], limit_s: float) -> T | str:
         """Its result, or why there is none: what it raised, or that it took too long."""
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         here = asyncio.wrap_future(running)
@@ -50,7 +50,7 @@ class AsideLoop:
             return f"it raised {_error_text(error)}"
         return here.result()
 
-    def call_and_wait(self, work: Coroutine[Any, Any, Result], limit_s: float) -> Result | str:
+    def call_and_wait(self, work: Coroutine[Any, Any, T], limit_s: float) -> T | str:
         """As `call`, blocking; for the start of a process."""
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:

@@ -76,7 +76,7 @@ _UNHEARD = (
 )
 """A replica may not have heard of it yet, or that it has begun anew: the master has."""
 
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 class JournalHandlers:
@@ -367,8 +367,8 @@ class JournalHandlers:
         return Place(at.log_index, epoch or 0, at.row)
 
     async def _off_the_loop(
-        self, domain: Domain, work: Callable[[Bounds], Found], place: Place | None = None
-    ) -> Found | Failed:
+        self, domain: Domain, work: Callable[[Bounds], T], place: Place | None = None
+    ) -> T | Failed:
         """Read the store in a thread. What was trimmed or given up meanwhile is judged anew."""
         shared = domain.shared
         async with self._reading:

@@ -28,14 +28,14 @@ _CERTAINTY = {
     Certainty.UNACKNOWLEDGED: pb.ACKNOWLEDGEMENT_NONE,
 }
 
-Spans = list[tuple[int, int]]
+_Spans = list[tuple[int, int]]
 """(first, one beyond the last), apart and rising once merged."""
 
 
 class SalvageView:
     """One file."""
 
-    def __init__(self, files: SalvageFiles, info: SalvageInfo, gone: dict[int, Spans]) -> None:
+    def __init__(self, files: SalvageFiles, info: SalvageInfo, gone: dict[int, _Spans]) -> None:
         self.files = files
         self.info = info
         self.gone = gone
@@ -44,7 +44,7 @@ class SalvageView:
     @classmethod
     def of(cls, files: SalvageFiles, info: SalvageInfo) -> SalvageView:
         """Reads the file once. Raises CorruptRecord."""
-        gone: dict[int, Spans] = {}
+        gone: dict[int, _Spans] = {}
         for record in files.records(info.name):
             for queue_id, ranges in _ended(record.header):
                 spans = gone.setdefault(queue_id, [])
@@ -112,8 +112,8 @@ def _ended(header: RecordHeader) -> Iterator[tuple[int, Iterable[IndexRange]]]:
             yield part.queue_id, part.ranges
 
 
-def _merged(spans: Spans) -> Spans:
-    out: Spans = []
+def _merged(spans: _Spans) -> _Spans:
+    out: _Spans = []
     for first, end in sorted(spans):
         if out and first <= out[-1][1]:
             out[-1] = (out[-1][0], max(end, out[-1][1]))
@@ -122,6 +122,6 @@ def _merged(spans: Spans) -> Spans:
     return out
 
 
-def _within(spans: Spans, index: int) -> bool:
+def _within(spans: _Spans, index: int) -> bool:
     at = bisect_right(spans, (index, 1 << 63)) - 1
     return at >= 0 and spans[at][0] <= index < spans[at][1]
