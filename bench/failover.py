@@ -30,7 +30,7 @@ from rich.progress import Progress
 
 from bench.document import Document, begun
 from bench.failover_report import HANDOFF_PER_S, summary, verdict
-from bench.peers.place import stoppable, strangers_us
+from bench.peers.place import Strangers, stoppable
 from chaos import nemesis
 from chaos.cluster import Cluster
 from tandemq import aio
@@ -118,17 +118,6 @@ class Traffic:
     def longest_pause(self, from_s: float, to_s: float) -> float:
         times = [from_s, *sorted(acked for _, acked in self.acked if from_s < acked < to_s), to_s]
         return max(after - before for before, after in pairwise(times))
-
-
-class Strangers:
-    """What others use of the machine from here on."""
-
-    def __init__(self) -> None:
-        self._before_us, self._began_s = strangers_us(), time.monotonic()
-
-    def cores(self) -> float:
-        used_s = (strangers_us() - self._before_us) / 1e6
-        return round(max(0.0, used_s / (time.monotonic() - self._began_s)), 3)
 
 
 class Bench:

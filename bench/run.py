@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,7 +26,7 @@ from report import FLOOR, MACHINE, MASTER, OURS, TRIPS, table
 
 from bench.document import Document, begun
 from bench.peers.calm import AGAIN_MAX, calm_on_loop
-from bench.peers.place import KILLED_WITH_US, stoppable, strangers_us
+from bench.peers.place import KILLED_WITH_US, Strangers, stoppable
 from bench.plan import KIB, MEMORY, WORKLOADS
 from chaos.cluster import Cluster
 
@@ -172,12 +171,12 @@ class Bench:
     async def _calm(self, script: str, given: dict[str, Any]) -> dict[str, Any]:
         async def measure(attempt: int) -> dict[str, Any]:
             queue = {"queue": f"{given['queue']}-{attempt}"} if "queue" in given else {}
-            before, began = strangers_us(), time.perf_counter()
+            strangers = Strangers()
             result = await child(script, {**given, **queue})
-            foreign = (strangers_us() - before) / (time.perf_counter() - began) / 1e6
+            foreign = strangers.cores()
             if given["kind"] == "latency":  # the floor's tells a rate in any case
                 result["value"] = round(result["p50_ms"] * 1e3, 1)
-            return {**result, "foreign_cores": round(max(0.0, foreign), 3)}
+            return {**result, "foreign_cores": foreign}
 
         return await calm_on_loop(measure, self._again_max)
 

@@ -13,12 +13,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,8 @@ from bench.budget.sample import SampleError, Sampler, Stack
 from bench.budget.stages import ORDER, RULES, budget, inside
 from bench.document import Document, begun
 from bench.machine import commit_us, facts, fdatasync_us
-from bench.peers.calm import AGAIN_MAX, PAUSE_S
-from bench.peers.figures import NOISY_CORES
-from bench.peers.place import KILLED_WITH_US, machine_us, stoppable, tree_us
+from bench.peers.calm import calm_on_loop
+from bench.peers.place import KILLED_WITH_US, Strangers, stoppable
 from bench.run import ENVIRONMENT, HERE, KIB, ROOT, Floor, pair
 from chaos.cluster import Cluster
 from tandemq.config import member_ports
@@ -83,11 +80,6 @@ class Load:
         return found, weights
 
 
-def strangers_us() -> float:
-    """Microseconds of processor time used by all but this process and what it has started."""
-    return machine_us() - tree_us(os.getpid())
-
-
 def commits(cluster: Cluster) -> tuple[float, float]:
     """How many the first member made, and how long they took."""
     port = member_ports(cluster.base_port, 0).http
@@ -126,26 +118,26 @@ class Bench:
     async def _one(
         self, number: int, name: str, side: str, cluster: Cluster, pids: dict[str, int], floor: Floor
     ) -> None:
-        # As bench.peers.calm does, which cannot wait for what runs on this loop.
-        for attempt in range(AGAIN_MAX + 1):
-            if attempt:
-                await asyncio.sleep(PAUSE_S * attempt)
-            cores, figures, stacks = await self._attempt(name, side, cluster, pids, floor, attempt)
-            if cores <= NOISY_CORES:
-                break
-            print(f"{name}, {side}: strangers used {cores:.2f} cores", file=sys.stderr, flush=True)
+        stacks: dict[Stack, float] = {}
+
+        async def measure(attempt: int) -> dict[str, Any]:
+            nonlocal stacks
+            figures, stacks = await self._attempt(name, side, cluster, pids, floor, attempt)
+            return figures
+
+        figures = await calm_on_loop(measure)
         if side == "ours" and name == "enqueue":
             self.of_master.append(stacks)
-        self.document.add((name, side), {"run": number, **figures, "foreign_cores": round(cores, 3)})
+        self.document.add((name, side), {"run": number, **figures})
 
     async def _attempt(
         self, name: str, side: str, cluster: Cluster, pids: dict[str, int], floor: Floor, attempt: int
-    ) -> tuple[float, dict[str, Any], dict[Stack, float]]:
-        """Cores that strangers used, what was found, and stacks of the master."""
+    ) -> tuple[dict[str, Any], dict[Stack, float]]:
+        """What was found, and stacks of the master."""
         seconds = self._options.seconds
         spec = {**WORKLOADS[name], "warm_s": WARM_S, "seconds": seconds + LEAD_S}
         before = await asyncio.to_thread(commits, cluster)
-        began, others = time.perf_counter(), strangers_us()
+        strangers = Strangers()
         if side == "ours":
             spec |= {
                 "target": cluster.target,
@@ -156,8 +148,8 @@ class Bench:
         else:
             load = Load("floor/client.py", {**spec, "port": floor.port, "pids": floor.pids}, self._folder, seconds)
         result, weights = await load.result()
-        cores = (strangers_us() - others) / (time.perf_counter() - began) / 1e6
         figures: dict[str, Any] = {
+            "foreign_cores": strangers.cores(),
             "value": result["value"] if spec["kind"] != "latency" else round(result["p50_ms"] * 1e3, 1),
             "cpu_us": result["cpu_us"],
             "stages_us": {},
@@ -169,7 +161,7 @@ class Bench:
             after = await asyncio.to_thread(commits, cluster)
             figures["commit_ms"] = 1e3 * (after[1] - before[1]) / max(1.0, after[0] - before[0])
         print(f"{name}, {side}: {result['value']:,.0f}, cpu us/msg {result['cpu_us']}", file=sys.stderr, flush=True)
-        return cores, figures, weights["master"]
+        return figures, weights["master"]
 
 
 def main() -> None:

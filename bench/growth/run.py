@@ -26,7 +26,7 @@ from bench.growth.report import COSTS, FAULT, OPEN, ROLES, cost
 from bench.peers.adapters.tandemq import Tandemq
 from bench.peers.calm import AGAIN_MAX, calm
 from bench.peers.figures import PERCENTILES, refusals, remarks
-from bench.peers.place import KEPT, BenchError, Place, stoppable, strangers_us
+from bench.peers.place import KEPT, BenchError, Place, Strangers, stoppable
 from bench.peers.run import Measurement
 
 Line = dict[str, Any]
@@ -102,12 +102,12 @@ def hurt(peer: Tandemq, measurement: Measurement, fault: str, rate: float, middl
     before = peer.master()
     target = {**peer.target(), "copies": 1 if fault == KILL else 2, "hurt": fault != NONE}
     meanwhile = disturbed(peer, fault, before, middle_s)
-    strangers, began = strangers_us(), time.perf_counter()
+    strangers = Strangers()
     line = measurement.open_loop(rate, meanwhile, target=target)
-    foreign = (strangers_us() - strangers) / (time.perf_counter() - began) / 1e6
+    foreign = strangers.cores()
     line["broke"] = not_as_told(fault, before, peer.master())
     if fault == KILL:  # what its processes used went with one of them: to the load that looks like a stranger's
-        line |= {"foreign_cores": round(max(0.0, foreign), 3), "cpu_us": {}}
+        line |= {"foreign_cores": foreign, "cpu_us": {}}
     whole_again(peer, fault, before)
     return {**line, "refused": refusals(line), "remarks": remarks(line)}
 

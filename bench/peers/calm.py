@@ -28,27 +28,43 @@ def is_noisy(line: Mapping[str, Any]) -> bool:
     return bool((line.get("foreign_cores") or 0.0) > NOISY_CORES)
 
 
+class Attempts:
+    """At one measurement, be it of one line or of several."""
+
+    def __init__(self, again_max: int) -> None:
+        self._again_max = again_max
+        self._earlier: list[Sequence[Line]] = []
+
+    @property
+    def count(self) -> int:
+        return len(self._earlier)
+
+    def pause_after(self, lines: Sequence[Line]) -> float:
+        """Seconds before the next attempt; 0: these lines stand."""
+        if self.count == self._again_max or not repeatable(lines):
+            return 0.0
+        self._earlier.append(lines)
+        most = max(line["foreign_cores"] for line in lines)
+        print(f"measured again: strangers used {most:.2f} cores", file=sys.stderr, flush=True)
+        return PAUSE_S * self.count
+
+    def beside(self, lines: Sequence[Line]) -> list[Line]:
+        """`set_aside` of each line says what it was in the attempts before."""
+        before = zip(*self._earlier, strict=True) if self._earlier else [()] * len(lines)
+        return [
+            {**line, "set_aside": [kept_of(attempt) for attempt in attempts]} if attempts else line
+            for line, attempts in zip(lines, before, strict=True)
+        ]
+
+
 def calm(
     measure: Callable[[], Sequence[Line]], again_max: int = AGAIN_MAX, pause: Callable[[float], None] = time.sleep
 ) -> list[Line]:
-    """What `measure` gives in the first attempt in which the machine was ours, or in the last of 1 + `again_max`;
-    `set_aside` of each line says what it was in those before."""
-    earlier: list[Sequence[Line]] = []
-    while True:
-        lines = measure()
-        if len(earlier) == again_max or not repeatable(lines):
-            break
-        earlier.append(lines)
-        most = max(line["foreign_cores"] for line in lines)
-        print(f"measured again: strangers used {most:.2f} cores", file=sys.stderr, flush=True)
-        pause(PAUSE_S * len(earlier))
-    if not earlier:
-        return list(lines)
-    before = zip(*earlier, strict=True)
-    return [
-        {**line, "set_aside": [kept_of(attempt) for attempt in attempts]}
-        for line, attempts in zip(lines, before, strict=True)
-    ]
+    """What `measure` gives in the first attempt in which the machine was ours, or in the last of 1 + `again_max`."""
+    attempts = Attempts(again_max)
+    while pause_s := attempts.pause_after(lines := measure()):
+        pause(pause_s)
+    return attempts.beside(lines)
 
 
 async def calm_on_loop(
@@ -56,15 +72,11 @@ async def calm_on_loop(
     again_max: int = AGAIN_MAX,
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Line:
-    """The same of one line, where an event loop must go on; `measure` is told how many attempts there were."""
-    earlier: list[Line] = []
-    while True:
-        line = await measure(len(earlier))
-        if len(earlier) == again_max or not repeatable([line]):
-            return {**line, "set_aside": [kept_of(attempt) for attempt in earlier]} if earlier else line
-        earlier.append(line)
-        print(f"measured again: strangers used {line['foreign_cores']:.2f} cores", file=sys.stderr, flush=True)
-        await pause(PAUSE_S * len(earlier))
+    """The same of one line, where an event loop must go on; `measure` gets how many attempts there were."""
+    attempts = Attempts(again_max)
+    while pause_s := attempts.pause_after([line := await measure(attempts.count)]):
+        await pause(pause_s)
+    return attempts.beside([line])[0]
 
 
 def kept_of(attempt: Line) -> Line:

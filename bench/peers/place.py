@@ -156,6 +156,17 @@ def strangers_us() -> float:
     return machine_us() - tree_us(os.getpid())
 
 
+class Strangers:
+    """What others use of the machine from here on."""
+
+    def __init__(self) -> None:
+        self._before_us, self._began_s = strangers_us(), time.perf_counter()
+
+    def cores(self) -> float:
+        used_s = (strangers_us() - self._before_us) / 1e6
+        return round(max(0.0, used_s / (time.perf_counter() - self._began_s)), 3)
+
+
 @contextlib.contextmanager
 def ending_all() -> Iterator[None]:
     """What this process has started and still runs ends with the block, whatever started what: it is asked to, so that
