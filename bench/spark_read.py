@@ -1,5 +1,5 @@
 """Measures what the pipeline on Spark costs: reading a real pair, whole and as a stream; the master while it is read;
-and the audit of journals that are made for it. One JSON document, with the targets beside the figures.
+and the audit of journals that are made for it. Prints the targets beside the figures.
 
 The audit runs in a process of its own for each size, with a heap of 4 GiB, so that time and memory are of that size.
 
@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime as dt
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.machine import ROOT, cpu_us, facts
+from bench.document import Document, begun
+from bench.machine import ROOT, cpu_us
 from bench.peers.place import ending_all, stoppable
+from bench.spark_report import AUDIT, AUDIT_ROWS, MASTER, MEMBERS, READ, STREAM, judged
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.config import Limits
@@ -39,18 +38,8 @@ SIZE_BYTES, FRAME, WINDOW = 200, 500, 10
 READ_ROWS, STREAM_BATCH = 1_000_000, 100_000
 STEADY_FROM = 2  # micro-batches before it compile and warm up
 RATE_PER_S, LOAD_S, ROUNDS, IDLE_S = 10_000, 8.0, 3, 3.0
-AUDIT_ROWS = (1_000_000, 5_000_000, 20_000_000)
 QUEUES, EPOCHS, ROWS_A_MESSAGE = 64, 5, 3
 HEAP = "4g"
-TARGETS = {
-    "batch read, rows/s": (300_000, 1),
-    "stream, rows/s in steady batches": (70_000, 1),
-    "member CPU of a bounded stream, of a whole read": (1.15, -1),
-    "master CPU with ingest, share more": (0.10, -1),
-    "master CPU with ingest, share more than beside a query that asks it nothing": (0.10, -1),
-    "audit of 20 million rows, s": (120, -1),
-}
-"""The bound, and whether more (1) or less (-1) than it is good."""
 
 
 def session(heap: str = "2g") -> SparkSession:
@@ -327,9 +316,14 @@ def audits(spark: Callable[[], SparkSession], sizes: list[int], folder: Path) ->
     return found
 
 
-def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def kept(document: Document, values: list[float], *of: str) -> None:
+    """A figure of several runs."""
+    for number, value in enumerate(values):
+        document.add(of, {"run": number, "value": value})
+
+
+def measure(options: argparse.Namespace, folder: Path, document: Document) -> None:
     """All parts that are wanted."""
-    figures: dict[str, Any] = {}
     spark = session()  # before any channel: its JVM is forked from here
     if {"read", "stream", "bounded", "master"} & options.only:
         cluster = Cluster(folder / "pair", limits=Limits(journal_bytes=4 << 30))
@@ -337,13 +331,13 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             try:
                 runner.run(cluster.start())
                 runner.run(cluster.wait_ready())
-                of_pair(options, spark, cluster, runner.run, folder, figures)
+                of_pair(options, spark, cluster, runner.run, folder, document)
             finally:
                 runner.run(cluster.stop())
     if "audit" in options.only:
         sizes = sorted({max(1_000, round(rows * options.share)) for rows in options.rows})
-        figures["audit"] = audits(lambda: spark, sizes, folder)
-    return figures
+        for found in audits(lambda: spark, sizes, folder):
+            document.add((AUDIT, f"{found['rows']:,} rows"), {"run": 0, **found})
 
 
 def of_pair(
@@ -352,61 +346,26 @@ def of_pair(
     cluster: Cluster,
     run: Callable[[Any], Any],
     folder: Path,
-    figures: dict[str, Any],
+    document: Document,
 ) -> None:
     if {"read", "stream", "bounded"} & options.only:
         rows = max(FRAME, round(READ_ROWS * options.share))
         run(create(cluster.target, "read"))
         run(send(cluster.target, "read", rows))
         if "read" in options.only:
-            figures["read_rows_per_s"] = read_whole(spark, cluster.target, "read")
+            kept(document, read_whole(spark, cluster.target, "read"), READ)
         if "stream" in options.only:
             batch = max(FRAME, round(STREAM_BATCH * options.share))
-            figures["stream_rows_per_s"] = read_stream(spark, cluster.target, "read", batch, folder / "stream")
+            kept(document, read_stream(spark, cluster.target, "read", batch, folder / "stream"), STREAM)
         if "bounded" in options.only:
             batch = max(FRAME, round(STREAM_BATCH * options.share))
             used = bounded_cost(spark, cluster, "read", batch, options.rounds, folder)
-            figures["member_cpu_us"] = {what: [each / rows for each in those] for what, those in used.items()}
+            for what, those in used.items():
+                kept(document, [each / rows for each in those], MEMBERS, what)
     if "master" in options.only:
         seconds = max(1.0, LOAD_S * options.share)
-        figures["master_cpu_us"] = beside_ingest(spark, cluster, run, folder, options.rounds, seconds)
-
-
-def judged(figures: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each target beside what was measured; only what was."""
-    values: dict[str, float] = {}
-    if "read_rows_per_s" in figures:
-        values["batch read, rows/s"] = statistics.median(figures["read_rows_per_s"])
-    if "stream_rows_per_s" in figures:
-        values["stream, rows/s in steady batches"] = statistics.median(figures["stream_rows_per_s"])
-    if used := figures.get("member_cpu_us"):
-        values["member CPU of a bounded stream, of a whole read"] = statistics.median(
-            used["bounded"]
-        ) / statistics.median(used["whole"])
-    if cost := figures.get("master_cpu_us"):
-        values["master CPU with ingest, share more"] = (
-            statistics.median(cost["ingest"]) / statistics.median(cost["alone"]) - 1
-        )
-        values["master CPU with ingest, share more than beside a query that asks it nothing"] = (
-            statistics.median(cost["ingest"]) / statistics.median(cost["other"]) - 1
-        )
-    audited = figures.get("audit", [])
-    if audited and audited[-1]["rows"] >= 0.999 * AUDIT_ROWS[-1]:
-        values["audit of 20 million rows, s"] = audited[-1]["all_s"]
-    if len(audited) > 1:
-        for what, name in (("checks_s", "audit, growth beside linear"), ("checks_cpu_s", "audit, growth of CPU")):
-            values[name] = max(
-                (more[what] / less[what]) / (more["rows"] / less["rows"]) for less, more in pairwise(audited)
-            )
-    bounds = {**TARGETS, "audit, growth beside linear": (1.0, -1), "audit, growth of CPU": (1.0, -1)}
-    return {
-        name: {
-            "value": round(value, 3),
-            "target": bounds[name][0],
-            "reached": value >= bounds[name][0] if bounds[name][1] > 0 else value <= bounds[name][0],
-        }
-        for name, value in values.items()
-    }
+        for what, those in beside_ingest(spark, cluster, run, folder, options.rounds, seconds).items():
+            kept(document, those, MASTER, what)
 
 
 def main() -> None:
@@ -421,24 +380,17 @@ def main() -> None:
     if options.audit_one:
         print(json.dumps(audit_one(options.audit_one)), flush=True)
         return
-    began = time.perf_counter()
+    asked = {"share": options.share, "rounds": options.rounds, "rows": options.rows, "only": sorted(options.only)}
+    document = begun("spark", asked)
     where = {"prefix": "tandemq-spark-", "dir": os.environ.get("BENCH_DIR")}
     with stoppable("bench-spark"), tempfile.TemporaryDirectory(**where) as folder, ending_all():
-        figures = measured(options, Path(folder))
-    document = {
-        **facts(),
-        "time": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "took_s": round(time.perf_counter() - began),
-        "load_average": round(os.getloadavg()[0], 1),
-        "share": options.share,
-        "figures": figures,
-        "targets": judged(figures),
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(document, indent=1) + "\n")
-    for name, line in document["targets"].items():
-        say(f"{name}: {line['value']:,} (target {line['target']:,}) {'reached' if line['reached'] else 'MISSED'}")
-    say(f"{options.out}, {document['took_s']} s")
+        measure(options, Path(folder), document)
+    document.about["load_average"] = round(os.getloadavg()[0], 1)
+    document.end()
+    document.write(options.out)
+    for name, (value, target, reached) in judged(document).items():
+        say(f"{name}: {value:,} (target {target:,}) {'reached' if reached else 'MISSED'}")
+    say(f"{options.out}")
 
 
 if __name__ == "__main__":
