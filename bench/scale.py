@@ -1,7 +1,7 @@
 """Measures what should not grow: 10,000 queues, a million queued messages, 10,000 senders that wait, and how long a
 producer waits while three million messages are copied anew.
 
-Prints one JSON line a figure, keeps them in build/bench/scale-<time>.jsonl. Each part runs in a process of its own
+Prints a line a figure, keeps them in build/bench/scale-<time>.json. Each part runs in a process of its own
 (`scale_load.py`), `--runs` times. Figures of cost are processor time, and ratios are taken within one run: what a
 neighbour took from the machine is in both sides.
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime as dt
 import json
 import os
 import signal
@@ -22,10 +21,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from machine import cpu_us, facts, resident
-from run import output_of, pair, spread
+from machine import cpu_us, resident
+from run import output_of, pair
 
+from bench.document import Document, begun
 from bench.peers.place import KILLED_WITH_US, stoppable
+from bench.tables import number, ranged
 from chaos.cluster import Cluster
 from tandemq import aio
 
@@ -165,16 +166,13 @@ async def idling(pid: int) -> float:
 PARTS = {"queues": queues, "deep": deep, "waiters": waiters, "resync": resync}
 
 
-async def measure(options: argparse.Namespace, directory: Path) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    found: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for number in range(options.runs):
-        for part, run in PARTS.items():
+async def measure(options: argparse.Namespace, directory: Path, document: Document) -> None:
+    for run in range(options.runs):
+        for part, measured in PARTS.items():
             if options.only in part:
-                where = directory / f"{part}-{number}"
-                for name, (value, unit) in (await run(where, options.share)).items():
-                    found.setdefault((part, name, unit), []).append({"value": round(value, 3)})
-                    print(f"run {number + 1}: {name}: {value:,.2f} {unit}", file=sys.stderr, flush=True)
-    return found
+                for name, (value, unit) in (await measured(directory / f"{part}-{run}", options.share)).items():
+                    document.add((part, name), {"run": run, "value": round(value, 3)}, unit=unit)
+                    print(f"run {run + 1}: {name}: {value:,.2f} {unit}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -184,19 +182,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help=f"one of {', '.join(PARTS)}")
     parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
     options = parser.parse_args()
-    now = dt.datetime.now(dt.UTC)
-    kept = ROOT / "build/bench" / f"scale-{now:%Y%m%dT%H%M%S}.jsonl"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    about = {"time": now.isoformat(timespec="seconds"), "share": options.share, **facts()}
-    with (
-        stoppable("scale"),
-        kept.open("w", encoding="utf-8") as file,
-        tempfile.TemporaryDirectory(dir=options.data_dir) as directory,
-    ):
-        for (part, name, unit), results in asyncio.run(measure(options, Path(directory))).items():
-            text = json.dumps({"kind": "scale", "part": part, "what": name, "unit": unit, **spread(results), **about})
-            print(text, flush=True)
-            file.write(text + "\n")
+    document = begun("scale", {"runs": options.runs, "share": options.share, "only": options.only})
+    kept = ROOT / "build/bench" / f"scale-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}.json"
+    with stoppable("scale"), tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
+        asyncio.run(measure(options, Path(directory), document))
+    document.end()
+    document.write(kept)
+    for result, found in zip(document.results, document.figures().values(), strict=True):
+        print(f"{' '.join(found.of)}: {ranged(found.spread('value'), number)} {result['unit']}")
+    print(f"kept in {kept}", file=sys.stderr)
 
 
 if __name__ == "__main__":
