@@ -17,7 +17,7 @@ from chaos.sim.bugs.handoffs import (
 from chaos.sim.bugs.planting import Patch
 from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.handoff.handoff import Handoff
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.replication.sync_target import SyncTarget
 from tests.support.asking import told
 from tests.test_rules import Rule, removed
@@ -35,19 +35,19 @@ def sync_is_not_done(patch: Patch) -> None:
 
 
 def no_handoff_without_the_register(patch: Patch) -> None:
-    original = Replication._claim_ceded
+    original = Mastership._claim_ceded
 
-    def claim_ceded(replication: Replication, register: Any) -> None:
+    def claim_ceded(replication: Mastership, register: Any) -> None:
         if register is None:
             replication.to_probe("the register cannot be asked")
         else:
             original(replication, register)
 
-    patch.setattr(Replication, "_claim_ceded", claim_ceded)
+    patch.setattr(Mastership, "_claim_ceded", claim_ceded)
 
 
 def recorded_from_probe(patch: Patch) -> None:
-    patch.setattr(Replication, "_record", lambda self, _register: self.to_probe("another record than ours"))
+    patch.setattr(Mastership, "_record", lambda self, _register: self.to_probe("another record than ours"))
 
 
 def crossing_is_not_seen(patch: Patch) -> None:
@@ -70,14 +70,14 @@ def a_named_copy_is_one(patch: Patch) -> None:
 
 
 def an_empty_register_is_written_alone(patch: Patch) -> None:
-    original = Replication._record
+    original = Mastership._record
 
-    def record(self: Replication, register: Any) -> None:
+    def record(self: Mastership, register: Any) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Replication, "_is_synced", lambda _self: True)
+            inner.setattr(Mastership, "_is_synced", lambda _self: True)
             original(self, register)
 
-    patch.setattr(Replication, "_record", record)
+    patch.setattr(Mastership, "_record", record)
 
 
 RULES = (

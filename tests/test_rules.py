@@ -59,7 +59,7 @@ from chaos.sim.bugs.weights import (
     weights_version_again,
 )
 from replica.core.domain import Domain
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.orders import Orders
 from replica.core.replication.sync_source import Phase
 from replica.core.state.effects import Effect, Persist
@@ -98,21 +98,21 @@ def batches_are_not_remembered(patch: Patch) -> None:
 
 
 def serves_before_the_commit(patch: Patch) -> None:
-    original = Replication.on_epoch_durable
+    original = Mastership.on_epoch_durable
 
-    def on_epoch_durable(self: Replication, epoch: int) -> None:
+    def on_epoch_durable(self: Mastership, epoch: int) -> None:
         under_way = self.claim
         original(self, epoch)
         # A pair is formed as ever: there the first publication would meet the record before its commit.
         if under_way is not None and self.claim is under_way and under_way.epoch == epoch > 1:
             self._open_gate(under_way)
 
-    patch.setattr(Replication, "on_epoch_durable", on_epoch_durable)
+    patch.setattr(Mastership, "on_epoch_durable", on_epoch_durable)
 
 
 def both_claim(patch: Patch) -> None:
     patch.setattr(failover.promotion, "_named_word", lambda _facts: "self")
-    patch.setattr(Replication, "_back_off", lambda _self, _now_ms: None)  # pauses would end it, too
+    patch.setattr(Mastership, "_back_off", lambda _self, _now_ms: None)  # pauses would end it, too
 
 
 def refusals_are_told_at_once(patch: Patch) -> None:
@@ -120,7 +120,7 @@ def refusals_are_told_at_once(patch: Patch) -> None:
 
 
 def claims_are_not_spared(patch: Patch) -> None:
-    patch.setattr(Replication, "_back_off", lambda _self, _now_ms: None)
+    patch.setattr(Mastership, "_back_off", lambda _self, _now_ms: None)
     patch.setattr(replica.core.mastership.mastership, "YOUNG_CLAIM_MS", 0)
 
 
@@ -135,10 +135,10 @@ def a_promise_is_an_epoch(patch: Patch) -> None:
 
 
 def an_older_hello_undoes_the_sync(patch: Patch) -> None:
-    original = Replication.on_hello
+    original = Mastership.on_hello
     undone: set[int] = set()
 
-    def on_hello(self: Replication, hello: Any, now_ms: int) -> None:
+    def on_hello(self: Mastership, hello: Any, now_ms: int) -> None:
         begun = self.serving and self.source.phase is not Phase.IDLE
         if begun and 0 < hello.epoch < self.shared.state.epoch:
             undone.add(self.source.sync_id)
@@ -146,7 +146,7 @@ def an_older_hello_undoes_the_sync(patch: Patch) -> None:
         elif not (self.serving and self.source.sync_id in undone):  # another HELLO would begin another transfer
             original(self, hello, now_ms)
 
-    patch.setattr(Replication, "on_hello", on_hello)
+    patch.setattr(Mastership, "on_hello", on_hello)
 
 
 def the_mark_outlives_its_epoch(patch: Patch) -> None:

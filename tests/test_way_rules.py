@@ -27,7 +27,7 @@ from failover.handoff import HandoffEvent, HandoffState
 from failover.promotion import PromotionRow, Then, Why
 from failover.steps import TABLE, Found, Step
 from replica.core.mastership import step_aside
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.mastership.verdicts import Verdicts
 from replica.core.replication.sync_source import Aside
 from tests.support.asking import told
@@ -62,7 +62,7 @@ def lost_is_all_that_counts(patch: Patch) -> None:
 
 
 def slowness_is_not_seen(patch: Patch) -> None:
-    patch.setattr(Replication, "_watch_progress", lambda _self, _now_ms: None)
+    patch.setattr(Mastership, "_watch_progress", lambda _self, _now_ms: None)
 
 
 def starts_are_not_counted(patch: Patch) -> None:
@@ -76,14 +76,14 @@ def two_histories_are_not_seen(patch: Patch) -> None:
 
 
 def diverged_is_forgotten(patch: Patch) -> None:
-    original = Replication.start
+    original = Mastership.start
 
-    def start(self: Replication, now_ms: int) -> None:
+    def start(self: Mastership, now_ms: int) -> None:
         self.shared.state.diverged = ""
         self.shared.state.solo_since = 0
         original(self, now_ms)
 
-    patch.setattr(Replication, "start", start)
+    patch.setattr(Mastership, "start", start)
 
 
 def no_copy(patch: Patch) -> None:
@@ -98,31 +98,31 @@ def every_epoch_counts(patch: Patch) -> None:
 
 
 def answers_before_it_is_written(patch: Patch) -> None:
-    def record_solo(self: Replication, solo_since: int) -> None:
+    def record_solo(self: Mastership, solo_since: int) -> None:
         self.shared.state.solo_since = solo_since
         self.shared.persist_state()
 
-    patch.setattr(Replication, "_record_solo", record_solo)
+    patch.setattr(Mastership, "_record_solo", record_solo)
 
 
 def publish_before_it_is_written(patch: Patch) -> None:
-    original = Replication._publish
+    original = Mastership._publish
 
-    def publish(self: Replication, register: Any) -> None:
+    def publish(self: Mastership, register: Any) -> None:
         state, recording = self.shared.state, self.recording
         solo_since, state.solo_since, self.recording = state.solo_since, 0, 0
         original(self, register)
         state.solo_since, self.recording = solo_since, recording
 
-    patch.setattr(Replication, "_publish", publish)
+    patch.setattr(Mastership, "_publish", publish)
 
 
 def anything_can_be_forced(patch: Patch) -> None:
-    def force(self: Replication, reason: str) -> str:
+    def force(self: Mastership, reason: str) -> str:
         self.begin_claim(frozenset({self.shared.member}), f"forced: {reason}", forced=True)
         return ""
 
-    patch.setattr(Replication, "force", force)
+    patch.setattr(Mastership, "force", force)
 
 
 def no_answer_promotes(patch: Patch) -> None:
@@ -164,31 +164,31 @@ def a_lost_link_ends_no_offer(patch: Patch) -> None:
 
 
 def a_replica_stays_one(patch: Patch) -> None:
-    original = Replication.on_disconnected
+    original = Mastership.on_disconnected
 
-    def on_disconnected(self: Replication, now_ms: int) -> None:
+    def on_disconnected(self: Mastership, now_ms: int) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Replication, "to_probe", lambda _self, _reason: None)
+            inner.setattr(Mastership, "to_probe", lambda _self, _reason: None)
             original(self, now_ms)
 
-    patch.setattr(Replication, "on_disconnected", on_disconnected)
+    patch.setattr(Mastership, "on_disconnected", on_disconnected)
 
 
 def nobody_is_left_out_first(patch: Patch) -> None:
     """Commits wait for whoever is filled, and a new connection is all that it takes."""
-    patch.setattr(Replication, "aside", lambda _self: Aside.IS_ASIDE)
-    original = Replication.on_hello
+    patch.setattr(Mastership, "aside", lambda _self: Aside.IS_ASIDE)
+    original = Mastership.on_hello
 
-    def on_hello(self: Replication, hello: Any, now_ms: int) -> None:
+    def on_hello(self: Mastership, hello: Any, now_ms: int) -> None:
         if self.serving and hello.wants_full:
             self.source.stop()
         original(self, hello, now_ms)
 
-    patch.setattr(Replication, "on_hello", on_hello)
+    patch.setattr(Mastership, "on_hello", on_hello)
 
 
 def a_new_epoch_ends_a_transfer(patch: Patch) -> None:
-    patch.setattr(Replication, "_keep_filling", lambda _self: False)
+    patch.setattr(Mastership, "_keep_filling", lambda _self: False)
 
 
 def a_wish_is_granted_always(patch: Patch) -> None:
@@ -196,12 +196,12 @@ def a_wish_is_granted_always(patch: Patch) -> None:
 
 
 def a_wish_waits_for_nobody(patch: Patch) -> None:
-    original = Replication.aside
+    original = Mastership.aside
 
-    def aside(self: Replication) -> Aside:
+    def aside(self: Mastership) -> Aside:
         return Aside.IS_ASIDE if original(self) is Aside.IMPOSSIBLE else original(self)
 
-    patch.setattr(Replication, "aside", aside)
+    patch.setattr(Mastership, "aside", aside)
 
 
 RULES = (

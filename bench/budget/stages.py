@@ -28,7 +28,7 @@ _TIME: Rules = (
         "Node._tick", "Node._pass_time", "Session._write_beats", "Session._read_beats", "(failover/",
         "(replica/operations/operator.py)", "(replica/peer/watch.py)", "Maintenance.", "Manager._watch",
         "Domain.on_tick",
-        "Replication.on_tick", "tandemq-http",
+        "Mastership.on_tick", "tandemq-http",
     )),
 )  # fmt: skip
 _MASTER: Rules = (

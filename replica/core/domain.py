@@ -15,7 +15,7 @@ from replica.core.delivery.completing import Completing
 from replica.core.delivery.consumers import Consumers
 from replica.core.handoff.handoff import Handoff
 from replica.core.mastership.epoch_record import epoch_record
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.dying import Dying
 from replica.core.ordering.holding import Holding
 from replica.core.ordering.orders import Orders
@@ -50,7 +50,7 @@ class Domain:
         self.shared = shared
         self.source = SyncSource(shared)
         self.target = SyncTarget(shared, lambda key: self.holding.held_body(key))  # noqa: PLW0108 - it is made below
-        self.replication = Replication(shared, self.source, self.target, self, bias_ms)
+        self.replication = Mastership(shared, self.source, self.target, self, bias_ms)
         self.orders = Orders(shared, self.replication)
         self.holding = Holding(shared, self.orders, self.target)
         self.consumers = Consumers(shared, self.orders, self.replication)
@@ -101,7 +101,7 @@ class Domain:
         message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
         return Reason.REASON_NO_MASTER, message, {"role": self.shared.role.name}, 200
 
-    # -- Mastership: what replication tells ------------------------------------------------------------------------
+    # -- ClientCalls: what replication tells -----------------------------------------------------------------------
 
     def on_epoch_begin(self, under_way: ClaimUnderWay) -> int:
         """Append the epoch's first record, with the domain's facts in the same transaction."""

@@ -2,7 +2,7 @@
 
 A restored copy never counts as current, for it cannot know what was acknowledged after it was taken: every domain that
 has another member is STALE in it, so that it follows, and is brought up to date by a transfer. Where no current copy is
-left an operator's word makes it the master, as with every other stale copy (`Replication.force`).
+left an operator's word makes it the master, as with every other stale copy (`Mastership.force`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from failover.promotion import TABLE as PROMOTION
 from failover.promotion import Why
 from failover.steps import TABLE as STEPS
 from failover.steps import Found, Step
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from tests.support import script
 from tests.support.asking import Story
 from tests.support.pair import drive
@@ -65,7 +65,7 @@ class Taken:
 @contextmanager
 def watched(taken: Taken) -> Iterator[None]:
     row_of, follow = failover.promotion.row_of, replica.core.mastership.claiming.follow
-    claim_ceded, may_follow, on_hello = Replication._claim_ceded, Replication.may_follow, Replication.on_hello
+    claim_ceded, may_follow, on_hello = Mastership._claim_ceded, Mastership.may_follow, Mastership.on_hello
 
     def watch_row(facts: Any) -> Any:
         row = row_of(facts)
@@ -76,7 +76,7 @@ def watched(taken: Taken) -> Iterator[None]:
         taken.steps.add((step, found))
         return follow(step, found)
 
-    def watch_read(replication: Replication, register: Any) -> None:
+    def watch_read(replication: Mastership, register: Any) -> None:
         claim_ceded(replication, register)
         now = replication.claim.step if replication.claim is not None else Step.PROBE
         found = {Step.CLAIMING: Found.DONE, Step.STORING: Found.UNKNOWN_CEDED}.get(now, Found.REFUSED)
@@ -89,7 +89,7 @@ def watched(taken: Taken) -> Iterator[None]:
         return ruling
 
     def watch_end(original: Callable[..., Any], found: Found) -> Callable[..., Any]:
-        def end(self: Replication, *words: Any) -> Any:
+        def end(self: Mastership, *words: Any) -> Any:
             claim = self.claim
             answer = original(self, *words)
             if claim is not None and self.claim is not claim:
@@ -101,10 +101,10 @@ def watched(taken: Taken) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(failover.promotion, "row_of", watch_row)
         patch.setattr(replica.core.mastership.claiming, "follow", watch_step)
-        patch.setattr(Replication, "_claim_ceded", watch_read)
+        patch.setattr(Mastership, "_claim_ceded", watch_read)
         patch.setattr(replica.core.mastership.verdicts, "rule", watch_rule)
-        patch.setattr(Replication, "may_follow", watch_end(may_follow, Found.SYNC))
-        patch.setattr(Replication, "on_hello", watch_end(on_hello, Found.HIGHER_EPOCH))
+        patch.setattr(Mastership, "may_follow", watch_end(may_follow, Found.SYNC))
+        patch.setattr(Mastership, "on_hello", watch_end(on_hello, Found.HIGHER_EPOCH))
         yield
 
 

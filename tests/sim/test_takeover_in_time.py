@@ -13,7 +13,7 @@ import pytest
 from chaos.sim.pair.plan import Call, ClientPlan, Fault, Plan
 from chaos.sim.tools.product import silence
 from chaos.sim.world.world import World
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 
 AT_MS, FOR_MS, SAFETY_MS, EVERY_MS = 1_000, 40_000, 12_000, 50
 LATE_MS = 30_000
@@ -53,11 +53,11 @@ def test_producers_are_answered_again_in_time(kind: str, member: str, seed: int)
 
 @pytest.mark.parametrize("kind", BOUNDS_S)
 def test_a_takeover_that_comes_late_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Replication._decide
+    original = Mastership._decide
 
-    def decide(self: Replication, now_ms: int) -> None:
+    def decide(self: Mastership, now_ms: int) -> None:
         if self.lost_at_ms is None or now_ms >= self.lost_at_ms + LATE_MS:
             original(self, now_ms)
 
-    monkeypatch.setattr(Replication, "_decide", decide)
+    monkeypatch.setattr(Mastership, "_decide", decide)
     assert max(longest_silence_s(1, kind, member) for member in ("a", "b")) > 2 * BOUNDS_S[kind]

@@ -10,7 +10,7 @@ from chaos.sim.bugs.planting import Patch, bug
 from failover.register import SetOutcome
 from failover.steps import Step
 from replica.core.mastership.commit import Commit
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.holding import Holding
 from replica.core.replication.sync_target import SyncTarget
 from tandemq.peer.v1.peer_service_pb2 import OpAck
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.peer_service_pb2 import Op
 
 
-def _set_advance(patch: Patch, commit_index_of: Callable[[Replication], int]) -> None:
-    def advance(self: Replication) -> None:
+def _set_advance(patch: Patch, commit_index_of: Callable[[Mastership], int]) -> None:
+    def advance(self: Mastership) -> None:
         commit_index = commit_index_of(self)
         self.alone_up_to = 0
         if self.serving and commit_index >= self.epoch_first and commit_index > self.shared.commit_index:
             self.shared.progress.commit_index = commit_index  # the assertion of `Progress.commit` goes with the rule
-            self.mastership.on_committed()
+            self.calls.on_committed()
 
-    patch.setattr(Replication, "advance", advance)
+    patch.setattr(Mastership, "advance", advance)
 
 
 @bug("ack-before-replica", "ruling 1, reliability 3", "A master answers before the replica holds it.", "tail", first=1)
@@ -51,7 +51,7 @@ def replica_acks_what_it_received(patch: Patch) -> None:
 
 @bug("ack-before-own-fsync", "ruling 1", "A master answers what only the replica has on disk.", "tail", first=1)
 def ack_without_own_fsync(patch: Patch) -> None:
-    def commit_index_of(self: Replication) -> int:
+    def commit_index_of(self: Mastership) -> int:
         return self.source.peer_durable if self.shared.peer in self.required else self.shared.durable_index
 
     _set_advance(patch, commit_index_of)
@@ -59,9 +59,9 @@ def ack_without_own_fsync(patch: Patch) -> None:
 
 @bug("solo-before-register", "P2", "A master that loses its peer goes on alone at once.", "split", first=1)
 def solo_before_the_register(patch: Patch) -> None:
-    original = Replication.on_lost
+    original = Mastership.on_lost
 
-    def on_lost(self: Replication, now_ms: int, *, refused: bool, cause: str = "") -> None:
+    def on_lost(self: Mastership, now_ms: int, *, refused: bool, cause: str = "") -> None:
         if self.serving:
             self.required = frozenset({self.shared.member})
             self.advance()
@@ -69,62 +69,62 @@ def solo_before_the_register(patch: Patch) -> None:
         else:
             original(self, now_ms, refused=refused, cause=cause)
 
-    patch.setattr(Replication, "on_lost", on_lost)
+    patch.setattr(Mastership, "on_lost", on_lost)
 
 
 @bug("publish-before-require", "P3", "A master has its peer named before it waits for it.", "half_added", first=1)
 def publish_first(patch: Patch) -> None:
-    def on_open_ack(self: Replication, ack: Any) -> None:
+    def on_open_ack(self: Mastership, ack: Any) -> None:
         if self.serving and self.source.on_open_ack(ack) and self.register is not None:
             self._publish(self.register)
 
-    def on_add_result(self: Replication, outcome: SetOutcome, _now_ms: int) -> None:
+    def on_add_result(self: Mastership, outcome: SetOutcome, _now_ms: int) -> None:
         self.publishing = False
         if outcome is SetOutcome.DONE:
             self.required = self.required | {self.shared.peer}
             self._paired()
 
-    patch.setattr(Replication, "on_open_ack", on_open_ack)
-    patch.setattr(Replication, "_on_add_result", on_add_result)
-    patch.setattr(Replication, "_record_solo", lambda _self, _since: None)  # it would hold the publication back
+    patch.setattr(Mastership, "on_open_ack", on_open_ack)
+    patch.setattr(Mastership, "_on_add_result", on_add_result)
+    patch.setattr(Mastership, "_record_solo", lambda _self, _since: None)  # it would hold the publication back
 
 
 @bug("failed-add-forgets", "P2, P3", "An addition without an answer drops the requirement.", "half_added", first=3)
 def failed_add_drops_the_requirement(patch: Patch) -> None:
     original = Commit._on_add_result
 
-    def on_add_result(self: Replication, outcome: SetOutcome, now_ms: int) -> None:
+    def on_add_result(self: Mastership, outcome: SetOutcome, now_ms: int) -> None:
         original(self, outcome, now_ms)
         if outcome is not SetOutcome.DONE:
             self.required = frozenset({self.shared.member})
             self.advance()
 
-    patch.setattr(Replication, "_on_add_result", on_add_result)
+    patch.setattr(Mastership, "_on_add_result", on_add_result)
 
 
 @bug("serve-before-commit", "P6", "A claimant serves while the register still says CLAIMED.", "split", first=1)
 def serve_before_the_commit(patch: Patch) -> None:
-    original = Replication.on_epoch_durable
+    original = Mastership.on_epoch_durable
 
-    def on_epoch_durable(self: Replication, epoch: int) -> None:
+    def on_epoch_durable(self: Mastership, epoch: int) -> None:
         original(self, epoch)
         if self.claim is not None and self.claim.step is Step.COMMITTING:
             self._open_gate(self.claim)
 
-    patch.setattr(Replication, "on_epoch_durable", on_epoch_durable)
+    patch.setattr(Mastership, "on_epoch_durable", on_epoch_durable)
 
 
 @bug("unknown-is-done", "P6", "A set of the register without an answer counts as done.", "split", first=1)
 def unknown_is_success(patch: Patch) -> None:
-    original = Replication.on_set_result
+    original = Mastership.on_set_result
 
     def on_set_result(
-        self: Replication, purpose: Purpose, outcome: SetOutcome, register: Register | None, now_ms: int
+        self: Mastership, purpose: Purpose, outcome: SetOutcome, register: Register | None, now_ms: int
     ) -> None:
         said = SetOutcome.DONE if outcome is SetOutcome.UNKNOWN else outcome
         original(self, purpose, said, register, now_ms)
 
-    patch.setattr(Replication, "on_set_result", on_set_result)
+    patch.setattr(Mastership, "on_set_result", on_set_result)
 
 
 @bug(

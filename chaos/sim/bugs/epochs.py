@@ -20,7 +20,7 @@ from failover.register import Register, RegisterState
 from replica.core.domain import Domain
 from replica.core.mastership.claiming import Claiming
 from replica.core.mastership.following import Following
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.replication.sync_source import Phase, SyncSource
 from replica.core.replication.sync_target import SyncTarget
 from replica.core.state.shared import Shared
@@ -56,16 +56,16 @@ def mark_is_no_condition(patch: Patch) -> None:
 
 @bug("restart-keeps-epoch", "P11, reliability 4", "A master that restarts goes on in its epoch.", "tail", first=1)
 def resume_the_epoch(patch: Patch) -> None:
-    original = Replication.start
+    original = Mastership.start
 
-    def start(self: Replication, now_ms: int) -> None:
+    def start(self: Mastership, now_ms: int) -> None:
         state = self.shared.state
         if state.epoch and self.shared.member == "a":
             self._serve(frozenset(state.in_sync_set), "goes on where it was")
         else:
             original(self, now_ms)
 
-    patch.setattr(Replication, "start", start)
+    patch.setattr(Mastership, "start", start)
 
 
 def _compare_no_digests(patch: Patch) -> None:
@@ -136,7 +136,7 @@ def no_epoch_fence(patch: Patch) -> None:
 
 @bug("stale-sync-taken", "P13, reliability 3", "A SYNC of a lower epoch is followed.", "flap", 2_000, first=1)
 def any_sync_is_taken(patch: Patch) -> None:
-    def may_follow(self: Replication, _epoch: int, _begin: Any) -> bool:
+    def may_follow(self: Mastership, _epoch: int, _begin: Any) -> bool:
         self.to_probe("the peer says so")
         self.shared.become(Role.REPLICA, "follows whoever asks")
         return True
@@ -159,7 +159,7 @@ def any_sync_is_taken(patch: Patch) -> None:
     first=3,
 )
 def register_is_not_read_again(patch: Patch) -> None:
-    patch.setattr(Replication, "_check_own", lambda _self, _register: None)
+    patch.setattr(Mastership, "_check_own", lambda _self, _register: None)
 
 
 @bug("both-wait", "P8", "Of two members with equal logs each waits for the other.", "restart", first=6)
@@ -169,14 +169,14 @@ def each_waits_for_the_other(patch: Patch) -> None:
 
 def both_wait_for_the_named(patch: Patch) -> None:
     """P8, in a script. In random runs the longer log goes first now (P20), and hardly ever are both equal then."""
-    original = Replication.on_hello
+    original = Mastership.on_hello
 
-    def on_hello(self: Replication, hello: DomainHello, now_ms: int) -> None:
+    def on_hello(self: Mastership, hello: DomainHello, now_ms: int) -> None:
         if self.shared.role is Role.REPLICA and hello.role == Role.PROBE.value:
             return  # goes on following a master that stepped down
         original(self, hello, now_ms)
 
-    patch.setattr(Replication, "on_hello", on_hello)
+    patch.setattr(Mastership, "on_hello", on_hello)
 
 
 @bug("holder-goes-first", "P20", "The register's holder goes first, whatever the two logs hold.", "lying", first=5)
@@ -186,7 +186,7 @@ def holder_goes_first(patch: Patch) -> None:
 
 @bug("start-goes-alone", "P20", "A member that starts waits for no peer that may serve too.", "lying", first=18)
 def start_goes_alone(patch: Patch) -> None:
-    patch.setattr(Replication, "_may_still_come", lambda _self, _now_ms: False)
+    patch.setattr(Mastership, "_may_still_come", lambda _self, _now_ms: False)
 
 
 def claims_make_longer(patch: Patch) -> None:
@@ -212,15 +212,15 @@ def committed_is_followed_away(patch: Patch) -> None:
     first=22,
 )
 def sync_is_taken_back(patch: Patch) -> None:
-    original = Replication.on_hello
+    original = Mastership.on_hello
 
-    def on_hello(self: Replication, hello: DomainHello, now_ms: int) -> None:
+    def on_hello(self: Mastership, hello: DomainHello, now_ms: int) -> None:
         under_way = self.serving and self.source.phase is not Phase.IDLE
         original(self, hello, now_ms)
         if under_way and self.serving and hello.epoch < self.shared.state.epoch:
             self.source.stop()
 
-    patch.setattr(Replication, "on_hello", on_hello)
+    patch.setattr(Mastership, "on_hello", on_hello)
 
 
 @bug(
@@ -231,14 +231,14 @@ def sync_is_taken_back(patch: Patch) -> None:
     first=23,
 )
 def no_new_handshake(patch: Patch) -> None:
-    original = Replication.on_hello
+    original = Mastership.on_hello
 
-    def on_hello(self: Replication, hello: DomainHello, now_ms: int) -> None:
+    def on_hello(self: Mastership, hello: DomainHello, now_ms: int) -> None:
         original(self, hello, now_ms)
         if hello.epoch == self.shared.state.epoch:
             self.sync_when_read = False
 
-    patch.setattr(Replication, "on_hello", on_hello)
+    patch.setattr(Mastership, "on_hello", on_hello)
 
 
 @bug(

@@ -8,7 +8,7 @@ import failover.handoff as table
 from chaos.sim.bugs.planting import Patch, bug
 from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.mastership.claiming import Claiming
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 
 if TYPE_CHECKING:
     from replica.core.state.write_tokens import WriteToken
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @bug("ceded-not-promised", "P15", "The epoch that is given away is not stored as promised.", "midway", 2_000, first=21)
 def ceded_is_no_promise(patch: Patch) -> None:
-    original = Replication.cede
+    original = Mastership.cede
 
-    def cede(replication: Replication, epoch: int, token: WriteToken) -> None:
+    def cede(replication: Mastership, epoch: int, token: WriteToken) -> None:
         before = replication.shared.state.promised_epoch
         original(replication, epoch, token)
         replication.shared.state.promised_epoch = before
 
-    patch.setattr(Replication, "cede", cede)
+    patch.setattr(Mastership, "cede", cede)
 
 
 @bug("no-way-out-of-doubt", "P16", "A master that has ceded waits for ever for the other one.", "midway", first=73)
@@ -48,7 +48,7 @@ def unrecorded_is_never_recorded(patch: Patch) -> None:
 def alone_by_a_handoff(patch: Patch) -> None:
     original = Claiming.begin_unrecorded
 
-    def begin(self: Replication, members: frozenset[str], reason: str, **options: Any) -> None:
+    def begin(self: Mastership, members: frozenset[str], reason: str, **options: Any) -> None:
         original(self, members & {self.shared.member}, reason, **options)
 
     patch.setattr(Claiming, "begin_unrecorded", begin)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.mastership import step_aside
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.replication.sync_source import Aside
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ def all_wait(patch: Patch) -> None:
         return ""
 
     patch.setattr(step_aside, "resync", resync)
-    patch.setattr(Replication, "aside", lambda _self: Aside.IS_ASIDE)
+    patch.setattr(Mastership, "aside", lambda _self: Aside.IS_ASIDE)
 
 
 @bug("epoch-ends-a-transfer", "P22", "A new epoch ends the full transfer that its master sends.", "resync", 60, first=7)
 def an_epoch_ends_it(patch: Patch) -> None:
-    patch.setattr(Replication, "_keep_filling", lambda _self: False)
+    patch.setattr(Mastership, "_keep_filling", lambda _self: False)

@@ -17,7 +17,7 @@ import failover.promotion
 from chaos.sim.bugs import commits, epochs, handoffs
 from chaos.sim.bugs.planting import Patch, Planter, Removal
 from chaos.sim.model.state import Bound
-from replica.core.mastership.mastership import Replication
+from replica.core.mastership.mastership import Mastership
 from replica.core.replication.sync_source import SyncSource
 from replica.core.replication.sync_target import SyncTarget
 
@@ -33,9 +33,9 @@ class Rule(NamedTuple):
 
 
 def epoch_at_restart_and_digest(patch: Patch) -> None:
-    original = Replication.start
+    original = Mastership.start
 
-    def start(self: Replication, now_ms: int) -> None:
+    def start(self: Mastership, now_ms: int) -> None:
         state = self.shared.state
         if state.epoch and state.owner == self.shared.member:
             self._serve(frozenset(state.in_sync_set), "goes on where it was")
@@ -47,7 +47,7 @@ def epoch_at_restart_and_digest(patch: Patch) -> None:
             self.ending = end
             self.maybe_open()
 
-    patch.setattr(Replication, "start", start)
+    patch.setattr(Mastership, "start", start)
     patch.setattr(SyncSource, "_judge", lambda self, common, _digest: self._begin_delta(common, full=False))
     patch.setattr(SyncTarget, "_expected", lambda self, begin: self.shared.log.digest_at(begin.base_index))
     patch.setattr(SyncTarget, "on_end", on_end)

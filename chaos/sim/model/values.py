@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from chaos.sim.model.core import Book, Core, Value
-    from replica.core.mastership.mastership import Replication
+    from replica.core.mastership.mastership import Mastership
     from replica.core.state.log import DomainLog
 
 # -- what a value holds ------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "outbox": {"_domain": "the same all the time", "effects add": "empty between steps"},
     "replication": {
-        "shared source target mastership bias_ms": "parts of the core",
+        "shared source target calls bias_ms": "parts of the core",
         "failures read_at_ms now_ms started_ms": "moments, and how long to wait",
         "progress rejoin_at_ms slow_peer_ms rejoin_ms": "a slow peer is not in the model",
         "meet_ms": "a setting; nobody waits for a peer here, which leaves more orders of steps",
@@ -162,7 +162,7 @@ def _log_value(log: DomainLog, book: Book) -> Value:
     return log.base_index, log.base_digest, log.base_epoch, tuple(digests), history
 
 
-def _replication_value(replication: Replication) -> Value:
+def _replication_value(replication: Mastership) -> Value:
     claim, hello, young = replication.claim, replication.hello, replication.young_since_ms
     serving = replication.serving
     return (

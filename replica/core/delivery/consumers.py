@@ -26,7 +26,7 @@ from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replica.core.mastership.mastership import Replication
+    from replica.core.mastership.mastership import Mastership
     from replica.core.ordering.orders import Orders
     from replica.core.state.calls import Consumer
     from replica.core.state.shared import Shared
@@ -84,7 +84,7 @@ class Sole:
 class Consumers:
     """The consumers of one domain."""
 
-    def __init__(self, shared: Shared, orders: Orders, replication: Replication) -> None:
+    def __init__(self, shared: Shared, orders: Orders, replication: Mastership) -> None:
         self.shared = shared
         self.orders = orders
         self.replication = replication

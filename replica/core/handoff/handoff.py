@@ -23,7 +23,7 @@ from tandemq.v1.pair_service_pb2 import PAIR_EVENT_KIND_HANDOFF
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from replica.core.mastership.mastership import Replication
+    from replica.core.mastership.mastership import Mastership
     from replica.core.ordering.orders import Orders
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
@@ -44,7 +44,7 @@ class Handoff:
         self,
         shared: Shared,
         orders: Orders,
-        replication: Replication,
+        replication: Mastership,
         target: SyncTarget,
         resume: Callable[[], None],
     ) -> None:
@@ -309,7 +309,7 @@ class Handoff:
 
 
 def barred_here(
-    shared: Shared, replication: Replication, target: SyncTarget, orders: Orders, known: Iterable[str]
+    shared: Shared, replication: Mastership, target: SyncTarget, orders: Orders, known: Iterable[str]
 ) -> tuple[str, ...]:
     """What stands in the way at this member, whichever side it is on: all of it, not the first thing found. `known` is
     what the shell has set.

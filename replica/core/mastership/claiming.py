@@ -23,7 +23,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from failover.register import SetOutcome
-    from replica.core.mastership.claims import Mastership
+    from replica.core.mastership.claims import ClientCalls
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
@@ -34,9 +34,9 @@ class Claiming(Commit):
     """Claims of one domain at one member, and the mastership that comes of them."""
 
     def __init__(
-        self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int
+        self, shared: Shared, source: SyncSource, target: SyncTarget, calls: ClientCalls, bias_ms: int
     ) -> None:
-        super().__init__(shared, source, mastership)
+        super().__init__(shared, source, calls)
         self.target = target
         self.bias_ms = bias_ms
         self.verdicts = Verdicts(shared)
@@ -130,7 +130,7 @@ class Claiming(Commit):
             self.serving = False
             if self.source.filling:
                 self.source.hold()
-            self.mastership.on_not_serving()
+            self.calls.on_not_serving()
 
     def on_set_result(self, purpose: Purpose, outcome: SetOutcome, register: Register | None, now_ms: int) -> None:
         """A compare-and-set ended."""
@@ -178,7 +178,7 @@ class Claiming(Commit):
         shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
         shared.state.in_sync_set = sorted(members)
         shared.apply_up_to(shared.log.last_index, tell=False)
-        self.epoch_first = self.mastership.on_epoch_begin(under_way)
+        self.epoch_first = self.calls.on_epoch_begin(under_way)
         if few := told_few(under_way.epoch):
             shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, few, {"epoch": str(under_way.epoch)}))
 
@@ -224,7 +224,7 @@ class Claiming(Commit):
             self._record_solo(max(shared.commit_index, shared.log.base_index) + 1)
         self._begin_sync()
         self.advance()
-        self.mastership.on_serving()
+        self.calls.on_serving()
 
     def _keep_filling(self) -> bool:
         """P22: a full transfer that is under way goes on in this epoch; the HELLO that says who is master names it."""
@@ -306,4 +306,4 @@ class Claiming(Commit):
         shared.link = Link.HANDSHAKE if self.connected else Link.DOWN
         shared.become(Role.PROBE, reason)
         if was_serving:
-            self.mastership.on_not_serving()
+            self.calls.on_not_serving()

@@ -42,7 +42,7 @@ class ClaimUnderWay:
         return Purpose(change, self.epoch) if change is not None else None
 
 
-class Mastership(Protocol):
+class ClientCalls(Protocol):
     """What becomes of clients' calls when the mastership comes or goes."""
 
     def on_epoch_begin(self, under_way: ClaimUnderWay) -> int:

@@ -17,7 +17,7 @@ from replica.core.state.write_tokens import SoloStored
 
 if TYPE_CHECKING:
     from failover.register import Register
-    from replica.core.mastership.claims import Mastership
+    from replica.core.mastership.claims import ClientCalls
     from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import OpAck, OpenAck
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 class Commit:
     """The required set, the register that records it, and the commit index that follows from both."""
 
-    def __init__(self, shared: Shared, source: SyncSource, mastership: Mastership) -> None:
+    def __init__(self, shared: Shared, source: SyncSource, calls: ClientCalls) -> None:
         self.shared = shared
         self.source = source
-        self.mastership = mastership
+        self.calls = calls
         self.register: Register | None = None
         """As it was read or set last."""
         self.reading = False
@@ -128,7 +128,7 @@ class Commit:
         shared.mark(DataMark.IN_SYNC)
         shared.state.in_sync_set = sorted(self.required)
         shared.persist_state()
-        self.mastership.on_serving()
+        self.calls.on_serving()
 
     # -- commit ----------------------------------------------------------------------------------------------------
 
@@ -185,4 +185,4 @@ class Commit:
             commit_index = min(commit_index, self.source.peer_durable)
         if commit_index >= self.epoch_first and commit_index > progress.commit_index:
             progress.commit(commit_index)
-            self.mastership.on_committed()
+            self.calls.on_committed()

@@ -13,7 +13,7 @@ from replica.core.mastership.following import Following
 from replica.core.replication.sync_source import Aside, Phase
 
 if TYPE_CHECKING:
-    from replica.core.mastership.claims import Mastership
+    from replica.core.mastership.claims import ClientCalls
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
@@ -33,9 +33,9 @@ class Leaving(Following):
     """A mastership of one domain that can do without the other member."""
 
     def __init__(
-        self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int
+        self, shared: Shared, source: SyncSource, target: SyncTarget, calls: ClientCalls, bias_ms: int
     ) -> None:
-        super().__init__(shared, source, target, mastership, bias_ms)
+        super().__init__(shared, source, target, calls, bias_ms)
         source.aside = self.aside
         self.leave_asked = False
         """The peer is in step, and says that it is to take everything anew: it is left out first."""

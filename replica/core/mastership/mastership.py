@@ -34,7 +34,7 @@ from replica.core.state.effects import Fail
 if TYPE_CHECKING:
     from failover.classifier import Answer
     from failover.register import Register
-    from replica.core.mastership.claims import Mastership
+    from replica.core.mastership.claims import ClientCalls
     from replica.core.replication.sync_source import SyncSource
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
@@ -48,13 +48,13 @@ REGISTER_WATCH_MS = 1000
 MASTER_NUMBERS = (Role.MASTER.value, Role.MASTER_SUSPENDED.value)
 
 
-class Replication(Leaving):
+class Mastership(Leaving):
     """Role and epoch of one domain at one member."""
 
     def __init__(
-        self, shared: Shared, source: SyncSource, target: SyncTarget, mastership: Mastership, bias_ms: int
+        self, shared: Shared, source: SyncSource, target: SyncTarget, calls: ClientCalls, bias_ms: int
     ) -> None:
-        super().__init__(shared, source, target, mastership, bias_ms)
+        super().__init__(shared, source, target, calls, bias_ms)
         self.read_at_ms = -REGISTER_WATCH_MS
         self.started_ms = 0
         self.young_since_ms: int | None = None
@@ -207,7 +207,7 @@ class Replication(Leaving):
         shared.link = Link.HANDSHAKE
         shared.become(Role.CEDING, f"cedes epoch {epoch} to {shared.peer}")
         shared.persist_state(token=token)
-        self.mastership.on_not_serving()
+        self.calls.on_not_serving()
 
     def may_take(self, epoch: int) -> bool:
         """Whether the ceded epoch is above all that this member has stored."""

@@ -15,7 +15,7 @@ from replica.core.state.effects import Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from replica.core.mastership.mastership import Replication
+    from replica.core.mastership.mastership import Mastership
 
 K = PairEventKind
 WORTHLESS = (DataMark.EMPTY, DataMark.SYNCING, DataMark.STALE, DataMark.DAMAGED)
@@ -25,13 +25,13 @@ WORTHLESS = (DataMark.EMPTY, DataMark.SYNCING, DataMark.STALE, DataMark.DAMAGED)
 class Copy(Protocol):
     """A domain at this member, as far as an order against its copy goes."""
 
-    replication: Replication
+    replication: Mastership
 
     def say_hello(self) -> None:
         """Tell the peer where this member stands now."""
 
 
-def give_way(replication: Replication, reason: str) -> str:
+def give_way(replication: Mastership, reason: str) -> str:
     """The other member's history stands: copy what only this one has, and take part again as an outdated copy."""
     shared = replication.shared
     state, log = shared.state, shared.log
@@ -92,7 +92,7 @@ def takes_everything(domain: Copy) -> bool:
     return (target.active and shared.state.data is DataMark.SYNCING) or waits
 
 
-def _would_be_waited_for(replication: Replication) -> str:
+def _would_be_waited_for(replication: Mastership) -> str:
     """Why sends would wait for a full transfer that nobody needs; empty: they do not."""
     shared, register = replication.shared, replication.register
     if not shared.state.data.is_good:
@@ -119,7 +119,7 @@ def forget_resync(domain: Copy) -> None:
         domain.say_hello()
 
 
-def outdate(replication: Replication, reason: str, *, by_member: str, epoch: int) -> str:
+def outdate(replication: Mastership, reason: str, *, by_member: str, epoch: int) -> str:
     """Count as outdated, until a transfer. By an operator (`by_member` empty), or by a master that cannot reach us."""
     shared = replication.shared
     state = shared.state
@@ -145,7 +145,7 @@ def outdate(replication: Replication, reason: str, *, by_member: str, epoch: int
     return ""
 
 
-def distrust(replication: Replication, why: str) -> None:
+def distrust(replication: Mastership, why: str) -> None:
     """This copy is not what the master has: no vote, and a full transfer, over restarts too."""
     shared = replication.shared
     shared.mark(DataMark.DAMAGED)
@@ -154,7 +154,7 @@ def distrust(replication: Replication, why: str) -> None:
     shared.effects.append(Note(K.PAIR_EVENT_KIND_VERIFY, why))
 
 
-def leave_out(replication: Replication, why: str) -> str:
+def leave_out(replication: Mastership, why: str) -> str:
     """Go on without a replica whose copy is no good, where a register can say so; it is added again when it has all.
 
     Else its full transfer would hold everybody up, for it stays required until the register has removed it (P2).

@@ -36,7 +36,7 @@ from tandemq.v1.common_pb2 import Error, Reason
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from replica.core.mastership.mastership import Replication
+    from replica.core.mastership.mastership import Mastership
     from replica.core.state.calls import AnyCall, Call, PendingCall, Waiter
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
@@ -59,7 +59,7 @@ class Waiting(NamedTuple):
 class Orders:
     """Ordering and answering at the master."""
 
-    def __init__(self, shared: Shared, replication: Replication) -> None:
+    def __init__(self, shared: Shared, replication: Mastership) -> None:
         self.shared = shared
         self.replication = replication
         self.waiting: deque[Waiting] = deque()

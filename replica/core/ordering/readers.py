@@ -16,7 +16,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from replica.core.mastership.mastership import Replication
+    from replica.core.mastership.mastership import Mastership
     from replica.core.ordering.desk import Desk
     from replica.core.state.shared import Shared
     from replica.machine import Reader
@@ -72,7 +72,7 @@ class Hold:
         return min(places, default=NOBODY)
 
 
-def late_readers(replication: Replication, floor: int) -> list[Reader]:
+def late_readers(replication: Mastership, floor: int) -> list[Reader]:
     """Those for whose sake alone records up to `floor` are kept; none where this member does not order."""
     machine = replication.shared.machine
     if machine is None or not replication.serving or replication.shared.draining:
