@@ -2,7 +2,7 @@
 
 Each step waits for the one before it (P6). Whatever goes wrong ends in PROBE, where everything is read again and a new
 number is taken; nothing leads back into the old epoch, and only SERVING has an effect that anybody can see. The table
-in docs/PROTOCOL.md is `render()`; `replica/core/mastership/claiming.py` walks it.
+in docs/PROTOCOL.md is `render()`; `replica/core/mastership/claims.py` walks it.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class Manager:
             proving = Proving(own, self._authority, config.member, self._on_counted)
             self._link.counted, self._link.on_refused = proving.counted, proving.on_refused
             self._link.on_seen = proving.on_seen
-            self._link.goes_alone = lambda: any(domain.replication.goes_alone for domain in node.paired())
+            self._link.goes_alone = lambda: any(domain.replication.claims.goes_alone for domain in node.paired())
             self._watch_with(node, self._link)
             self._link.begun.clear()
         await self._serve(members)
@@ -267,7 +267,7 @@ class Manager:
             domain.consumers.damage.is_whole = functools.partial(is_whole, node.store, shared)
             domain.handoff.hold_ms = config.failover.hold_ms
             domain.handoff.cooldown_ms = config.failover.cooldown_ms
-            domain.replication.may_claim = not peer  # until the witness has seen this start
+            domain.replication.claims.may_claim = not peer  # until the witness has seen this start
             shared.machine = await recover(node.store, shared)
             members.add(domain)
 
@@ -404,7 +404,7 @@ class Manager:
     def _is_ready(self) -> bool:
         assert self._members is not None
         main = self._members.by_name[MAIN]
-        return main.replication.serving or main.target.opened
+        return main.shared.serving or main.target.opened
 
     def _watch_health(self, _now_ms: int) -> None:
         """A replica becomes readable when its copy is synchronised, which is no change of role."""
@@ -416,7 +416,7 @@ class Manager:
 
     async def _tell_health(self) -> None:
         assert self._members is not None
-        master = self._members.by_name[MAIN].replication.serving
+        master = self._members.by_name[MAIN].shared.serving
         await self._open_ports.tell_health(master=master, readable=self._ready()[0])
 
     # -- the peer --------------------------------------------------------------------------------------------------

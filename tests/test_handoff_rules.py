@@ -17,7 +17,8 @@ from chaos.sim.bugs.handoffs import (
 from chaos.sim.bugs.planting import Patch
 from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.handoff.handoff import Handoff
-from replica.core.mastership.mastership import Mastership
+from replica.core.mastership.claims import Claims
+from replica.core.mastership.commit_rule import CommitRule
 from replica.core.replication.sync_target import SyncTarget
 from tests.support.asking import told
 from tests.test_rules import Rule, removed
@@ -35,19 +36,19 @@ def sync_is_not_done(patch: Patch) -> None:
 
 
 def no_handoff_without_the_register(patch: Patch) -> None:
-    original = Mastership._claim_ceded
+    original = Claims.on_ceded_read
 
-    def claim_ceded(replication: Mastership, register: Any) -> None:
+    def claim_ceded(self: Claims, register: Any) -> None:
         if register is None:
-            replication.to_probe("the register cannot be asked")
+            self.role.become_probe("the register cannot be asked")
         else:
-            original(replication, register)
+            original(self, register)
 
-    patch.setattr(Mastership, "_claim_ceded", claim_ceded)
+    patch.setattr(Claims, "on_ceded_read", claim_ceded)
 
 
 def recorded_from_probe(patch: Patch) -> None:
-    patch.setattr(Mastership, "_record", lambda self, _register: self.to_probe("another record than ours"))
+    patch.setattr(Claims, "record", lambda self, _register: self.role.become_probe("another record than ours"))
 
 
 def crossing_is_not_seen(patch: Patch) -> None:
@@ -70,14 +71,14 @@ def a_named_copy_is_one(patch: Patch) -> None:
 
 
 def an_empty_register_is_written_alone(patch: Patch) -> None:
-    original = Mastership._record
+    original = Claims.record
 
-    def record(self: Mastership, register: Any) -> None:
+    def record(self: Claims, register: Any) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Mastership, "_is_synced", lambda _self: True)
+            inner.setattr(CommitRule, "is_synced", lambda _self: True)
             original(self, register)
 
-    patch.setattr(Mastership, "_record", record)
+    patch.setattr(Claims, "record", record)
 
 
 RULES = (

@@ -59,6 +59,7 @@ from chaos.sim.bugs.weights import (
     weights_version_again,
 )
 from replica.core.domain import Domain
+from replica.core.mastership.claims import Claims
 from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.orders import Orders
 from replica.core.replication.sync_source import Phase
@@ -101,18 +102,18 @@ def serves_before_the_commit(patch: Patch) -> None:
     original = Mastership.on_epoch_durable
 
     def on_epoch_durable(self: Mastership, epoch: int) -> None:
-        under_way = self.claim
+        under_way = self.role.claim
         original(self, epoch)
         # A pair is formed as ever: there the first publication would meet the record before its commit.
-        if under_way is not None and self.claim is under_way and under_way.epoch == epoch > 1:
-            self._open_gate(under_way)
+        if under_way is not None and self.role.claim is under_way and under_way.epoch == epoch > 1:
+            self.claims.open_gate(under_way, self.now_ms)
 
     patch.setattr(Mastership, "on_epoch_durable", on_epoch_durable)
 
 
 def both_claim(patch: Patch) -> None:
     patch.setattr(failover.promotion, "_named_word", lambda _facts: "self")
-    patch.setattr(Mastership, "_back_off", lambda _self, _now_ms: None)  # pauses would end it, too
+    patch.setattr(Claims, "back_off", lambda _self, _now_ms: None)  # pauses would end it, too
 
 
 def refusals_are_told_at_once(patch: Patch) -> None:
@@ -120,7 +121,7 @@ def refusals_are_told_at_once(patch: Patch) -> None:
 
 
 def claims_are_not_spared(patch: Patch) -> None:
-    patch.setattr(Mastership, "_back_off", lambda _self, _now_ms: None)
+    patch.setattr(Claims, "back_off", lambda _self, _now_ms: None)
     patch.setattr(replica.core.mastership.mastership, "YOUNG_CLAIM_MS", 0)
 
 
@@ -139,11 +140,11 @@ def an_older_hello_undoes_the_sync(patch: Patch) -> None:
     undone: set[int] = set()
 
     def on_hello(self: Mastership, hello: Any, now_ms: int) -> None:
-        begun = self.serving and self.source.phase is not Phase.IDLE
+        begun = self.shared.serving and self.source.phase is not Phase.IDLE
         if begun and 0 < hello.epoch < self.shared.state.epoch:
             undone.add(self.source.sync_id)
             self.source.stop()
-        elif not (self.serving and self.source.sync_id in undone):  # another HELLO would begin another transfer
+        elif not (self.shared.serving and self.source.sync_id in undone):  # another HELLO would begin another transfer
             original(self, hello, now_ms)
 
     patch.setattr(Mastership, "on_hello", on_hello)

@@ -13,7 +13,7 @@ import pytest
 import failover.gate
 import failover.handoff
 import failover.promotion
-import replica.core.mastership.claiming
+import replica.core.mastership.claims
 import replica.core.mastership.following
 import replica.core.mastership.mastership
 import replica.core.replication.sync_target
@@ -26,8 +26,12 @@ from failover.gate import Ruling
 from failover.handoff import HandoffEvent, HandoffState
 from failover.promotion import PromotionRow, Then, Why
 from failover.steps import TABLE, Found, Step
-from replica.core.mastership import step_aside
+from replica.core.mastership.commit_rule import CommitRule
+from replica.core.mastership.copy_orders import CopyOrders
+from replica.core.mastership.leaving import Leaving
 from replica.core.mastership.mastership import Mastership
+from replica.core.mastership.peer import Peer
+from replica.core.mastership.role import MemberRole
 from replica.core.mastership.verdicts import Verdicts
 from replica.core.replication.sync_source import Aside
 from tests.support.asking import told
@@ -62,7 +66,7 @@ def lost_is_all_that_counts(patch: Patch) -> None:
 
 
 def slowness_is_not_seen(patch: Patch) -> None:
-    patch.setattr(Mastership, "_watch_progress", lambda _self, _now_ms: None)
+    patch.setattr(Leaving, "watch_progress", lambda _self, _now_ms: None)
 
 
 def starts_are_not_counted(patch: Patch) -> None:
@@ -98,28 +102,28 @@ def every_epoch_counts(patch: Patch) -> None:
 
 
 def answers_before_it_is_written(patch: Patch) -> None:
-    def record_solo(self: Mastership, solo_since: int) -> None:
+    def record_solo(self: CommitRule, solo_since: int) -> None:
         self.shared.state.solo_since = solo_since
         self.shared.persist_state()
 
-    patch.setattr(Mastership, "_record_solo", record_solo)
+    patch.setattr(CommitRule, "record_solo", record_solo)
 
 
 def publish_before_it_is_written(patch: Patch) -> None:
-    original = Mastership._publish
+    original = CommitRule.publish
 
-    def publish(self: Mastership, register: Any) -> None:
+    def publish(self: CommitRule, register: Any) -> None:
         state, recording = self.shared.state, self.recording
         solo_since, state.solo_since, self.recording = state.solo_since, 0, 0
         original(self, register)
         state.solo_since, self.recording = solo_since, recording
 
-    patch.setattr(Mastership, "_publish", publish)
+    patch.setattr(CommitRule, "publish", publish)
 
 
 def anything_can_be_forced(patch: Patch) -> None:
     def force(self: Mastership, reason: str) -> str:
-        self.begin_claim(frozenset({self.shared.member}), f"forced: {reason}", forced=True)
+        self.claims.begin(frozenset({self.shared.member}), f"forced: {reason}", forced=True)
         return ""
 
     patch.setattr(Mastership, "force", force)
@@ -168,7 +172,7 @@ def a_replica_stays_one(patch: Patch) -> None:
 
     def on_disconnected(self: Mastership, now_ms: int) -> None:
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(Mastership, "to_probe", lambda _self, _reason: None)
+            inner.setattr(MemberRole, "become_probe", lambda _self, _reason: None)
             original(self, now_ms)
 
     patch.setattr(Mastership, "on_disconnected", on_disconnected)
@@ -176,11 +180,11 @@ def a_replica_stays_one(patch: Patch) -> None:
 
 def nobody_is_left_out_first(patch: Patch) -> None:
     """Commits wait for whoever is filled, and a new connection is all that it takes."""
-    patch.setattr(Mastership, "aside", lambda _self: Aside.IS_ASIDE)
+    patch.setattr(Leaving, "aside", lambda _self: Aside.IS_ASIDE)
     original = Mastership.on_hello
 
     def on_hello(self: Mastership, hello: Any, now_ms: int) -> None:
-        if self.serving and hello.wants_full:
+        if self.shared.serving and hello.wants_full:
             self.source.stop()
         original(self, hello, now_ms)
 
@@ -188,20 +192,20 @@ def nobody_is_left_out_first(patch: Patch) -> None:
 
 
 def a_new_epoch_ends_a_transfer(patch: Patch) -> None:
-    patch.setattr(Mastership, "_keep_filling", lambda _self: False)
+    patch.setattr(Peer, "keep_filling", lambda _self: False)
 
 
 def a_wish_is_granted_always(patch: Patch) -> None:
-    patch.setattr(step_aside, "_would_be_waited_for", lambda _replication: "")
+    patch.setattr(CopyOrders, "would_be_waited_for", lambda _self: "")
 
 
 def a_wish_waits_for_nobody(patch: Patch) -> None:
-    original = Mastership.aside
+    original = Leaving.aside
 
-    def aside(self: Mastership) -> Aside:
+    def aside(self: Leaving) -> Aside:
         return Aside.IS_ASIDE if original(self) is Aside.IMPOSSIBLE else original(self)
 
-    patch.setattr(Mastership, "aside", aside)
+    patch.setattr(Leaving, "aside", aside)
 
 
 RULES = (

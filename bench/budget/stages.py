@@ -42,7 +42,7 @@ _MASTER: Rules = (
     ("acknowledge", (
         "ack_of", "enqueue_done", "BatchWaiter.answer", "ProduceStream._write",
         "_pack (replica/services/messages/produce.py)",
-        "Orders.on_committed", "(replica/core/mastership/commit.py)", "Orders._enqueue.<locals>",
+        "Orders.on_committed", "(replica/core/mastership/commit_rule.py)", "Orders._enqueue.<locals>",
         "header_of (replica/services/answers.py)",
     )),
     ("decode and check", (

@@ -175,8 +175,8 @@ class Pair:
         return (
             master is not None
             and replica is not None
-            and master.replication.serving
-            and master.replication.required == {"a", "b"}
+            and master.shared.serving
+            and master.replication.commit.required == {"a", "b"}
             and replica.shared.state.data is DataMark.IN_SYNC
         )
 

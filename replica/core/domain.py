@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
     from failover.register import Register, SetOutcome
-    from replica.core.mastership.claims import ClaimUnderWay
+    from replica.core.mastership.role import ClaimUnderWay
     from replica.core.state.calls import Call, Consumer, PendingEnqueue
     from replica.core.state.effects import Effect, Purpose
     from replica.core.state.shared import Shared
@@ -48,9 +48,14 @@ class Domain:
 
     def __init__(self, shared: Shared, *, bias_ms: int) -> None:
         self.shared = shared
-        self.source = SyncSource(shared)
-        self.target = SyncTarget(shared, lambda key: self.holding.held_body(key))  # noqa: PLW0108 - it is made below
-        self.replication = Mastership(shared, self.source, self.target, self, bias_ms)
+        # What the two sessions ask is made below them.
+        self.source = SyncSource(shared, lambda: self.replication.leaving.aside())  # noqa: PLW0108 - as above
+        self.target = SyncTarget(
+            shared,
+            held_body=lambda key: self.holding.held_body(key),  # noqa: PLW0108 - as above
+            on_next_epoch=lambda: self.holding.on_following(),  # noqa: PLW0108 - as above
+        )
+        self.replication = Mastership(shared, self.source, self.target, self, bias_ms=bias_ms)
         self.orders = Orders(shared, self.replication)
         self.holding = Holding(shared, self.orders, self.target)
         self.consumers = Consumers(shared, self.orders, self.replication)
@@ -60,7 +65,7 @@ class Domain:
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
-        if self.orders.room.woken and self.replication.serving and not self.shared.draining:
+        if self.orders.room.woken and self.shared.serving and not self.shared.draining:
             self.orders.room.serve()
         if self.handoff.open is not None:
             self.handoff.observe()
@@ -73,7 +78,7 @@ class Domain:
         self.orders.now_ms = domain_ms
         if self.shared.draining:
             self.holding.park(call)
-        elif self.replication.serving:
+        elif self.shared.serving:
             self.orders.execute(call)
         else:
             self.holding.submit(call)
@@ -89,7 +94,7 @@ class Domain:
         self.orders.now_ms = domain_ms
         if self.shared.draining:
             self.orders.reply(consumer.waiter, Moved("the mastership is being handed over; open the stream again"))
-        elif self.replication.serving:
+        elif self.shared.serving:
             if last_lease_id is not None:
                 self.consumers.resume(consumer.queue, consumer.client_id, last_lease_id)
             self.consumers.attach(consumer)
@@ -101,7 +106,7 @@ class Domain:
         message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
         return Reason.REASON_NO_MASTER, message, {"role": self.shared.role.name}, 200
 
-    # -- ClientCalls: what replication tells -----------------------------------------------------------------------
+    # -- what the mastership reports -------------------------------------------------------------------------------
 
     def on_epoch_begin(self, under_way: ClaimUnderWay) -> int:
         """Append the epoch's first record, with the domain's facts in the same transaction."""
@@ -137,7 +142,7 @@ class Domain:
 
     def _resume(self) -> None:
         """A handoff came to nothing: order what was parked."""
-        if self.replication.serving:
+        if self.shared.serving:
             self.on_serving()
 
     def on_committed(self) -> None:
@@ -156,8 +161,8 @@ class Domain:
         shared = self.shared
         if last_index and generation == shared.progress.generation:
             shared.progress.on_durable(last_index)
-            if self.replication.serving:
-                self.replication.advance()
+            if self.shared.serving:
+                self.replication.commit.advance()
             else:
                 self.target.on_durable()
         for token in tokens:
@@ -168,7 +173,7 @@ class Domain:
             case EpochStored():
                 self.replication.on_epoch_durable(token.epoch)
             case SoloStored():
-                self.replication.on_solo_durable()
+                self.replication.commit.on_solo_durable()
             case BaseStored():
                 self.target.on_base_durable(token.sync_id, token.log_index)
                 self.holding.on_following()
@@ -207,9 +212,9 @@ class Domain:
             self.handoff.on_tick()
         if self.holding.parked:
             self.holding.expire(now_ms)
-        if self.orders.room.lines and self.replication.serving and not self.shared.draining:
+        if self.orders.room.lines and self.shared.serving and not self.shared.draining:
             self.orders.room.expire()
-        if self.replication.can_commit:
+        if self.replication.commit.can_commit:
             self.orders.expire()
             self.dying.look(now_ms)
             self.orders.replying.look(now_ms)
@@ -288,11 +293,11 @@ class Domain:
         if kind == "volatile_bodies":
             self.replication.recall.on_answer(frame.volatile_bodies)
             return True
-        if kind == "fetch_body" and not self.replication.serving:
+        if kind == "fetch_body" and not self.shared.serving:
             answer_recall(shared, frame.fetch_body.indexes)  # of any epoch: a body is known by its CRC
             return True
         if kind == "digest_reply":
-            if self.replication.serving:
+            if self.shared.serving:
                 self.source.on_digest_reply(frame.digest_reply)
             return True
         if kind == "sync_begin":
@@ -303,14 +308,14 @@ class Domain:
         if frame.epoch < shared.state.epoch:
             return False
         if frame.epoch > shared.state.epoch:
-            if self.replication.serving:
-                self.replication.to_probe("the peer speaks in a higher epoch")
+            if self.shared.serving:
+                self.replication.role.become_probe("the peer speaks in a higher epoch")
             return True
         self._on_current(frame, kind)
         return True
 
     def _on_sync_begin(self, frame: PeerFrame) -> bool:
-        if not self.replication.may_follow(frame.epoch, frame.sync_begin):
+        if not self.replication.following.may_follow(frame.epoch, frame.sync_begin):
             return False
         begin = frame.sync_begin
         what = "everything" if begin.full else f"what follows log index {begin.base_index}"
@@ -327,7 +332,7 @@ class Domain:
             self.target.on_op(frame.op)
             self.holding.answer_repetitions()
         elif kind == "op_ack":
-            self.replication.on_op_ack(frame.op_ack)
+            self.replication.commit.on_op_ack(frame.op_ack)
         elif kind == "hold":
             self.holding.on_hold(frame)
         elif kind == "hold_reject":

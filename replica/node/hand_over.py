@@ -36,7 +36,7 @@ async def hand_over_all(members: Members, domains: Sequence[Domain], timeout_s: 
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + timeout_s
-    served = [domain for domain in domains if domain.replication.serving and domain.handoff.is_paired]
+    served = [domain for domain in domains if domain.shared.serving and domain.handoff.is_paired]
     started = [asyncio.ensure_future(hand_over(domain, members, "orderly stop")) for domain in served]
     await asyncio.sleep(0)  # each has begun before the bar goes up
     for domain in domains:

@@ -76,8 +76,8 @@ def is_in_step(domain: Domain) -> bool:
     """
     if domain.shared.machine is None:
         return False
-    if domain.replication.serving:
-        return domain.replication.can_read
+    if domain.shared.serving:
+        return domain.replication.commit.can_read
     return domain.shared.role is Role.REPLICA and domain.target.opened
 
 

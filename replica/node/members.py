@@ -114,10 +114,10 @@ class Members:
 
     def master_endpoint(self, domain: Domain) -> str:
         """Where the master serves clients; empty when it is not known."""
-        if domain.replication.serving:
+        if domain.shared.serving:
             return self.endpoint
         follows = domain.shared.role is Role.REPLICA and domain.shared.master == self.peer
-        if follows or domain.replication.waits_for_sync:
+        if follows or domain.replication.following.waits_for_sync:
             return self.peer_endpoint
         return ""
 

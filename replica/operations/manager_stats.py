@@ -24,7 +24,7 @@ def state_of(members: Members) -> pb.ManagerState:
     domains = members.by_name.values()
     if any(_has_failed(domain) for domain in domains):
         return pb.MANAGER_STATE_FAILED
-    if all(domain.replication.serving or domain.target.opened for domain in domains):
+    if all(domain.shared.serving or domain.target.opened for domain in domains):
         return pb.MANAGER_STATE_OPEN
     return pb.MANAGER_STATE_OPENING
 

@@ -133,7 +133,7 @@ class Operator:
             "reason": change.reason,
             "data": shared.state.data.name,
             "log_index": str(shared.log.last_index),
-            "in_sync_set": ",".join(sorted(domain.replication.required or shared.state.in_sync_set)),
+            "in_sync_set": ",".join(sorted(domain.replication.commit.required or shared.state.in_sync_set)),
         }
         text = f"{shared.member} is {role.name} now: {change.reason}"
         self.events.add(
@@ -172,7 +172,7 @@ class Operator:
     def would_end_service(self) -> str:
         """Why the other member could not serve without this one, as far as this one knows; empty: it could."""
         for domain in self.members.node.paired():
-            if domain.replication.connected and domain.shared.role in (Role.MASTER, Role.REPLICA):
+            if domain.replication.peer.connected and domain.shared.role in (Role.MASTER, Role.REPLICA):
                 found, why = forecast.way(self.view(domain))
                 if found is forecast.Way.OPERATOR:
                     return f"{domain.shared.peer} would serve nobody without {domain.shared.member}, because {why}"
@@ -187,7 +187,7 @@ class Operator:
                 return f"{domain.shared.name} has two histories; choose one first: tandemq pair resolve --keep MEMBER"
             if not confirmed and (why := _undecided(domain)):
                 return f"{why}; ask again when that is done, or stop the service knowingly with --yes"
-            if not domain.replication.serving:
+            if not domain.shared.serving:
                 continue
             outcome = await hand_over(domain, self.members, f"maintenance: {reason}" if reason else "maintenance")
             if not outcome.done:
@@ -205,7 +205,7 @@ class Operator:
             if domain.shared.role is Role.DIVERGED:
                 continue  # takes part in nothing as it is, and an operator must choose
             domain.handoff.bars.add("MAINTENANCE")
-            domain.replication.take_out(reason)
+            domain.replication.role.become_maintenance(reason)
             self.members.node.dispatch(domain)
 
     async def end_maintenance(self) -> None:
@@ -215,7 +215,7 @@ class Operator:
         for domain in self.members.node.paired():
             domain.handoff.bars.discard("MAINTENANCE")
             if domain.shared.role is Role.MAINTENANCE:
-                domain.replication.to_probe("maintenance is over")
+                domain.replication.role.become_probe("maintenance is over")
             self.members.node.dispatch(domain)
         self.shut_link("")
 
@@ -235,12 +235,12 @@ class Operator:
         shared, replication = domain.shared, domain.replication
         lag = self._lag.setdefault(shared.name, Lag())
         peer_index = self.peer_index(domain)
-        if not replication.serving:
+        if not replication.shared.serving:
             self._lag[shared.name] = kept = Lag()
             kept.peer_index = peer_index
             return
         lag.sample(shared.log.last_index, shared.log.appended_bytes, peer_index, now_ms)
-        if shared.peer not in replication.required:
+        if shared.peer not in replication.commit.required:
             self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + passed_ms / 1000
 
     def _watch_authority(self, now_ms: int) -> None:
@@ -260,7 +260,7 @@ class Operator:
         """What the peer has not confirmed of this domain; nothing, unless this member serves it."""
         shared = domain.shared
         lag = self._lag.get(shared.name)
-        if lag is None or not domain.replication.serving or not shared.peer:
+        if lag is None or not domain.shared.serving or not shared.peer:
             return Behind()
         return lag.behind(shared.log.last_index, shared.log.appended_bytes, monotonic_ms())
 
@@ -278,7 +278,7 @@ class Operator:
     def view(self, domain: Domain) -> forecast.DomainView:
         """What a forecast for this domain rests on."""
         shared, replication, failover = domain.shared, domain.replication, self.config.failover
-        register = replication.register
+        register = replication.view.register
         vouched = register is not None and not register.vouches_for_nobody
         known = register.eligible_set if register is not None and vouched else frozenset(shared.state.in_sync_set)
         judge = self.judge
@@ -288,9 +288,9 @@ class Operator:
             role=shared.role,
             data=shared.state.data,
             in_sync_set=known,
-            serving=replication.serving,
-            required=replication.required,
-            connected=replication.connected,
+            serving=replication.shared.serving,
+            required=replication.commit.required,
+            connected=replication.peer.connected,
             last_index=shared.log.last_index,
             authority=self.config.authority,
             authority_reachable=self.authority_reachable(),
@@ -301,15 +301,15 @@ class Operator:
             paused=judge.paused if judge is not None else False,
             waiting=bool(judge.waiting_event_id()) if judge is not None else False,
             last_change=shared.last_change,
-            may_claim=replication.may_claim or self.config.authority == "none",
-            held_everything=replication.held_everything(),
-            nobody=replication.readable and shared.last_change == str(Why.NONE_ELIGIBLE),
+            may_claim=replication.claims.may_claim or self.config.authority == "none",
+            held_everything=replication.leaving.held_everything(),
+            nobody=replication.view.readable and shared.last_change == str(Why.NONE_ELIGIBLE),
         )
 
 
 def _undecided(domain: Domain) -> str:
     """Why it is open whether this member goes on with a domain: it may be the only one who can, and do so soon."""
     role = domain.shared.role
-    if role in (Role.MASTER_SUSPENDED, Role.CEDING) or domain.replication.claim is not None:
+    if role in (Role.MASTER_SUSPENDED, Role.CEDING) or domain.replication.role.claim is not None:
         return f"who serves {domain.shared.name} is being decided at {domain.shared.member} ({role.name})"
     return ""

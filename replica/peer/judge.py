@@ -82,7 +82,7 @@ class Judge:
         for domain in self.node.paired():
             domain.replication.verdicts.policy = self._policy()
             domain.replication.verdicts.paused = self.paused
-            domain.replication.slow_peer_ms = failover.slow_peer_ms
+            domain.replication.leaving.slow_peer_ms = failover.slow_peer_ms
             domain.replication.meet_ms = failover.meet_ms
 
     @property
@@ -213,7 +213,7 @@ class Judge:
             return False
         if ask.kind in (EventKind.PEER_SLOW, EventKind.LOCAL_FAULT):
             return ask.kind in replication.verdicts.asked
-        return replication.lost_at_ms is not None and not replication.connected and not _goes_alone(domain)
+        return replication.peer.lost_at_ms is not None and not replication.peer.connected and not _goes_alone(domain)
 
     def on_connected(self) -> None:
         """The peer is back: nobody needs to know any more whether it lives."""
@@ -232,7 +232,7 @@ class Judge:
     @staticmethod
     def _waits(domain: Domain) -> bool:
         replication = domain.replication
-        return replication.lost_at_ms is not None and not replication.connected and not _goes_alone(domain)
+        return replication.peer.lost_at_ms is not None and not replication.peer.connected and not _goes_alone(domain)
 
     def decide(self, domain_name: str, event_id: str, verdict: int, reason: str) -> tuple[bool, str, str]:
         """An operator's verdict, for one domain or (empty) all that wait: whether it was taken, one sentence, event."""
@@ -304,7 +304,7 @@ class Judge:
 
 
 def _goes_alone(domain: Domain) -> bool:
-    return domain.replication.serving and domain.shared.role is Role.MASTER
+    return domain.shared.serving and domain.shared.role is Role.MASTER
 
 
 def _said(answer: Answer) -> str:

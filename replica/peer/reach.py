@@ -52,7 +52,7 @@ class Reach:
         if missed_ms < UNREACHABLE_MS or self.link.session is None or now < self._moved_ms + AGAIN_MS:
             return
         for domain in self.node.paired():
-            if not domain.replication.serving or not domain.handoff.is_paired:
+            if not domain.shared.serving or not domain.handoff.is_paired:
                 continue
             self._moved_ms = now
             text = f"no client was taken here for {missed_ms} ms, and the peer is connected"

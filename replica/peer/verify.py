@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
-from replica.core.mastership import step_aside
 from replica.core.replication.sync_source import Phase
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
@@ -144,9 +143,9 @@ class Verifier:
         """Raises CannotVerify unless this member is master with its replica in step, in this epoch if one is given."""
         shared = domain.shared
         name = shared.name
-        if not domain.replication.serving:
+        if not domain.shared.serving:
             raise CannotVerify(f"{shared.member} is {shared.role.name} in {name}: ask the master, {shared.peer}")
-        if domain.source.phase is not Phase.LIVE or shared.peer not in domain.replication.required:
+        if domain.source.phase is not Phase.LIVE or shared.peer not in domain.replication.commit.required:
             raise CannotVerify(f"{shared.peer} is not in step in {name}: wait until the pair is whole")
         if epoch and epoch != shared.state.epoch:
             raise CannotVerify(f"epoch {epoch} of {name} has ended meanwhile: ask again")
@@ -188,7 +187,7 @@ class Verifier:
         self.note(K.PAIR_EVENT_KIND_VERIFY, f"{result.difference}; {shared.peer} takes everything anew", domain)
         done = VerifyDone(verify_id=self._last_id[shared.domain], difference=result.difference)
         self.send(domain, verify_done=done)
-        step_aside.leave_out(domain.replication, f"the copy of {shared.peer} differs")
+        domain.replication.leaving.leave_out(f"the copy of {shared.peer} differs")
         self.node.dispatch(domain)
 
     def send(self, domain: Domain, **frame: object) -> None:
@@ -274,7 +273,7 @@ class Verifier:
     async def _begin_anew(self, domain: Domain, difference: str) -> None:
         why = f"this copy differs from the master's: {difference[:500]}"
         log.error("domain %s: %s", domain.shared.name, why, extra=domain.shared.tags)
-        step_aside.distrust(domain.replication, why)
+        domain.replication.copy_orders.mark_damaged(why)
         self.node.dispatch(domain)
         await self.node.flush()
         self.reconnect("this copy begins anew")

@@ -127,7 +127,7 @@ class Watch:
             if not stalled:
                 if verdicts.asked:
                     verdicts.asked.pop(EventKind.LOCAL_FAULT, None)
-            elif domain.replication.serving:
+            elif domain.shared.serving:
                 verdicts.ask(EventKind.LOCAL_FAULT, now, f"a write has been under way for {now - began} ms")
                 self.node.dispatch(domain)
 
@@ -137,7 +137,7 @@ class Watch:
         if self.link.session is None or beat is None or beat.full or now < self._moved_ms + MOVE_AGAIN_MS:
             return
         for domain in self.node.paired():
-            if not domain.replication.serving or not domain.orders.is_full:
+            if not domain.shared.serving or not domain.orders.is_full:
                 continue
             if beat.room_bytes > max(ROOM_MIN_BYTES, 2 * domain.orders.room_bytes) and domain.handoff.is_paired:
                 self._moved_ms = now

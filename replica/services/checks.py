@@ -117,8 +117,8 @@ def stale_epoch(members: Members, domain: Domain, seen: int) -> Failed | None:
     own = shared.state.epoch
     if seen <= own or not shared.peer:
         return None
-    if domain.replication.serving:
-        domain.replication.distrust(monotonic_ms())
+    if domain.shared.serving:
+        domain.replication.view.read(monotonic_ms())
         members.node.dispatch(domain)
     elif shared.role is not Role.REPLICA:
         return None  # parked: whoever becomes master has the higher epoch

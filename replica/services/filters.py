@@ -82,7 +82,7 @@ async def browse_page(
     while at and room and looks > 0 and queue_id is not None and machine.has_queue(queue_id):
         if not pace.begin():
             await asyncio.sleep(pace.rest_s())  # everybody else has as much of the loop
-            if not domain.replication.serving or domain.shared.state.epoch != epoch:
+            if not domain.shared.serving or domain.shared.state.epoch != epoch:
                 return Moved("the mastership moved; repeat the call")
             continue
         held = machine.browse(queue_id, at, LOOKS_MAX)

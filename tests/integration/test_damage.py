@@ -34,7 +34,7 @@ async def damaged_master(tmp_path: Path) -> AsyncIterator[tuple[Raw, Raw, aio.Cl
         domain = members.by_name[MAIN]
 
         async def serves() -> bool:
-            return domain.replication.serving
+            return domain.shared.serving
 
         await until(serves, "b has taken over")
         cluster.spawn("a")

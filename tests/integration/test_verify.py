@@ -122,7 +122,7 @@ async def test_a_flipped_bit_at_the_master_is_said_and_never_sent(tmp_path: Path
         assert members is not None
 
         async def serves() -> bool:
-            return members.by_name[MAIN].replication.serving
+            return members.by_name[MAIN].shared.serving
 
         await until(serves, "b has taken over")
         cluster.spawn("a")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+import replica.core.mastership.copy_orders
 import replica.core.mastership.following
-import replica.core.mastership.step_aside
 import replica.core.replication.divergence
 import replica.core.replication.sync_target
 from replica.core.replication.divergence import salvage_above
@@ -44,7 +44,7 @@ def nothing_is_copied(patch: pytest.MonkeyPatch) -> None:
     def copy_nothing(_shared: Shared, _common: int, _why: str) -> None:
         pass
 
-    for module in (replica.core.replication.sync_target, replica.core.mastership.step_aside):
+    for module in (replica.core.replication.sync_target, replica.core.mastership.copy_orders):
         patch.setattr(module, "salvage_above", copy_nothing)
 
 
@@ -55,7 +55,7 @@ def nothing_is_marked(patch: pytest.MonkeyPatch) -> None:
         salvage_above(shared, common, why)
         shared.state.solo_since, shared.progress.commit_index = solo_since, commit_index
 
-    for module in (replica.core.replication.sync_target, replica.core.mastership.step_aside):
+    for module in (replica.core.replication.sync_target, replica.core.mastership.copy_orders):
         patch.setattr(module, "salvage_above", copy_unmarked)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import DataMark, Role
-from replica.core.mastership import step_aside
 from tandemq.peer.v1.peer_service_pb2 import SyncBegin
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining
@@ -34,11 +33,11 @@ def test_forged_outdate() -> None:
     epoch = pair.a.shared.state.epoch
     pair.b.shared.state.promised_epoch = epoch + 1
     for replication, by_member, number in ((b, "c", 99), (b, "a", epoch), (a, "b", 99), (a, "", 0), (b, "b", 99)):
-        why_not = step_aside.outdate(replication, "test", by_member=by_member, epoch=number)
+        why_not = replication.copy_orders.outdate("test", by_member=by_member, epoch=number)
         require(why_not != "", f"{by_member!r} outdates {replication.shared.member} with epoch {number}")
     pair.b.shared.state.promised_epoch = 0
     pair.b.shared.mark(DataMark.SOLE)
-    why_not = step_aside.outdate(b, "test", by_member="a", epoch=epoch)
+    why_not = b.copy_orders.outdate("test", by_member="a", epoch=epoch)
     require(
         "may be the only current one" in why_not, "a copy that was alone in the caller's own epoch is outdated by it"
     )
@@ -49,7 +48,7 @@ def test_forged_outdate() -> None:
 def test_p13_a_sync_below_what_was_promised_is_not_followed() -> None:
     """Lower means below the highest number that is durable here *or promised*."""
     pair, _ = paired()
-    b, epoch = pair.b.core.replication, pair.a.shared.state.epoch
+    b, epoch = pair.b.core.replication.following, pair.a.shared.state.epoch
     pair.b.shared.state.promised_epoch = epoch + 2
     require(not b.may_follow(epoch + 1, SyncBegin()), f"B follows epoch {epoch + 1} and has promised {epoch + 2}")
     require(pair.b.role is Role.REPLICA, "nothing has changed")
@@ -59,14 +58,14 @@ def test_p13_a_sync_below_what_was_promised_is_not_followed() -> None:
 def test_required_member_diverges() -> None:
     """A requires B when B finds out about two histories (a register that was put back): A goes on without it."""
     pair, x = paired()
-    pair.b.core.replication._diverge("test", 0)
+    pair.b.core.replication.role.become_diverged("test", 0)
     pair.b.dispatch(pair.b.core)
     op = x.send(pair.a)
     pair.settle(2000)
     require(pair.b.role is Role.DIVERGED, f"B took part: {pair.describe()}")
     require(op.done is not None, f"A waits for a member that waits for an operator: {pair.describe()}")
     require(op.done is not None and op.done.copies == 1, "A answers alone")
-    require(step_aside.give_way(pair.b.core.replication, "test") == "", "B gives way")
+    require(pair.b.core.replication.copy_orders.give_up_history("test") == "", "B gives way")
     pair.b.dispatch(pair.b.core)
     ends_well(pair, x)
 
@@ -81,7 +80,7 @@ def test_two_owners_at_once() -> None:
     told = []
     for member in (pair.a, pair.b):
         # Of itself each takes a number that the other one cannot; a register that was put back gives one twice.
-        member.core.replication.begin_unrecorded(frozenset({member.name}), "told to", epoch=2)
+        member.core.replication.claims.begin_unrecorded(frozenset({member.name}), "told to", epoch=2)
         member.dispatch(member.core)
         pair.quiesce(keep=("",), link=False)
         told.append(Producer(pair, f"of-{member.name}"))
@@ -92,7 +91,7 @@ def test_two_owners_at_once() -> None:
     pair.quiesce(keep=("",))
     roles = (pair.a.role, pair.b.role)
     require(roles == (Role.DIVERGED, Role.DIVERGED), f"one wiped the other, or is about to: {pair.describe()}")
-    require(step_aside.give_way(pair.b.core.replication, "test") == "", "B gives way")
+    require(pair.b.core.replication.copy_orders.give_up_history("test") == "", "B gives way")
     pair.b.dispatch(pair.b.core)
     pair.settle(500)
     require(pair.a.core.replication.force("test") == "", "A is forced")
@@ -113,7 +112,7 @@ def one_number_twice_and_trimmed() -> None:
     pair.checks.excused = True
     pair.witness_away = True
     for member in (pair.a, pair.b):
-        member.core.replication.begin_unrecorded(frozenset({member.name}), "told to", epoch=99)
+        member.core.replication.claims.begin_unrecorded(frozenset({member.name}), "told to", epoch=99)
         member.dispatch(member.core)
         pair.quiesce(keep=("",), link=False)
         for number in range(3):

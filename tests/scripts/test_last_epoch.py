@@ -8,7 +8,6 @@ from failover.marks import Role
 from failover.promotion import EPOCHS_FEW, UNRECORDED_STEP, told_few, told_spent, unrecorded_epoch
 from failover.register import EPOCH_LAST, Register, RegisterState, check_force
 from replica.core.handoff.handoff import barred_here
-from replica.core.mastership.step_aside import leave_out
 from replica.core.state.effects import Fail, Note
 from replica.machine.state.requests import lease_id_of
 from tests.support.clients import Producer, create
@@ -85,8 +84,8 @@ def test_orders_are_refused_with_the_reason() -> None:
     a, b = pair.a.core, pair.b.core
     handoff = barred_here(a.shared, a.replication, a.target, a.orders, ())
     assert handoff == ("NO_EPOCH",)
-    assert "no epoch is left" in leave_out(a.replication, "its copy is damaged")
-    assert a.replication.serving
+    assert "no epoch is left" in a.replication.leaving.leave_out("its copy is damaged")
+    assert a.shared.serving
     lose(pair, pair.a, 5_000)
     assert "no epoch is left" in b.replication.force("the other one is gone")
 
@@ -101,17 +100,17 @@ def test_an_epoch_without_the_register_needs_a_thousand() -> None:
     """With fewer left the register still lets ordinary ones through."""
     pair = paired_at(EPOCH_LAST - UNRECORDED_STEP)
     replication = pair.a.core.replication
-    replication.begin_unrecorded(frozenset({"a"}), "told to")
+    replication.claims.begin_unrecorded(frozenset({"a"}), "told to")
     pair.a.dispatch(pair.a.core)
-    assert replication.claim is None
-    assert replication.serving
+    assert replication.role.claim is None
+    assert replication.shared.serving
     assert "no epoch is left" in pair.a.shared.last_change
 
 
 def test_a_ceded_epoch_beyond_it_is_not_taken() -> None:
     pair = paired_at(EPOCH_LAST)
     replication = pair.b.core.replication
-    replication.take_over(EPOCH_LAST + 1, pair.now_ms)
+    replication.claims.take_over(EPOCH_LAST + 1, pair.now_ms)
     pair.b.dispatch(pair.b.core)
     pair.settle(5_000)
     assert pair.register.epoch == EPOCH_LAST
@@ -137,7 +136,7 @@ def test_the_event_is_told_once() -> None:
 
 def test_without_the_rule_a_claim_goes_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = paired_at(EPOCH_LAST)
-    monkeypatch.setattr("replica.core.mastership.claiming.told_spent", lambda _epoch: "")
+    monkeypatch.setattr("replica.core.mastership.claims.told_spent", lambda _epoch: "")
     lose(pair, pair.a)
     assert pair.register.epoch > EPOCH_LAST
 
@@ -152,4 +151,4 @@ def test_an_unpaired_manager_ends_and_says_why() -> None:
     domain.replication.start(pair.now_ms)
     (why,) = [effect.why for effect in domain.take() if isinstance(effect, Fail)]
     assert "no epoch is left" in why
-    assert not domain.replication.serving
+    assert not domain.shared.serving

@@ -10,16 +10,20 @@ from typing import Any
 import pytest
 
 import failover.promotion
-import replica.core.mastership.claiming
+import replica.core.mastership.claims
 import replica.core.mastership.verdicts
 from failover.classifier import Answer
 from failover.gate import Consequence, Ruling, Situation, rule
 from failover.handoff import TABLE as HANDOFF
+from failover.marks import Role
 from failover.promotion import TABLE as PROMOTION
 from failover.promotion import Why
 from failover.steps import TABLE as STEPS
 from failover.steps import Found, Step
+from replica.core.mastership.claims import Claims
+from replica.core.mastership.following import Following
 from replica.core.mastership.mastership import Mastership
+from replica.core.mastership.role import MOVES, MemberRole
 from tests.support import script
 from tests.support.asking import Story
 from tests.support.pair import drive
@@ -40,6 +44,19 @@ STEPS_DOWN = "it steps down by another way; tests/support/handing.py does so in 
 NO_PEER_ASKS = "a peer of ours asks no member that is not master; tests/support/handing.py sends the frame"
 NO_PEER_OFFERS = "a peer of ours takes its offer back before it makes another one; tests/support/handing.py sends it"
 NOT_WHOLE = "a copy that was whole a moment ago is not; tests/support/handing.py marks it"
+VERDICT = "a verdict may come in any role; one script has it, at a suspended master"
+UNTOLD_MOVES = {
+    **{(role, Role.FAILED): VERDICT for role in Role if role not in (Role.INIT, Role.FAILED, Role.MASTER_SUSPENDED)},
+    **{(Role.FAILED, to): "no script goes on with a process that ends" for to in (Role.PROBE, Role.REPLICA)},
+    (Role.INIT, Role.MASTER): "of a manager without a peer",
+    (Role.PROBE, Role.MAINTENANCE): "an order to the shell; tests/integration/test_operator.py gives it",
+    (Role.MAINTENANCE, Role.PROBE): "as above",
+    (Role.MAINTENANCE, Role.MASTER): "force while in maintenance",
+    (Role.CEDING, Role.MASTER): "force in the middle of a handoff",
+    (Role.REPLICA, Role.MASTER): "force in the middle of a handoff",
+    (Role.MASTER_SUSPENDED, Role.CEDING): "the peer is lost between the last commit and the row that cedes",
+    (Role.MASTER_SUSPENDED, Role.REPLICA): "as the rows (CLAIMING, SYNC) of a claim that a suspended master made",
+}
 UNTOLD_HANDOFF = {
     **{(state, "ROLE_LOST"): STEPS_DOWN for state in ("PROPOSED", "DRAINING", "CEDING", "REQUESTED", "READY")},
     **{
@@ -58,14 +75,15 @@ class Taken:
         self.promotion: set[str] = set()
         self.steps: set[tuple[Step, Found]] = set()
         self.handoff: set[tuple[str, str]] = set()
+        self.moves: set[tuple[Role, Role]] = set()
         self.rulings: set[tuple[str, Consequence]] = set()
         """Verdict, and what it may do."""
 
 
 @contextmanager
 def watched(taken: Taken) -> Iterator[None]:
-    row_of, follow = failover.promotion.row_of, replica.core.mastership.claiming.follow
-    claim_ceded, may_follow, on_hello = Mastership._claim_ceded, Mastership.may_follow, Mastership.on_hello
+    row_of, follow = failover.promotion.row_of, replica.core.mastership.claims.follow
+    claim_ceded, may_follow, on_hello = Claims.on_ceded_read, Following.may_follow, Mastership.on_hello
 
     def watch_row(facts: Any) -> Any:
         row = row_of(facts)
@@ -76,9 +94,9 @@ def watched(taken: Taken) -> Iterator[None]:
         taken.steps.add((step, found))
         return follow(step, found)
 
-    def watch_read(replication: Mastership, register: Any) -> None:
-        claim_ceded(replication, register)
-        now = replication.claim.step if replication.claim is not None else Step.PROBE
+    def watch_read(claims: Claims, register: Any) -> None:
+        claim_ceded(claims, register)
+        now = claims.role.claim.step if claims.role.claim is not None else Step.PROBE
         found = {Step.CLAIMING: Found.DONE, Step.STORING: Found.UNKNOWN_CEDED}.get(now, Found.REFUSED)
         taken.steps.add((Step.READING, found))
 
@@ -89,21 +107,30 @@ def watched(taken: Taken) -> Iterator[None]:
         return ruling
 
     def watch_end(original: Callable[..., Any], found: Found) -> Callable[..., Any]:
-        def end(self: Mastership, *words: Any) -> Any:
-            claim = self.claim
+        def end(self: Following | Mastership, *words: Any) -> Any:
+            claim = self.role.claim
             answer = original(self, *words)
-            if claim is not None and self.claim is not claim:
+            if claim is not None and self.role.claim is not claim:
                 taken.steps.add((claim.step, found))
             return answer
 
         return end
 
+    move = MemberRole._move
+
+    def watch_move(self: MemberRole, role: Role, reason: str) -> None:
+        before = self.shared.role
+        move(self, role, reason)
+        if role is not before:
+            taken.moves.add((before, role))
+
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MemberRole, "_move", watch_move)
         patch.setattr(failover.promotion, "row_of", watch_row)
-        patch.setattr(replica.core.mastership.claiming, "follow", watch_step)
-        patch.setattr(Mastership, "_claim_ceded", watch_read)
+        patch.setattr(replica.core.mastership.claims, "follow", watch_step)
+        patch.setattr(Claims, "on_ceded_read", watch_read)
         patch.setattr(replica.core.mastership.verdicts, "rule", watch_rule)
-        patch.setattr(Mastership, "may_follow", watch_end(may_follow, Found.SYNC))
+        patch.setattr(Following, "may_follow", watch_end(may_follow, Found.SYNC))
         patch.setattr(Mastership, "on_hello", watch_end(on_hello, Found.HIGHER_EPOCH))
         yield
 
@@ -127,6 +154,11 @@ def test_every_row_of_the_promotion_table_is_told() -> None:
 def test_every_row_of_the_steps_of_a_claim_is_told() -> None:
     told = taken_by_the_scripts().steps
     assert {row for row in STEPS if not row[0].is_steady} - told == set(UNTOLD_STEPS)
+
+
+def test_every_move_of_a_role_is_told() -> None:
+    told = taken_by_the_scripts().moves
+    assert {(role, to) for role, leads in MOVES.items() for to in leads} - told == set(UNTOLD_MOVES)
 
 
 def test_every_row_of_the_handoff_table_is_told() -> None:

@@ -50,7 +50,7 @@ def test_without_peer_and_authority_a_member_waits_says_why_and_an_operator_free
     assert survivor.verdict(told, evidence=Evidence.OPERATOR).effect is Consequence.CLAIM_UNRECORDED
     pair.settle(200)
     assert survivor.role is Role.MASTER
-    assert survivor.core.replication.unrecorded
+    assert survivor.core.replication.role.unrecorded
     assert waiting.done is not None
     assert waiting.done.copies == 1
     assert first.done is not None
@@ -58,7 +58,7 @@ def test_without_peer_and_authority_a_member_waits_says_why_and_an_operator_free
     pair.witness_away = False
     pair.settle(2_000)
     assert survivor.role is Role.MASTER
-    assert not survivor.core.replication.unrecorded
+    assert not survivor.core.replication.role.unrecorded
     assert (pair.register.holder, pair.register.state) == (name, RegisterState.COMMITTED)
     assert pair.register.epoch == survivor.shared.state.epoch > unrecorded
     pair.heal()
@@ -197,7 +197,7 @@ def test_a_peer_that_does_not_come_along_is_left_behind_and_taken_back() -> None
     assert op.done.copies == 1
     assert a.shared.state.epoch > epoch
     assert pair.register.in_sync_set == {"a"}
-    pair.settle(a.core.replication.rejoin_ms + 1_000)
+    pair.settle(a.core.replication.leaving.rejoin_ms + 1_000)
     assert pair.is_paired, pair.describe()
     check_contents(pair, [x])
 

@@ -67,6 +67,11 @@ def test_the_model_knows_every_attribute_of_the_core() -> None:
     holders = {
         "shared": core.shared,
         "replication": core.replication,
+        "view": core.replication.view,
+        "peer": core.replication.peer,
+        "commit": core.replication.commit,
+        "role": core.replication.role,
+        "claims": core.replication.claims,
         "source": core.source,
         "target": core.target,
         "verdicts": core.replication.verdicts,

@@ -47,13 +47,17 @@ def about(core: Any) -> dict[str, Any]:
         "mark": (state.data.name, tuple(state.in_sync_set), state.solo_since),
         "log": (log.base_index, log.last_index, log.last_epoch, tuple(log.history)),
         "indexes": (shared.durable_index, shared.commit_index),
-        "serving": (replication.serving, tuple(sorted(replication.required)), replication.publishing),
-        "claim": replication.claim
-        and (replication.claim.step.name, replication.claim.epoch, replication.claim.members),
+        "serving": (
+            replication.shared.serving,
+            tuple(sorted(replication.commit.required)),
+            replication.commit.publishing,
+        ),
+        "claim": replication.role.claim
+        and (replication.role.claim.step.name, replication.role.claim.epoch, replication.role.claim.members),
         "source": (core.source.phase.name, core.source.peer_durable),
         "target": (core.target.active, core.target.opened),
-        "lost": replication.lost_at_ms is not None,
-        "register": replication.register and (replication.register.version, replication.register.epoch),
+        "lost": replication.peer.lost_at_ms is not None,
+        "register": replication.view.register and (replication.view.register.version, replication.view.register.epoch),
     }
 
 
@@ -102,7 +106,7 @@ class Both:
                 self.pair.answer(call)
                 moved = True
             for member in self.pair.up:
-                member.core.replication.slow_peer_ms = NEVER_MS
+                member.core.replication.leaving.slow_peer_ms = NEVER_MS
                 self.pump(member)
                 if not member.steps.at_rest:
                     member.commit()

@@ -67,7 +67,7 @@ def test_with_one_member_away_it_goes_on_or_stops_and_wipes_nothing() -> None:
 
 
 def test_a_member_that_would_not_stop_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replica.core.mastership.following.Following._diverge", lambda *_args, **_named: None)
+    monkeypatch.setattr("replica.core.mastership.role.MemberRole.become_diverged", lambda *_args, **_named: None)
     found = [
         (copied_s, put_back_ms)
         for copied_s in COPIED_S

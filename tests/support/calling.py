@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from failover.authority import CasDone
 from failover.classifier import Evidence, Verdict
-from replica.core.mastership import step_aside
 from tests.support.clients import create
 from tests.support.describing import Told, register_text
 from tests.support.grammar import CommandError, command
@@ -122,14 +121,14 @@ class Calling(Moving):
     def gives_way(self, name: str) -> list[str]:
         """An operator keeps the other one's history; this one sets its own aside and follows."""
         member = self.member(name)
-        return self._ordered(member, step_aside.give_way(member.core.replication, "test"))
+        return self._ordered(member, member.core.replication.copy_orders.give_up_history("test"))
 
     @command("MEMBER is outdated by its peer")
     def is_outdated(self, name: str) -> list[str]:
         """Its peer reached it by another way than the link, and had it mark its copy STALE."""
         member = self.member(name)
         epoch = member.peer.shared.state.epoch
-        why_not = step_aside.outdate(member.core.replication, "test", by_member=member.peer_name, epoch=epoch)
+        why_not = member.core.replication.copy_orders.outdate("test", by_member=member.peer_name, epoch=epoch)
         return self._ordered(member, why_not)
 
     @command("pause automation at MEMBER")
@@ -142,7 +141,7 @@ class Calling(Moving):
     def resync(self, name: str) -> list[str]:
         """An operator wants it to take everything anew; it says so when it connects again."""
         member = self.member(name)
-        return self._ordered(member, step_aside.resync(member.core, "test", full=True))
+        return self._ordered(member, member.core.replication.copy_orders.resync("test", full=True))
 
     def _ordered(self, member: Member, why_not: str, *, accepted: bool = False) -> list[str]:
         self.teller.say(f"operator: refused, {why_not}" if why_not else "operator: begun")

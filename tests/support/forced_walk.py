@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from failover.marks import DataMark, Role
-from replica.core.mastership import step_aside
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining
 from tests.support.pair import Member
@@ -50,7 +49,7 @@ class ForcedWalk(Walk):
     def force(self) -> None:
         """An operator's word at one that does not serve, whatever the other one has acknowledged."""
         member = self.one()
-        if member is not None and member.core.replication.readable:
+        if member is not None and member.core.replication.view.readable:
             self.do_force(member)
 
     def do_force(self, member: Member) -> bool:
@@ -100,7 +99,7 @@ class ForcedWalk(Walk):
     def outdate(self) -> None:
         member = self.one()
         if member is not None:
-            done = step_aside.outdate(member.core.replication, "walk", by_member="", epoch=0) == ""
+            done = member.core.replication.copy_orders.outdate("walk", by_member="", epoch=0) == ""
             member.dispatch(member.core)
             if done and member.in_session:
                 self.pair.disconnect()  # as the handler of the order does: one HELLO makes one SYNC
@@ -154,7 +153,7 @@ class ForcedWalk(Walk):
         keep = self.random.choice((stopped, stopped.peer))
         loser = keep.peer
         self.resolved.append(f"keep {keep.name}")
-        if step_aside.give_way(loser.core.replication, "walk") == "":
+        if loser.core.replication.copy_orders.give_up_history("walk") == "":
             loser.dispatch(loser.core)
             pair.quiesce()
         if keep.role is Role.DIVERGED:

@@ -163,7 +163,7 @@ class Member:
 
     @property
     def serving(self) -> bool:
-        return self.up and self.core.replication.serving
+        return self.up and self.core.shared.serving
 
     @property
     def peer(self) -> Member:
@@ -404,11 +404,11 @@ class Member:
                     asyncio.run(check_all(self, self.core, start))  # type: ignore[arg-type]  # a node as far as transfers need one
                 except CorruptRecord as corrupt:
                     self.pair.corrupt.append(str(corrupt))
-                    if not self.core.replication.on_not_whole(start.sync_id):
+                    if not self.core.replication.peer.on_not_whole(start.sync_id):
                         self.notice()
                         return
                 else:
-                    self.core.replication.on_checked(start.sync_id)
+                    self.core.replication.peer.on_checked(start.sync_id)
                 self.dispatch(self.core)
                 self.pump()  # SYNC_BEGIN, and what it begins
             elif start.sync_id == self.core.source.sync_id:

@@ -7,7 +7,6 @@ import sys
 from failover.classifier import Evidence, Verdict
 from failover.gate import MASTERS
 from failover.marks import Role
-from replica.core.mastership import step_aside
 from tests.support.forced_walk import ForcedWalk
 from tests.support.member import Member
 
@@ -57,7 +56,7 @@ class ToldWalk(ForcedWalk):
         member = self.one()
         if member is not None:
             full = self.random.random() < 0.5
-            done = step_aside.resync(member.core, "walk", full=full) == ""
+            done = member.core.replication.copy_orders.resync("walk", full=full) == ""
             member.dispatch(member.core)
             if done and member.in_session and member.role is Role.PROBE:
                 self.pair.disconnect()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.sim.bugs.planting import Patch, bug
 from failover.register import SetOutcome
 from failover.steps import Step
-from replica.core.mastership.commit import Commit
+from replica.core.mastership.commit_rule import CommitRule
 from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.holding import Holding
 from replica.core.replication.sync_target import SyncTarget
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.peer_service_pb2 import Op
 
 
-def _set_advance(patch: Patch, commit_index_of: Callable[[Mastership], int]) -> None:
-    def advance(self: Mastership) -> None:
+def _set_advance(patch: Patch, commit_index_of: Callable[[CommitRule], int]) -> None:
+    def advance(self: CommitRule) -> None:
         commit_index = commit_index_of(self)
         self.alone_up_to = 0
-        if self.serving and commit_index >= self.epoch_first and commit_index > self.shared.commit_index:
+        if self.shared.serving and commit_index >= self.epoch_first and commit_index > self.shared.commit_index:
             self.shared.progress.commit_index = commit_index  # the assertion of `Progress.commit` goes with the rule
             self.calls.on_committed()
 
-    patch.setattr(Mastership, "advance", advance)
+    patch.setattr(CommitRule, "advance", advance)
 
 
 @bug("ack-before-replica", "ruling 1, reliability 3", "A master answers before the replica holds it.", "tail", first=1)
@@ -51,7 +51,7 @@ def replica_acks_what_it_received(patch: Patch) -> None:
 
 @bug("ack-before-own-fsync", "ruling 1", "A master answers what only the replica has on disk.", "tail", first=1)
 def ack_without_own_fsync(patch: Patch) -> None:
-    def commit_index_of(self: Mastership) -> int:
+    def commit_index_of(self: CommitRule) -> int:
         return self.source.peer_durable if self.shared.peer in self.required else self.shared.durable_index
 
     _set_advance(patch, commit_index_of)
@@ -62,10 +62,10 @@ def solo_before_the_register(patch: Patch) -> None:
     original = Mastership.on_lost
 
     def on_lost(self: Mastership, now_ms: int, *, refused: bool, cause: str = "") -> None:
-        if self.serving:
-            self.required = frozenset({self.shared.member})
-            self.advance()
-            self.lost_at_ms = now_ms
+        if self.shared.serving:
+            self.commit.required = frozenset({self.shared.member})
+            self.commit.advance()
+            self.peer.lost_at_ms = now_ms
         else:
             original(self, now_ms, refused=refused, cause=cause)
 
@@ -75,31 +75,31 @@ def solo_before_the_register(patch: Patch) -> None:
 @bug("publish-before-require", "P3", "A master has its peer named before it waits for it.", "half_added", first=1)
 def publish_first(patch: Patch) -> None:
     def on_open_ack(self: Mastership, ack: Any) -> None:
-        if self.serving and self.source.on_open_ack(ack) and self.register is not None:
-            self._publish(self.register)
+        if self.shared.serving and self.source.on_open_ack(ack) and self.view.register is not None:
+            self.commit.publish(self.view.register)
 
-    def on_add_result(self: Mastership, outcome: SetOutcome, _now_ms: int) -> None:
+    def on_add_result(self: CommitRule, outcome: SetOutcome, _now_ms: int) -> None:
         self.publishing = False
         if outcome is SetOutcome.DONE:
             self.required = self.required | {self.shared.peer}
-            self._paired()
+            self.paired()
 
     patch.setattr(Mastership, "on_open_ack", on_open_ack)
-    patch.setattr(Mastership, "_on_add_result", on_add_result)
-    patch.setattr(Mastership, "_record_solo", lambda _self, _since: None)  # it would hold the publication back
+    patch.setattr(CommitRule, "on_add_result", on_add_result)
+    patch.setattr(CommitRule, "record_solo", lambda _self, _since: None)  # it would hold the publication back
 
 
 @bug("failed-add-forgets", "P2, P3", "An addition without an answer drops the requirement.", "half_added", first=3)
 def failed_add_drops_the_requirement(patch: Patch) -> None:
-    original = Commit._on_add_result
+    original = CommitRule.on_add_result
 
-    def on_add_result(self: Mastership, outcome: SetOutcome, now_ms: int) -> None:
+    def on_add_result(self: CommitRule, outcome: SetOutcome, now_ms: int) -> None:
         original(self, outcome, now_ms)
         if outcome is not SetOutcome.DONE:
             self.required = frozenset({self.shared.member})
             self.advance()
 
-    patch.setattr(Mastership, "_on_add_result", on_add_result)
+    patch.setattr(CommitRule, "on_add_result", on_add_result)
 
 
 @bug("serve-before-commit", "P6", "A claimant serves while the register still says CLAIMED.", "split", first=1)
@@ -108,8 +108,9 @@ def serve_before_the_commit(patch: Patch) -> None:
 
     def on_epoch_durable(self: Mastership, epoch: int) -> None:
         original(self, epoch)
-        if self.claim is not None and self.claim.step is Step.COMMITTING:
-            self._open_gate(self.claim)
+        claim = self.role.claim
+        if claim is not None and claim.step is Step.COMMITTING:
+            self.claims.open_gate(claim, self.now_ms)
 
     patch.setattr(Mastership, "on_epoch_durable", on_epoch_durable)
 

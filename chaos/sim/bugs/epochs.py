@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import failover.gate
 import failover.promotion
 import failover.register
-import replica.core.mastership.claiming
+import replica.core.mastership.claims
 import replica.core.mastership.following
 import replica.core.mastership.mastership
+import replica.core.mastership.peer
 import replica.core.replication.sync_target
 from chaos.sim.bugs.planting import Patch, bug
 from failover.classifier import Verdict
@@ -18,7 +19,7 @@ from failover.log_end import Ends, LogEnd
 from failover.marks import DataMark, Role
 from failover.register import Register, RegisterState
 from replica.core.domain import Domain
-from replica.core.mastership.claiming import Claiming
+from replica.core.mastership.claims import Claims
 from replica.core.mastership.following import Following
 from replica.core.mastership.mastership import Mastership
 from replica.core.replication.sync_source import Phase, SyncSource
@@ -61,7 +62,7 @@ def resume_the_epoch(patch: Patch) -> None:
     def start(self: Mastership, now_ms: int) -> None:
         state = self.shared.state
         if state.epoch and self.shared.member == "a":
-            self._serve(frozenset(state.in_sync_set), "goes on where it was")
+            self.role.become_master(frozenset(state.in_sync_set), "goes on where it was", now_ms)
         else:
             original(self, now_ms)
 
@@ -81,7 +82,7 @@ def _any_number_is_let_in(patch: Patch) -> None:
         state = RegisterState.CLAIMED
         return Register(current.version + 1, epoch, member, members, current.eligible_set, state, nonce)
 
-    patch.setattr(replica.core.mastership.claiming, "claim", claim)
+    patch.setattr(replica.core.mastership.claims, "claim", claim)
 
 
 @bug(
@@ -92,7 +93,7 @@ def _any_number_is_let_in(patch: Patch) -> None:
     first=1001,
 )
 def own_number_plus_one(patch: Patch) -> None:
-    patch.setattr(replica.core.mastership.claiming, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
+    patch.setattr(replica.core.mastership.claims, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
     _any_number_is_let_in(patch)
 
 
@@ -105,14 +106,14 @@ def own_number_plus_one(patch: Patch) -> None:
     first=20,
 )
 def epoch_kept_when_alone(patch: Patch) -> None:
-    original = Claiming.epoch_above_all
+    original = Claims.epoch_above_all
 
-    def epoch_above_all(self: Claiming) -> int:
+    def epoch_above_all(self: Claims) -> int:
         state = self.shared.state
-        restarted = not self.was_master and state.owner == self.shared.member
-        return state.epoch if restarted and not self.connected else original(self)
+        restarted = not self.role.was_master and state.owner == self.shared.member
+        return state.epoch if restarted and not self.peer.connected else original(self)
 
-    patch.setattr(Claiming, "epoch_above_all", epoch_above_all)
+    patch.setattr(Claims, "epoch_above_all", epoch_above_all)
     _any_number_is_let_in(patch)
 
 
@@ -136,9 +137,9 @@ def no_epoch_fence(patch: Patch) -> None:
 
 @bug("stale-sync-taken", "P13, reliability 3", "A SYNC of a lower epoch is followed.", "flap", 2_000, first=1)
 def any_sync_is_taken(patch: Patch) -> None:
-    def may_follow(self: Mastership, _epoch: int, _begin: Any) -> bool:
-        self.to_probe("the peer says so")
-        self.shared.become(Role.REPLICA, "follows whoever asks")
+    def may_follow(self: Following, epoch: int, _begin: Any) -> bool:
+        self.role.become_probe("the peer says so")
+        self.role.become_replica(epoch)
         return True
 
     original = SyncTarget.begin
@@ -159,7 +160,7 @@ def any_sync_is_taken(patch: Patch) -> None:
     first=3,
 )
 def register_is_not_read_again(patch: Patch) -> None:
-    patch.setattr(Mastership, "_check_own", lambda _self, _register: None)
+    patch.setattr(Mastership, "check_own", lambda _self, _register: None)
 
 
 @bug("both-wait", "P8", "Of two members with equal logs each waits for the other.", "restart", first=6)
@@ -186,7 +187,7 @@ def holder_goes_first(patch: Patch) -> None:
 
 @bug("start-goes-alone", "P20", "A member that starts waits for no peer that may serve too.", "lying", first=18)
 def start_goes_alone(patch: Patch) -> None:
-    patch.setattr(Mastership, "_may_still_come", lambda _self, _now_ms: False)
+    patch.setattr(Mastership, "may_still_come", lambda _self, _now_ms: False)
 
 
 def claims_make_longer(patch: Patch) -> None:
@@ -196,7 +197,8 @@ def claims_make_longer(patch: Patch) -> None:
         epoch = boundaries[-1][0] if boundaries else 0
         return LogEnd(epoch, last_index, digest, (epoch, last_index))
 
-    patch.setattr(replica.core.mastership.mastership, "log_end", log_end)
+    for module in (replica.core.mastership.mastership, replica.core.mastership.peer):
+        patch.setattr(module, "log_end", log_end)
 
 
 def committed_is_followed_away(patch: Patch) -> None:
@@ -215,9 +217,9 @@ def sync_is_taken_back(patch: Patch) -> None:
     original = Mastership.on_hello
 
     def on_hello(self: Mastership, hello: DomainHello, now_ms: int) -> None:
-        under_way = self.serving and self.source.phase is not Phase.IDLE
+        under_way = self.shared.serving and self.source.phase is not Phase.IDLE
         original(self, hello, now_ms)
-        if under_way and self.serving and hello.epoch < self.shared.state.epoch:
+        if under_way and self.shared.serving and hello.epoch < self.shared.state.epoch:
             self.source.stop()
 
     patch.setattr(Mastership, "on_hello", on_hello)
@@ -236,7 +238,7 @@ def no_new_handshake(patch: Patch) -> None:
     def on_hello(self: Mastership, hello: DomainHello, now_ms: int) -> None:
         original(self, hello, now_ms)
         if hello.epoch == self.shared.state.epoch:
-            self.sync_when_read = False
+            self.peer.sync_when_read = False
 
     patch.setattr(Mastership, "on_hello", on_hello)
 

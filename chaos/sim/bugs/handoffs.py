@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import failover.handoff as table
 from chaos.sim.bugs.planting import Patch, bug
 from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
-from replica.core.mastership.claiming import Claiming
-from replica.core.mastership.mastership import Mastership
+from replica.core.mastership.claims import Claims
+from replica.core.mastership.role import MemberRole
 
 if TYPE_CHECKING:
     from replica.core.state.write_tokens import WriteToken
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @bug("ceded-not-promised", "P15", "The epoch that is given away is not stored as promised.", "midway", 2_000, first=21)
 def ceded_is_no_promise(patch: Patch) -> None:
-    original = Mastership.cede
+    original = MemberRole.become_ceding
 
-    def cede(replication: Mastership, epoch: int, token: WriteToken) -> None:
-        before = replication.shared.state.promised_epoch
-        original(replication, epoch, token)
-        replication.shared.state.promised_epoch = before
+    def become_ceding(self: MemberRole, epoch: int, token: WriteToken) -> None:
+        before = self.shared.state.promised_epoch
+        original(self, epoch, token)
+        self.shared.state.promised_epoch = before
 
-    patch.setattr(Mastership, "cede", cede)
+    patch.setattr(MemberRole, "become_ceding", become_ceding)
 
 
 @bug("no-way-out-of-doubt", "P16", "A master that has ceded waits for ever for the other one.", "midway", first=73)
@@ -41,14 +41,14 @@ def ack_before_the_write(patch: Patch) -> None:
 
 @bug("unrecorded-stays-unrecorded", "P18", "An epoch that nobody recorded is never recorded.", "midway", 2_000)
 def unrecorded_is_never_recorded(patch: Patch) -> None:
-    patch.setattr(Claiming, "_record", lambda _self, _register: None)
+    patch.setattr(Claims, "record", lambda _self, _register: None)
 
 
 @bug("alone-by-a-handoff", "P18", "Who takes the role without the register requires itself alone.", "midway", 2_000)
 def alone_by_a_handoff(patch: Patch) -> None:
-    original = Claiming.begin_unrecorded
+    original = Claims.begin_unrecorded
 
-    def begin(self: Mastership, members: frozenset[str], reason: str, **options: Any) -> None:
+    def begin(self: Claims, members: frozenset[str], reason: str, **options: Any) -> None:
         original(self, members & {self.shared.member}, reason, **options)
 
-    patch.setattr(Claiming, "begin_unrecorded", begin)
+    patch.setattr(Claims, "begin_unrecorded", begin)

@@ -97,7 +97,9 @@ class HalfAdded:
         until_s = pair.run.loop.now + 3.0
 
         def look() -> None:
-            asking = [each for each in pair.members.values() if each.domain and each.domain.replication.publishing]
+            asking = [
+                each for each in pair.members.values() if each.domain and each.domain.replication.commit.publishing
+            ]
             if asking and not pair.run.healed:
                 route = asking[0].route
                 route.cut(requests=False, answers=True)
@@ -254,7 +256,7 @@ class Newborn:
 
 def _epoch_served(member: SimMember) -> int:
     domain = member.domain
-    return domain.shared.state.epoch if domain is not None and domain.replication.serving else 0
+    return domain.shared.state.epoch if domain is not None and domain.shared.serving else 0
 
 
 def _unheard(pair: Pair, master: str, *, cut: bool) -> None:

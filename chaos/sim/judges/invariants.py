@@ -112,7 +112,7 @@ class Invariants:
                 return effects
             # All that a step without effects could have changed of what is looked at.
             now = (
-                replication.serving,
+                replication.shared.serving,
                 source.phase,
                 shared.state.epoch,
                 shared.last_change,
@@ -187,18 +187,18 @@ class Invariants:
         """P22: nobody waits for a full transfer that an operator wants, and a new epoch of its master ends none."""
         replication, hello = domain.replication, domain.source.hello
         if isinstance(effect, StopTransfer):
-            if replication.serving and replication.connected:
+            if replication.shared.serving and replication.peer.connected:
                 text = f"{member.name} begins epoch {domain.shared.state.epoch}, and gives up what it was sending"
                 self._broken("a transfer outlives an epoch", text)
         elif hello is not None and hello.wants_full and data_of(hello.data_state).is_good:
-            if domain.shared.peer in replication.required:
+            if domain.shared.peer in replication.commit.required:
                 text = f"{member.name} sends everything to {domain.shared.peer}, and commits wait for it"
                 self._broken("nobody waits for a resync", text)
             elif isinstance(effect, StartTransfer):
                 self._pair.run.sometimes("a full transfer by an operator's order")
 
     def _look_at_role(self, member: SimMember, domain: Domain, effects: Sequence[Effect]) -> None:
-        if not domain.replication.serving:
+        if not domain.shared.serving:
             self._serving.pop(member.name, None)
             return
         epoch = domain.shared.state.epoch
@@ -226,7 +226,7 @@ class Invariants:
         replication, peer = domain.replication, self._pair.members[domain.shared.peer].domain
         if peer is None or peer.shared.machine is None or replication.recall.silent:
             return
-        if not replication.connected or peer.shared.member not in replication.required:
+        if not replication.peer.connected or peer.shared.member not in replication.commit.required:
             return
         shared = peer.shared
         found = plan_volatile_lost(peer.shared.machine.state, 0, lambda log_index: not shared.has_body(log_index))
@@ -242,7 +242,7 @@ class Invariants:
         What a later epoch has acknowledged is not for a master to know that nothing commits without its peer's word:
         one that took an epoch while the register was away (P18), and was frozen before it could serve.
         """
-        shared, required = domain.shared, domain.replication.required
+        shared, required = domain.shared, domain.replication.commit.required
         bound = shared.state.epoch if shared.peer in required else max(self.highest, default=0)
         name = max((name for epoch, name in self.highest.items() if epoch <= bound), key=_log_index, default=None)
         if name is None:
@@ -307,8 +307,8 @@ def _is_modest(domain: Domain, done: EnqueueDone) -> bool:
     repetition while the copy of the replica that it requires is older, or away until everything has been sent.
     """
     replication = domain.replication
-    is_away = domain.shared.peer in replication.required and not domain.source.peer_is_good
-    return not replication.serving or (done.duplicate and is_away)
+    is_away = domain.shared.peer in replication.commit.required and not domain.source.peer_is_good
+    return not replication.shared.serving or (done.duplicate and is_away)
 
 
 def _may_be_known(record: bytes) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from failover import handoff, promotion
 from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.handoff import handoff as driving
-from replica.core.mastership import claiming
+from replica.core.mastership import claims
 from replica.core.state.effects import Reply
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone, SettleDone
 from tandemq.v1.common_pb2 import Reason
@@ -103,7 +103,7 @@ PROMOTIONS = {id(row): f"promotion {number}: {row.why.name}" for number, row in 
 @contextlib.contextmanager
 def watching(met: Callable[[str], None]) -> Iterator[None]:
     """Tells of every row that is taken while this lasts."""
-    places = ((vars(claiming), "follow"), (vars(driving), "lookup"), (vars(promotion), "row_of"))
+    places = ((vars(claims), "follow"), (vars(driving), "lookup"), (vars(promotion), "row_of"))
     kept = follow, lookup, row_of = [module[name] for module, name in places]
 
     def followed(step: Any, found: Any) -> Any:
@@ -192,7 +192,7 @@ class Steps:
 
     def _on_filling(self, name: str, domain: Domain) -> None:
         source, shared = domain.source, domain.shared
-        if not source.filling or not domain.replication.serving:
+        if not source.filling or not domain.shared.serving:
             if not source.filling:
                 self._filling.pop(name, None)
             return
@@ -203,12 +203,12 @@ class Steps:
         elif began[1] != now[1]:
             self._filling[name] = now
             self._met("a full transfer outlived an epoch")
-        elif now[2] > began[2] and shared.peer not in domain.replication.required:
+        elif now[2] > began[2] and shared.peer not in domain.replication.commit.required:
             self._met("sending went on during a full transfer")
 
     def _on_role(self, name: str, domain: Domain) -> None:
         replication, holding, met = domain.replication, domain.holding, self._met
-        if not replication.serving:
+        if not replication.shared.serving:
             self._serving.pop(name, None)
             self._waiting[name] = len(holding.held), len(holding.parked)
             return
@@ -226,9 +226,9 @@ class Steps:
             met("held request released at takeover")
         if parked:
             met("parked call answered after a takeover")
-        if domain.shared.peer not in replication.required:
+        if domain.shared.peer not in replication.commit.required:
             met("solo epoch")
-        if replication.unrecorded:
+        if replication.role.unrecorded:
             met("unrecorded epoch")
         if domain.shared.machine is not None and domain.shared.machine.state.saving:
             met("messages saved on by the next master")
@@ -240,5 +240,5 @@ class Steps:
             if result.reason == Reason.REASON_SEQUENCE_GAP:
                 self._met("sequence gap")
         elif isinstance(result, (EnqueueDone, LeaseDone, SettleDone, QueueDone)) and result.duplicate:
-            where = "master" if domain.replication.serving else "replica"
+            where = "master" if domain.shared.serving else "replica"
             self._met(f"repetition answered at the {where}")

@@ -109,7 +109,7 @@ class Core(Domain):
         """At the master: a client whose operation is committed now hears of it now."""
         super().on_committed()
         for log_index in range(self.told_up_to + 1, self.shared.commit_index + 1):
-            self._tell(log_index, self.replication.copies)
+            self._tell(log_index, self.replication.commit.copies)
         self.told_up_to = self.shared.commit_index
 
     def _on_apply(self, record: Pending) -> None:
@@ -197,6 +197,5 @@ def open_core(member: str, peer: str, incarnation: int, disk: Disk, book: Book) 
     setattr(shared.log, "_reader", NoReader())  # noqa: B010 - all of it is in the ring
     shared.machine = NoQueues(shared.log.last_index)  # type: ignore[assignment]  # stands in for it
     core = Core(shared)
-    core.replication.forced = False
     core.told_up_to = 0
     return core

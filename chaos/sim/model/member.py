@@ -205,17 +205,17 @@ class Members:
             up=True,
             in_session=local.in_session,
             role=shared.role.name,
-            serving=replication.serving,
+            serving=shared.serving,
             epoch=shared.state.epoch,
             writes=bool(local.writes),
             can_rebuild=bool(local.rebuilds) and not local.writes,
             can_receive=local.receiving is not None and not local.writes,
-            can_lose=not local.in_session and replication.lost_at_ms is None,
-            can_order=replication.serving and not shared.draining and shared.machine is not None,
+            can_lose=not local.in_session and replication.peer.lost_at_ms is None,
+            can_order=shared.serving and not shared.draining and shared.machine is not None,
             can_hand_over=local.in_session and steady and shared.role in (Role.MASTER, Role.REPLICA),
             handing=not steady,
             in_step=shared.role is Role.REPLICA and core.target.opened,
-            required_both=len(replication.required) > 1,
+            required_both=len(replication.commit.required) > 1,
             tip=shared.log.digest,
             held=held,
             durable=durable,
@@ -225,9 +225,11 @@ class Members:
 
     def _repeats(self, core: Core) -> tuple[tuple[bytes, int], ...]:
         shared, replication = core.shared, core.replication
-        if not replication.serving or shared.draining or shared.commit_index < shared.log.last_index:
+        if not shared.serving or shared.draining or shared.commit_index < shared.log.last_index:
             return ()
-        return tuple((digest, replication.copies) for digest in sorted(self.book.operations.get(shared.log.digest, ())))
+        return tuple(
+            (digest, replication.commit.copies) for digest in sorted(self.book.operations.get(shared.log.digest, ()))
+        )
 
 
 class Run:
@@ -303,7 +305,7 @@ class Run:
             case Rebuild(up_to):
                 self.rebuilds, self.rebuild_asked = [up_to], True  # an older one would not be believed
             case CheckTransfer(sync_id):
-                core.replication.on_checked(sync_id)
+                core.replication.peer.on_checked(sync_id)
             case StartTransfer(sync_id, log_index, log_digest, _, _):
                 self._send(("transfer", sync_id, log_index, log_digest))
             case StopTransfer():
@@ -316,7 +318,7 @@ class Run:
     def _check_claim(self, core: Core, desired: Register) -> None:
         if desired.state is not RegisterState.CLAIMED:
             return
-        register, state = core.replication.register, core.shared.state
+        register, state = core.replication.view.register, core.shared.state
         known = register is not None and not register.vouches_for_nobody
         if known and register is not None and self.name not in register.eligible_set:
             raise RuleBroken(f"{self.name} claims epoch {desired.epoch} and is not in the committed set")

@@ -38,7 +38,7 @@ def epoch_at_restart_and_digest(patch: Patch) -> None:
     def start(self: Mastership, now_ms: int) -> None:
         state = self.shared.state
         if state.epoch and state.owner == self.shared.member:
-            self._serve(frozenset(state.in_sync_set), "goes on where it was")
+            self.role.become_master(frozenset(state.in_sync_set), "goes on where it was", now_ms)
         else:
             original(self, now_ms)
 

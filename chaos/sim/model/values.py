@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from chaos.sim.model.core import LONG_MS, NOW_MS, NoQueues
 from failover.classifier import Answer, EventKind
 from replica.core.handoff.attempt import Attempt
-from replica.core.mastership.claims import ClaimUnderWay
+from replica.core.mastership.role import ClaimUnderWay
 from replica.core.state.durable import Boundary, decode_state
 from replica.core.state.progress import Pending
 from tandemq.peer.v1.peer_service_pb2 import SyncEnd
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 # LEFT_OUT with the reason; a test compares both with what the product's objects really have.
 
 PLAIN: dict[str, tuple[str, ...]] = {
-    "shared": ("role", "link", "draining", "master", "wants_full"),
+    "shared": ("role", "serving", "link", "draining", "master", "wants_full"),
     "progress": ("durable_index", "commit_index", "checkpoint_index"),
-    "replication": (
-        *("register", "reading", "readable", "required", "serving", "publishing", "recording", "unrecorded"),
-        *("connected", "hello_is_new", "was_master", "sync_when_read", "forced"),
-    ),
+    "view": ("register", "reading", "readable"),
+    "peer": ("connected", "hello_is_new", "sync_when_read"),
+    "commit": ("required", "publishing", "recording"),
+    "role": ("unrecorded", "was_master", "forced"),
     "source": ("phase", "sync_id", "peer_is_good", "filling", "held"),
     "source_busy": ("cursor", "target", "peer_durable", "compared", "commit_sent", "whole_up_to"),
     "target": ("sync_id", "active", "full", "opened"),
@@ -47,10 +47,12 @@ BY_HAND: dict[str, tuple[str, ...]] = {
     "shared": ("state", "log", "machine", "progress"),
     "progress": ("pending", "generation"),
     "outbox": ("state",),
-    "replication": (
-        *("claim", "hello", "lost_at_ms", "refused", "not_before_ms", "young_since_ms", "alone_up_to", "epoch_first"),
-        "verdicts",
-    ),
+    "replication": (*("view", "peer", "commit", "role", "claims", "verdicts"),),
+    "view": ("young_since_ms",),
+    "peer": ("hello", "lost_at_ms", "refused"),
+    "commit": ("alone_up_to", "epoch_first"),
+    "role": ("claim",),
+    "claims": ("not_before_ms",),
     "source": (),
     "target": ("_history", "named_in"),
     "verdicts": ("generation", "asked", "answer"),
@@ -77,15 +79,25 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "outbox": {"_domain": "the same all the time", "effects add": "empty between steps"},
     "replication": {
-        "shared source target calls bias_ms": "parts of the core",
-        "failures read_at_ms now_ms started_ms": "moments, and how long to wait",
-        "progress rejoin_at_ms slow_peer_ms rejoin_ms": "a slow peer is not in the model",
+        "shared source target following copy_orders": "parts of the core, and what has no fields of its own",
+        "now_ms started_ms": "moments",
         "meet_ms": "a setting; nobody waits for a peer here, which leaves more orders of steps",
-        "_spent": "epochs are far from the last one here",
         "recall": "nothing is volatile here",
-        "may_claim": "the directory is no old copy here",
-        "leave_asked": "no operator orders a transfer here",
+        "leaving": "a slow peer is not in the model, and no operator orders a transfer",
+    },
+    "view": {"shared": "part of the core", "read_at_ms": "a moment"},
+    "peer": {
+        "shared source": "parts of the core",
+        "rejoin_at_ms": "a slow peer is not in the model",
         "checked": "what is looked at is whole at once here",
+    },
+    "commit": {"shared source view calls": "parts of the core", "waiting": "a slow peer is not in the model"},
+    "role": {"shared source target peer commit calls": "parts of the core"},
+    "claims": {
+        "shared view peer commit role source target log bias_ms": "parts of the core",
+        "failures": "how long to wait",
+        "_spent": "epochs are far from the last one here",
+        "may_claim": "the directory is no old copy here",
     },
     "source": {
         "shared aside": "parts of the core",
@@ -101,7 +113,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "verdicts": {
         "shared policy": "parts of the core",
-        "peer_index told answered_ms": "for the question and the journal",
+        "peer_index reported answered_ms": "for the question and the journal",
         "flapping": "counts changes without an authority only",
     },
     "handoff": {
@@ -113,6 +125,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 
 _GET: dict[str, Callable[[Any], tuple[Any, ...]]] = {name: attrgetter(*names) for name, names in PLAIN.items()}
 _ATTEMPT = ("id", "reason", "dry_run", "hold_ms", "automatic", "last_index", "epoch", "final_index", "final_digest")
+_PARTS = ("view", "peer", "commit", "role")
 _IDLE = (0,) * len(PLAIN["source_busy"])
 _RESTING = (0, 0, None)
 
@@ -138,7 +151,7 @@ def value_of(core: Core, book: Book) -> Value:
         _log_value(shared.log, book),
         shared.machine.applied_index if shared.machine is not None else -1,
         tuple(record.log_index for record in shared.progress.pending),
-        _GET["replication"](replication),
+        tuple(_GET[part](getattr(replication, part)) for part in _PARTS),
         _replication_value(replication),
         _GET["source"](source),
         _IDLE if idle else _GET["source_busy"](source),
@@ -163,18 +176,18 @@ def _log_value(log: DomainLog, book: Book) -> Value:
 
 
 def _replication_value(replication: Mastership) -> Value:
-    claim, hello, young = replication.claim, replication.hello, replication.young_since_ms
-    serving = replication.serving
+    claim, hello, young = replication.role.claim, replication.peer.hello, replication.view.young_since_ms
+    serving = replication.shared.serving
     return (
         None
         if claim is None
         else (claim.step, claim.members, claim.epoch, claim.desired, claim.reason, claim.forced, claim.ceded),
         None if hello is None else hello.SerializeToString(),
-        replication.lost_at_ms is not None,
-        replication.not_before_ms > NOW_MS,
+        replication.peer.lost_at_ms is not None,
+        replication.claims.not_before_ms > NOW_MS,
         0 if young is None else 1 if young > NOW_MS - LONG_MS else 2,
-        replication.alone_up_to if serving else 0,
-        replication.epoch_first if serving or claim is not None else 0,
+        replication.commit.alone_up_to if serving else 0,
+        replication.commit.epoch_first if serving or claim is not None else 0,
     )
 
 
@@ -228,7 +241,8 @@ def put_back(core: Core, value: Value, book: Book) -> None:
     shared.outbox.effects.clear()
     core.told.clear()
     core.told_up_to = shared.progress.commit_index
-    _put(core.replication, "replication", replication_plain)
+    for part, values in zip(_PARTS, replication_plain, strict=True):
+        _put(getattr(core.replication, part), part, values)
     _put_replication(core, replication, book)
     _put(core.source, "source", source)
     _put(core.source, "source_busy", busy)
@@ -256,18 +270,18 @@ def _put_log(log: DomainLog, value: Value, book: Book) -> None:
 
 def _put_replication(core: Core, value: Value, book: Book) -> None:
     replication = core.replication
-    claim, hello, lost, waits, young, replication.alone_up_to, replication.epoch_first = value
-    replication.claim = None if claim is None else ClaimUnderWay(*claim)
-    replication.hello = None if hello is None else book.hello(hello)
-    replication.lost_at_ms = NOW_MS - LONG_MS if lost else None
-    replication.refused = lost  # the claim need not wait for the bias: the step "lost" comes as late as it likes
-    replication.not_before_ms = NOW_MS + LONG_MS if waits else 0
-    replication.young_since_ms = (None, NOW_MS, NOW_MS - LONG_MS)[young]
+    claim, hello, lost, waits, young, replication.commit.alone_up_to, replication.commit.epoch_first = value
+    replication.role.claim = None if claim is None else ClaimUnderWay(*claim)
+    replication.peer.hello = None if hello is None else book.hello(hello)
+    replication.peer.lost_at_ms = NOW_MS - LONG_MS if lost else None
+    replication.peer.refused = lost  # the claim need not wait for the bias: the step "lost" comes as late as it likes
+    replication.claims.not_before_ms = NOW_MS + LONG_MS if waits else 0
+    replication.view.young_since_ms = (None, NOW_MS, NOW_MS - LONG_MS)[young]
     replication.now_ms = NOW_MS
-    replication.failures = 0
+    replication.claims.failures = 0
     replication.started_ms = NOW_MS - LONG_MS
-    replication.read_at_ms = NOW_MS
-    replication.progress = (core.shared.commit_index, NOW_MS)
+    replication.view.read_at_ms = NOW_MS
+    replication.commit.waiting = (core.shared.commit_index, NOW_MS)
 
 
 def _put_target(core: Core, value: Value) -> None:
@@ -301,10 +315,10 @@ def _attempt(value: Value) -> Attempt:
 def time_passes(core: Core) -> None:
     """Every timer but those of a handoff is over."""
     replication = core.replication
-    replication.not_before_ms = 0
-    replication.read_at_ms = NOW_MS - LONG_MS
-    if replication.young_since_ms is not None:
-        replication.young_since_ms = NOW_MS - LONG_MS
+    replication.claims.not_before_ms = 0
+    replication.view.read_at_ms = NOW_MS - LONG_MS
+    if replication.view.young_since_ms is not None:
+        replication.view.young_since_ms = NOW_MS - LONG_MS
 
 
 def handoff_lasts_too_long(core: Core) -> None:

@@ -247,7 +247,7 @@ class SimMember:
 
     @property
     def is_serving(self) -> bool:
-        return self.domain is not None and self.domain.replication.serving
+        return self.domain is not None and self.domain.shared.serving
 
     @property
     def is_opened(self) -> bool:

@@ -240,7 +240,7 @@ class Consumers:
 
     def pump(self, queue_ids: Iterable[int]) -> None:
         """Hand out what is ready, in turn, while there is credit."""
-        if not self.turns or not self.replication.can_commit:
+        if not self.turns or not self.replication.commit.can_commit:
             return
         for queue_id in queue_ids:
             if queue_id in self.turns:

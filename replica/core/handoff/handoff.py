@@ -67,7 +67,7 @@ class Handoff:
     def state(self) -> HandoffState:
         """As in the table; at rest, by what this member is."""
         if self._state.is_steady:
-            return HandoffState.MASTER if self.replication.serving else HandoffState.REPLICA
+            return HandoffState.MASTER if self.shared.serving else HandoffState.REPLICA
         return self._state
 
     @property
@@ -139,7 +139,7 @@ class Handoff:
             reasons.insert(0, "COLLISION")
         elif not state.is_steady:
             reasons.insert(0, "BUSY")
-        if not self.replication.serving:
+        if not self.shared.serving:
             reasons.append("NOT_MASTER")
         if self._cooldown_left_ms():
             reasons.append("COOLDOWN")
@@ -176,7 +176,7 @@ class Handoff:
         attempt.final_index, attempt.final_digest = ack.final_index, ack.final_digest
         whole = (shared.log.last_index, shared.log.digest) == (ack.final_index, ack.final_digest)
         fits = whole and shared.durable_index >= ack.final_index and copy_is_whole(shared, self.target)
-        if fits and self.replication.may_take(ack.ceded_epoch):
+        if fits and self.replication.claims.may_take(ack.ceded_epoch):
             attempt.epoch = ack.ceded_epoch
             self._feed(HandoffEvent.ACK, attempt)
         else:
@@ -214,18 +214,18 @@ class Handoff:
         shared, replication = self.shared, self.replication
         role = shared.role
         if state is HandoffState.TAKING:
-            if replication.serving:
+            if shared.serving:
                 return (HandoffEvent.SERVING,)
-            return (HandoffEvent.CLAIM_LOST, "IN_DOUBT") if replication.claim is None else None
+            return (HandoffEvent.CLAIM_LOST, "IN_DOUBT") if replication.role.claim is None else None
         if state is HandoffState.CEDING and role is Role.REPLICA:
             return (HandoffEvent.SYNC,)
-        if not replication.connected:
+        if not replication.peer.connected:
             return (HandoffEvent.LINK_LOST, "IN_DOUBT" if state is HandoffState.CEDING else "NOT_CONNECTED")
         if state in (HandoffState.PROPOSED, HandoffState.DRAINING):
-            if not replication.serving:
+            if not shared.serving:
                 return (HandoffEvent.ROLE_LOST, "NOT_MASTER")
             drained = state is HandoffState.DRAINING and shared.commit_index == shared.log.last_index
-            return (HandoffEvent.DRAINED,) if drained and shared.peer in replication.required else None
+            return (HandoffEvent.DRAINED,) if drained and shared.peer in replication.commit.required else None
         if state is HandoffState.CEDING:
             return (HandoffEvent.ROLE_LOST, "IN_DOUBT") if role is not Role.CEDING else None
         return (HandoffEvent.ROLE_LOST, "NOT_MASTER") if role is not Role.REPLICA else None
@@ -281,15 +281,15 @@ class Handoff:
         elif action is Action.CEDE:
             shared.draining = False
             attempt.final_index, attempt.final_digest = shared.log.last_index, shared.log.digest
-            attempt.epoch = self.replication.epoch_above_all()
-            self.replication.cede(attempt.epoch, CededStored(attempt.id))
+            attempt.epoch = self.replication.claims.epoch_above_all()
+            self.replication.role.become_ceding(attempt.epoch, CededStored(attempt.id))
         elif action is Action.SEND_ACK:
             shared.send(handoff_ack=attempt.ack())
         elif action is Action.PROBE:
-            self.replication.to_probe("a handoff is in doubt: register and peer decide")
+            self.replication.role.become_probe("a handoff is in doubt: register and peer decide")
         elif action is Action.TAKE:
             self.target.on_commit(attempt.final_index)  # ceded means committed on both
-            self.replication.take_over(attempt.epoch, self.replication.now_ms)
+            self.replication.claims.take_over(attempt.epoch, self.replication.now_ms)
         else:
             self._end(action, attempt, reasons)
 
@@ -317,14 +317,18 @@ def barred_here(
     reasons = sorted(known)
     if shared.role is Role.MAINTENANCE:
         reasons.append("MAINTENANCE")
-    if not replication.connected:
+    if not replication.peer.connected:
         reasons.append("NOT_CONNECTED")
-    if replication.serving:
-        if shared.link is not Link.PAIRED or shared.peer not in replication.required or replication.publishing:
+    if shared.serving:
+        if (
+            shared.link is not Link.PAIRED
+            or shared.peer not in replication.commit.required
+            or replication.commit.publishing
+        ):
             reasons.append("NOT_IN_SYNC")
         elif shared.log.last_index - replication.source.peer_durable > LAG_RECORDS_MAX:
             reasons.append("LAG")
-        if told_spent(replication.epoch_above_all()):
+        if told_spent(replication.claims.epoch_above_all()):
             reasons.append("NO_EPOCH")
         return tuple(reasons)
     if shared.role is not Role.REPLICA or not copy_is_whole(shared, target):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tandemq.peer.v1.record_pb2 import RecordHeader, RoleOp
 
 if TYPE_CHECKING:
-    from replica.core.mastership.claims import ClaimUnderWay
+    from replica.core.mastership.role import ClaimUnderWay
     from replica.core.state.shared import Shared
 
 HISTORY_ID_BYTES = 16

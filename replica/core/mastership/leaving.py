@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 from failover.classifier import EventKind
 from failover.gate import Consequence, Ruling
-from failover.marks import Role
-from replica.core.mastership.following import Following
 from replica.core.replication.sync_source import Aside, Phase
 
 if TYPE_CHECKING:
-    from replica.core.mastership.claims import ClientCalls
+    from replica.core.mastership.claims import Claims
+    from replica.core.mastership.commit_rule import CommitRule
+    from replica.core.mastership.peer import Peer
+    from replica.core.mastership.register_view import RegisterView
+    from replica.core.mastership.role import MemberRole
+    from replica.core.mastership.verdicts import Verdicts
     from replica.core.replication.sync_source import SyncSource
-    from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
 
 SLOW_PEER_MS = 10_000
@@ -29,14 +31,28 @@ NOT_KNOWN_WHOLE = (
 )
 
 
-class Leaving(Following):
+class Leaving:
     """A mastership of one domain that can do without the other member."""
 
     def __init__(
-        self, shared: Shared, source: SyncSource, target: SyncTarget, calls: ClientCalls, bias_ms: int
+        self,
+        shared: Shared,
+        source: SyncSource,
+        view: RegisterView,
+        peer: Peer,
+        commit: CommitRule,
+        role: MemberRole,
+        claims: Claims,
+        verdicts: Verdicts,
     ) -> None:
-        super().__init__(shared, source, target, calls, bias_ms)
-        source.aside = self.aside
+        self.shared = shared
+        self.source = source
+        self.view = view
+        self.peer = peer
+        self.commit = commit
+        self.role = role
+        self.claims = claims
+        self.verdicts = verdicts
         self.leave_asked = False
         """The peer is in step, and says that it is to take everything anew: it is left out first."""
         self.slow_peer_ms = SLOW_PEER_MS
@@ -49,81 +65,103 @@ class Leaving(Following):
 
         Says nothing of what the peer did alone after the link broke: that is for whoever decides to know.
         """
-        register, state = self.register, self.shared.state
+        register, state = self.view.register, self.shared.state
         known = register is not None and not register.vouches_for_nobody
         members = register.eligible_set if register is not None and known else state.in_sync_set
         return state.data.is_good and self.shared.member in members
 
     def ruling(self, now_ms: int) -> Ruling:
         """What the answer about the peer's loss lets this member do now."""
-        return self._fitting(self.verdicts.current(now_ms, connected=self.connected, readable=self.readable))
+        return self.fitting(self.verdicts.current(now_ms, connected=self.peer.connected, readable=self.view.readable))
 
-    def _fitting(self, ruling: Ruling) -> Ruling:
+    def fitting(self, ruling: Ruling) -> Ruling:
+        """What is left of a ruling with this copy as it is."""
         if ruling.effect is Consequence.CLAIM_UNRECORDED and not self.held_everything():
             return Ruling(Consequence.REFUSE, NOT_KNOWN_WHOLE, ruling.by)
         return ruling
-
-    def _tell(self, ruling: Ruling) -> None:
-        answer = self.verdicts.answer
-        self.verdicts.tell(ruling, answer.verdict if answer is not None else None)
 
     # -- a peer that needs everything ------------------------------------------------------------------------------
 
     def aside(self) -> Aside:
         """Whether commits wait for the peer while it is sent everything, and whether that can be helped (P22)."""
-        shared, register = self.shared, self.register
-        if shared.peer not in self.required:
+        shared, register = self.shared, self.view.known
+        if shared.peer not in self.commit.required:
             return Aside.IS_ASIDE
-        known = self.readable and register is not None and not shared.told_register and self.owns(register)
-        return Aside.POSSIBLE if known and not self.is_spent() else Aside.IMPOSSIBLE
+        known = register is not None and not shared.told_register and self.view.owns(register)
+        return Aside.POSSIBLE if known and not self.claims.is_spent() else Aside.IMPOSSIBLE
 
-    def _maybe_leave(self) -> None:
+    def on_wish(self) -> None:
+        """A peer in step says that it is to take everything anew."""
+        self.leave_asked = self.shared.peer in self.commit.required
+
+    def maybe_leave(self) -> None:
         """The register has just been read: leave a peer out that is to be filled, or that somebody wants filled.
 
         Not later: a claim that nobody answers costs the mastership (P6), an unreadable register does not.
         """
         source, asked = self.source, self.leave_asked
         self.leave_asked = False
-        if not self.serving or self.claim is not None or self.publishing or self.shared.draining:
+        if not self._is_steady() or self.shared.draining:
             return  # ASIDE is looked at again, and whoever asked asks again
         if source.phase is not Phase.ASIDE and not asked and not source.goes_on:
             return
         if self.aside() is Aside.POSSIBLE:
             why = f"{self.shared.peer} takes everything anew"
-            self.shared.become(Role.MASTER_SUSPENDED, f"{why}: going on without it")
-            self.begin_claim(frozenset({self.shared.member}), why)
+            self.role.become_suspended(f"{why}: going on without it")
+            self.claims.begin(frozenset({self.shared.member}), why)
         else:
             source.look_again()
 
+    def _is_steady(self) -> bool:
+        """This member serves, and nothing is under way that would change for whom."""
+        return self.shared.serving and self.role.claim is None and not self.commit.publishing
+
     # -- a peer that is connected ----------------------------------------------------------------------------------
 
-    def _watch_progress(self, now_ms: int) -> None:
+    def watch_progress(self, now_ms: int) -> None:
         """A peer that is there, again and again, and does not come a step further holds everybody up (4.11, slow peer).
 
         Also one whose connection breaks before each transfer ends: it is never lost for long enough, and never in step.
         """
-        shared = self.shared
-        owed = shared.peer in self.required and shared.commit_index < shared.log.last_index
-        if not owed or shared.commit_index != self.progress[0]:
-            self.progress = (shared.commit_index, now_ms)
-            self.verdicts.asked.pop(EventKind.PEER_SLOW, None)
-        elif now_ms - self.progress[1] >= self.slow_peer_ms and shared.durable_index > shared.commit_index:
-            self.verdicts.ask(EventKind.PEER_SLOW, now_ms, f"no progress at {shared.peer} for {self.slow_peer_ms} ms")
-            self._leave_behind(now_ms)
+        progress = self.shared.progress
+        waited_ms = self.commit.waited_ms(now_ms)
+        if waited_ms is None:
+            self.verdicts.forget(EventKind.PEER_SLOW)
+        elif waited_ms >= self.slow_peer_ms and progress.durable_index > progress.commit_index:
+            text = f"no progress at {self.shared.peer} for {self.slow_peer_ms} ms"
+            self.verdicts.ask(EventKind.PEER_SLOW, now_ms, text)
+            self.leave_behind(now_ms)
 
-    def _leave_behind(self, now_ms: int) -> None:
+    def leave_behind(self, now_ms: int) -> None:
         """Go on without a slow peer, once the verdict and the register allow it; it is taken back later."""
-        ruling = self.ruling(now_ms)
-        if self.verdicts.kind is not EventKind.PEER_SLOW or not ruling.lets_claim or not self.serving:
+        shared, ruling = self.shared, self.ruling(now_ms)
+        if self.verdicts.kind is not EventKind.PEER_SLOW or not ruling.lets_claim or not self._is_steady():
             return
-        if self.claim is not None or self.publishing or not self.readable or self.shared.peer not in self.required:
+        if not self.view.readable or shared.peer not in self.commit.required or self.claims.is_spent():
             return
-        if self.is_spent():
-            return
-        self._tell(ruling)
-        if now_ms - self.rejoin_at_ms > REJOIN_FORGET_MS:
+        self.verdicts.report_current(ruling)
+        if now_ms - self.peer.rejoin_at_ms > REJOIN_FORGET_MS:
             self.rejoin_ms = REJOIN_MS
-        self.rejoin_at_ms = now_ms + self.rejoin_ms
+        self.peer.leave_until(now_ms + self.rejoin_ms)
         self.rejoin_ms = min(2 * self.rejoin_ms, REJOIN_MS_MAX)
-        self.shared.become(Role.MASTER_SUSPENDED, f"{self.shared.peer} is too slow: going on without it")
-        self.begin_claim(frozenset({self.shared.member}), f"{self.shared.peer} is too slow")
+        self.role.become_suspended(f"{shared.peer} is too slow: going on without it")
+        self.claims.begin(frozenset({shared.member}), f"{shared.peer} is too slow")
+
+    # -- a peer whose copy is no good ------------------------------------------------------------------------------
+
+    def leave_out(self, why: str) -> str:
+        """Go on without a replica whose copy is no good, where a register can say so; it is added when it has all.
+        Returns why not; empty: it is on its way.
+
+        Else its full transfer would hold everybody up, for it stays required until the register has removed it (P2).
+        """
+        shared = self.shared
+        if not self._is_steady():
+            return f"{shared.member} is not in a steady state"
+        if not self.view.readable or shared.told_register or shared.peer not in self.commit.required:
+            return "there is no authority, or it cannot be read"
+        if spent := self.claims.is_spent():
+            return spent
+        self.role.become_suspended(f"{why}: going on without it")
+        self.claims.begin(frozenset({shared.member}), why)
+        return ""

@@ -58,7 +58,7 @@ class Verdicts:
         self.kind = EventKind.PEER_LOST
         self.paused = False
         self.flapping = False
-        self.told = ""
+        self.reported = ""
 
     # -- the link --------------------------------------------------------------------------------------------------
 
@@ -67,10 +67,11 @@ class Verdicts:
         self.generation += 1
         self.asked.clear()
         self.answer = None
-        self.told = ""
+        self.reported = ""
 
-    def on_disconnected(self) -> None:
+    def on_disconnected(self, peer_index: int) -> None:
         """The connection is gone; the role held now is what a verdict will be about."""
+        self.peer_index = peer_index
         self.role_at_loss = self.shared.role
         if self.shared.link is not Link.DOWN:
             self.met = self.shared.link is Link.PAIRED or self.shared.role in MASTERS
@@ -89,6 +90,10 @@ class Verdicts:
         elif self.role_at_loss is Role.CEDING:
             kind = EventKind.HANDOFF_IN_DOUBT
         self.ask(kind, now_ms, cause)
+
+    def forget(self, kind: EventKind) -> None:
+        """What was asked has passed: the next time it is asked again."""
+        self.asked.pop(kind, None)
 
     def ask(self, kind: EventKind, now_ms: int, cause: str) -> None:
         """Ask once in this generation."""
@@ -164,15 +169,19 @@ class Verdicts:
         )
         return rule(answer, now)
 
-    def tell(self, ruling: Ruling, verdict: Verdict | None) -> None:
+    def report(self, ruling: Ruling, verdict: Verdict | None) -> None:
         """Say what was made of an answer, once for each change."""
         name = verdict.name if verdict is not None else "none"
         text = f"verdict {name} by {ruling.by or 'nobody'}: {ruling.effect.value}: {ruling.why}"
-        if text == self.told:
+        if text == self.reported:
             return
-        self.told = text
+        self.reported = text
         facts = {"verdict": name, "by": ruling.by, "effect": ruling.effect.value, "why": ruling.why}
         self.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_VERDICT, text, facts))
+
+    def report_current(self, ruling: Ruling) -> None:
+        """The same of the answer that is held."""
+        self.report(ruling, self.answer.verdict if self.answer is not None else None)
 
 
 __all__ = ["NOT_ASKED", "Policy", "Verdicts"]

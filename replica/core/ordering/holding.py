@@ -60,7 +60,6 @@ class Holding:
         self.held_call: Callable[[PeerFrame], PendingEnqueue] | None = None
         """Makes a call of what the peer holds; set by the shell."""
         orders.repark = self.repark
-        target.on_next_epoch = self.on_following
         shared.on_apply = self._on_apply
 
     def __len__(self) -> int:
@@ -85,7 +84,7 @@ class Holding:
     def on_hold(self, frame: PeerFrame) -> None:
         """At the master: order a batch that the peer holds for its client, refuse it, or let it wait in its turn."""
         orders = self.orders
-        if not orders.replication.serving or self.held_call is None:
+        if not orders.shared.serving or self.held_call is None:
             return
         hold = frame.hold
         if not hold.batch:

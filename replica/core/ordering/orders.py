@@ -90,7 +90,7 @@ class Orders:
     @property
     def copies(self) -> int:
         """Members that hold what is committed now."""
-        return self.replication.copies
+        return self.replication.commit.copies
 
     @property
     def time_ms(self) -> int:
@@ -272,14 +272,14 @@ class Orders:
         handles = self.machine.handle_prefix(op.queue_id)
 
         def answer() -> None:
-            done = enqueue_done(pending, op, log_index, epoch, self.replication.copies, handles=handles)
+            done = enqueue_done(pending, op, log_index, epoch, self.replication.commit.copies, handles=handles)
             self.reply_enqueued(pending.waiter, done, wanted)
 
         self.when_committed(log_index, answer, self._again(pending))
 
     def _check_means(self, pending: PendingEnqueue, wanted: int, *, all_volatile: bool) -> None:
         """Refuse what cannot be held as it was asked for; nothing of it is ordered yet."""
-        copies = self.replication.copies
+        copies = self.replication.commit.copies
         if copies < wanted:
             raise Refused(*not_enough(copies, wanted))
         self.check_space(len(pending.batch), all_volatile=all_volatile)
@@ -303,7 +303,7 @@ class Orders:
 
     def on_appended(self, size: int) -> None:
         """So many bytes of records are on their way to the disk. A master has counted them when it took them."""
-        if not self.replication.serving:
+        if not self.shared.serving:
             self.room_bytes -= size
 
     def wanted_copies(self, pending: PendingEnqueue) -> int:
@@ -322,7 +322,7 @@ class Orders:
         handles = self.machine.handle_prefix(queue_id)
 
         def answer() -> None:
-            done = repeated(run, self.replication.copies, queue_id, handles)
+            done = repeated(run, self.replication.commit.copies, queue_id, handles)
             self.reply_enqueued(pending.waiter, done, wanted)
 
         # Everything ordered so far is waited for, so that answers leave in log order.

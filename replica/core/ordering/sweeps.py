@@ -82,7 +82,7 @@ class Sweeps:
         """
         orders = self.orders
         orders.now_ms = now_ms
-        if sweep.epoch not in (0, self.shared.state.epoch) or not orders.replication.serving or self.shared.draining:
+        if sweep.epoch not in (0, self.shared.state.epoch) or not orders.shared.serving or self.shared.draining:
             orders.reply(waiter, Moved("the mastership moved while the call was under way; repeat it"))
             return True
         try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from failover.marks import DataMark, Role
+from failover.marks import DataMark
 from replica.core.state.effects import Note, Salvage, Send
 from tandemq.peer.v1.peer_service_pb2 import OpenAck, PeerFrame
 from tandemq.v1.pair_service_pb2 import PairEventKind
@@ -158,16 +158,6 @@ def salvage_above(shared: Shared, common: int, why: str) -> None:
         shared.effects.append(Salvage(common + 1, log.last_index, known, why, never))
         text = f"{common + 1} to {log.last_index} of the log go to salvage: {why}"
         shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, {"first": str(first)}))
-
-
-def diverge(shared: Shared, why: str, common: int) -> None:
-    """Two histories, for good: neither claims nor serves, over restarts too. The caller has stepped down."""
-    shared.state.diverged = f"{why}; both directories are kept, an operator must choose: tandemq pair resolve"
-    shared.state.diverged_at = common
-    shared.persist_state()
-    shared.become(Role.DIVERGED, shared.state.diverged)
-    facts = {"common": str(common), "last_index": str(shared.log.last_index)}
-    shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_DIVERGENCE, shared.state.diverged, facts))
 
 
 def refuse(shared: Shared, epoch: int, begin: SyncBegin) -> None:

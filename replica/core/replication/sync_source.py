@@ -67,8 +67,10 @@ class Aside(Enum):
 class SyncSource:
     """One session of sending to the peer."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, aside: Callable[[], Aside]) -> None:
         self.shared = shared
+        self.aside = aside
+        """Asked before everything is sent."""
         self.phase = Phase.IDLE
         self.sync_id = shared.incarnation << 20
         """Never one of an earlier start: what the peer still writes for that one must not pass for this one's."""
@@ -94,8 +96,6 @@ class SyncSource:
         """There is something that a full transfer takes away."""
         self.peer_is_good = False
         """Its copy is not an older one, nor taken away by a full transfer that did not end, connected or not."""
-        self.aside: Callable[[], Aside] = lambda: Aside.IS_ASIDE
-        """Asked before everything is sent."""
         self.hello: DomainHello | None = None
         """What this session was begun from."""
         self.is_wish = False

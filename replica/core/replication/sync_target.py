@@ -30,15 +30,17 @@ if TYPE_CHECKING:
 class SyncTarget:
     """One session of receiving from the master."""
 
-    def __init__(self, shared: Shared, held_body: Callable[[HeldKey], bytes | None]) -> None:
+    def __init__(
+        self, shared: Shared, held_body: Callable[[HeldKey], bytes | None], on_next_epoch: Callable[[], None]
+    ) -> None:
         self.shared = shared
         self._held_body = held_body
         self.sync_id = 0
         self.active = False
         self.full = False
         self.base_index = 0
-        self.on_next_epoch: Callable[[], None] = lambda: None
-        """Told when the transfer under way goes on in another epoch: the master has forgotten what it was asked."""
+        self.on_next_epoch = on_next_epoch
+        """Called when the transfer under way goes on in another epoch: the master has forgotten what it was asked."""
         self._history: list[Boundary] = []
         self._bodies: list[tuple[int, bytes]] = []
         """That the records of this frame want written beside them."""

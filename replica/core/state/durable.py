@@ -61,7 +61,7 @@ class DomainState(msgspec.Struct, omit_defaults=True):
     solo_since: int = 0
     """First log index that this member acknowledged alone and the peer has not confirmed since; 0 = none. Durable
     before the first such answer, and 0 again, durably, before the register names the peer
-    (`replica.core.mastership.commit`).
+    (`replica.core.mastership.commit_rule`).
     """
     diverged: str = ""
     """Why this copy is DIVERGED; empty: it is not. Only an operator's word takes it back."""

@@ -68,7 +68,7 @@ class SetRegister(NamedTuple):
 
 
 class CheckTransfer(NamedTuple):
-    """Look at every record that a full transfer would send now; answered by `Claiming.on_checked` if all are whole.
+    """Look at every record that a full transfer would send now; answered by `Peer.on_checked` if all are whole.
     Otherwise the session ends.
     """
 

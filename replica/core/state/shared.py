@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.marks import DataMark, Link, Role
-from replica.core.state.effects import Note, RoleChanged
+from replica.core.state.effects import Note
 from replica.core.state.outbox import Outbox
 from replica.core.state.progress import Progress
 from replica.core.state.volatile import VolatileBodies
@@ -59,6 +59,8 @@ class Shared:
         self.role = Role.INIT
         self.link = Link.DOWN
         self.suspect = False
+        self.serving = False
+        """This member orders, commits and answers; `role` says in which epoch's course. `MemberRole` writes both."""
         self.draining = False
         """A handoff is under way: this master orders nothing more, what arrives is parked."""
         self.master = ""
@@ -80,14 +82,6 @@ class Shared:
     def tags(self) -> dict[str, object]:
         """What every line of the log about this domain carries beside its text."""
         return {"domain": self.name, "epoch": self.state.epoch}
-
-    def become(self, role: Role, reason: str) -> None:
-        """Change the role and say why."""
-        if role is self.role:
-            return
-        self.role = role
-        self.last_change = reason
-        self.outbox.add(RoleChanged(role.value, self.state.epoch, reason))
 
     def tell_damage(self, log_index: int) -> None:
         """A stored record is not what was written. Told of the first one, and again when they have doubled."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from failover.authority import CasDone
 from failover.marks import DataMark
 from failover.register import STARTS, Register, RegisterState, claim, commit
-from replica.core.mastership.claims import short
+from replica.core.mastership.register_view import short
 from replica.peer.identity import starts
 from replica.peer.identity.starts import Start, Starts
 from storage.seal import seal, unseal
@@ -135,8 +135,10 @@ async def is_replaced(authority: Authority, member: str, incarnation: int) -> bo
 def step_back(node: Node) -> None:
     """No vote until `prove` has come to its end again."""
     for domain in node.paired():
-        domain.replication.may_claim = False
-        domain.replication.to_probe("another start of this member has taken its place: was its data directory copied?")
+        domain.replication.claims.may_claim = False
+        domain.replication.role.become_probe(
+            "another start of this member has taken its place: was its data directory copied?"
+        )
         node.dispatch(domain)
 
 

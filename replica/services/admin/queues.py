@@ -169,7 +169,7 @@ class AdminHandlers:
         info.data_state = domain.shared.state.data.value  # type: ignore[assignment]  # the enums share their numbers
         if info.state == pb.QUEUE_STATE_OPEN and domain.orders.is_full:
             info.state = pb.QUEUE_STATE_FAILED  # R094: its store takes no more; it opens by itself when there is room
-        elif info.state == pb.QUEUE_STATE_OPEN and not domain.replication.serving and not domain.target.opened:
+        elif info.state == pb.QUEUE_STATE_OPEN and not domain.shared.serving and not domain.target.opened:
             info.state = pb.QUEUE_STATE_OPENING
         elif info.state == pb.QUEUE_STATE_CLOSED and counts.producers:
             info.state = pb.QUEUE_STATE_CLOSING
@@ -179,7 +179,7 @@ class AdminHandlers:
         """Until what is ordered now counts, so that a message that is shown as ready can be received; where nothing can
         be committed, as long as the call may be parked. False: another member's log counts now, perhaps without it.
         """
-        if domain.replication.serving:
+        if domain.shared.serving:
             with contextlib.suppress(TimeoutError):
                 return await asyncio.wait_for(until_committed(domain), forward.park_s(context, self.members.park_ms))
         return True
@@ -361,7 +361,7 @@ class AdminHandlers:
         until = loop.time() + forward.time_left_s(context, self.members.park_ms) - 0.05
         while True:
             domain = self.members.of_queue(name)
-            if domain.replication.serving or domain.target.opened:
+            if domain.shared.serving or domain.target.opened:
                 return
             if loop.time() >= until:
                 text = f"this copy of {domain.shared.name} is not synchronised yet: {domain.shared.last_change}"

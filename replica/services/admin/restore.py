@@ -168,7 +168,7 @@ class RestoreHandlers:
         waiting: deque[tuple[FutureWaiter, int]] = deque()
         batches = source.batches()
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            if not domain.replication.serving or domain.shared.draining:
+            if not domain.shared.serving or domain.shared.draining:
                 return Moved("the mastership moved while the queue was restored; repeat the call")
             if batch.first + len(batch.ordinals) - 1 <= before:
                 result.restored += len(batch.ordinals)
@@ -192,7 +192,7 @@ class RestoreHandlers:
         members = self.members
         name = source.domain if members.peer and source.domain in members.by_name else MAIN if members.peer else LOCAL
         at = members.by_name[name]
-        if not at.replication.serving:
+        if not at.shared.serving:
             text = (
                 f"queue {asked.name} belongs to domain {name}, whose master is another one than {domain.shared.name}'s"
             )
@@ -309,7 +309,7 @@ async def _committed(domain: Domain) -> bool:
     """What an earlier call had ordered may not be on both members yet. False: it never will be, from here."""
     answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     shared = domain.shared
-    if not domain.replication.serving:
+    if not domain.shared.serving:
         return False
 
     def tell(*, committed: bool) -> None:

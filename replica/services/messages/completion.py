@@ -215,7 +215,7 @@ class CompletionHandlers:
         assert isinstance(waiter, FutureWaiter)
         completing = domain.completing
         try:
-            if not domain.replication.serving:
+            if not domain.shared.serving:
                 return Moved("the master is the other member; ask it")
             completing.ask(ask)
             self.members.node.dispatch(domain)
@@ -238,13 +238,13 @@ class CompletionHandlers:
         loop, members = asyncio.get_running_loop(), self.members
         while loop.time() < until:
             domain, changed = members.of_queue(queue), members.changed
-            if domain.replication.serving and domain.replication.can_read and not members.is_late():
+            if domain.shared.serving and domain.replication.commit.can_read and not members.is_late():
                 done = await self._ask(domain, queue, handles, until - loop.time())
                 if isinstance(done, ProgressDone):
                     return all_statuses(members, domain, done)
                 if isinstance(done, Failed):
                     return []
-            elif not domain.replication.serving and members.master_endpoint(domain):
+            elif not domain.shared.serving and members.master_endpoint(domain):
                 request = WaitCompletionRequest(queue=queue, handles=handles)
                 request.wait.FromMilliseconds(max(1, int((until - loop.time()) * 1_000)))
                 call: Any = members.channel().unary_unary(forward.QUERY + "QueueService/WaitCompletion")
@@ -391,7 +391,7 @@ class WatchStream:
         if waiter is None:
             waiter = self.waiters[request.queue] = _WatchWaiter(self, request.queue)
             self.handlers.enter(waiter, self.domain)
-        if self.domain.replication.serving:
+        if self.domain.shared.serving:
             self.domain.completing.more(waiter.ask, list(request.handles))
             self.members.node.dispatch(self.domain)
         else:

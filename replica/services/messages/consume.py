@@ -321,7 +321,7 @@ class CarriedStream:
         domain = members.of_queue(self.queue)
         if not self._opened or self._over or self._writing.locked() or domain.shared.suspect:
             return
-        if domain.replication.serving:
+        if domain.shared.serving:
             self._over = True
             error = Error(reason=Reason.REASON_NOT_MASTER, message="the master has moved; open the stream again")
             away = Goaway(error=error, master_endpoint=members.endpoint, epoch=domain.shared.state.epoch)

@@ -1,5 +1,5 @@
 """PairService.Resolve, Resync, Outdate, Verify, ListSalvage, ReadSalvage: an operator's word on a copy and its records.
-Judges nothing: `step_aside` and `replication` do.
+Judges nothing: `CopyOrders` and `Mastership` do.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import grpc
 
 from failover.marks import Role
-from replica.core.mastership import step_aside
 from replica.node.members import MAIN
 from replica.peer.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from replica.rpc.refusals import abort, refusal
@@ -95,7 +94,7 @@ class DivergenceHandlers:
         if asked.keep == shared.member:
             return (await self._keep_own(domain, asked.reason, context)).SerializeToString()
         last = shared.log.last_index
-        why_not = step_aside.give_way(domain.replication, asked.reason)
+        why_not = domain.replication.copy_orders.give_up_history(asked.reason)
         if why_not:
             await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
         await self._done(domain)
@@ -106,12 +105,12 @@ class DivergenceHandlers:
 
     async def _keep_own(self, domain: Domain, reason: str, context: Context) -> pb.ResolveResponse:
         shared = domain.shared
-        if domain.replication.serving:
+        if domain.shared.serving:
             return pb.ResolveResponse(done=True, text=f"{shared.member} serves; now resolve at {shared.peer}")
         if shared.role is not Role.DIVERGED:
             text = f"{shared.member} is {shared.role.name} in {shared.name}: there is nothing to resolve"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
-        if domain.replication.hello is None:
+        if domain.replication.peer.hello is None:
             # An operator who means it says so with the loss that it costs: a peer out of sight may be serving.
             text = f"{shared.peer} is not connected: connect it, or use `tandemq pair failover --force`"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
@@ -128,7 +127,7 @@ class DivergenceHandlers:
         """It may just have given way: its HELLO is on its way then."""
         deadline = asyncio.get_running_loop().time() + STEP_DOWN_S
         while asyncio.get_running_loop().time() < deadline:
-            hello = domain.replication.hello
+            hello = domain.replication.peer.hello
             if hello is None or hello.role not in (Role.MASTER.value, Role.MASTER_SUSPENDED.value):
                 return
             await asyncio.sleep(0.02)
@@ -138,10 +137,10 @@ class DivergenceHandlers:
         asked = await parse(pb.ResyncRequest, request, context)
         domain = await self._domain(asked.domain, context)
         shared = domain.shared
-        if asked.full and step_aside.takes_everything(domain):
+        if asked.full and domain.replication.copy_orders.takes_everything():
             text = f"{shared.member} takes everything from {shared.peer} already; what is under way goes on"
             return pb.ResyncResponse(done=True, text=text).SerializeToString()
-        why_not = step_aside.resync(domain, asked.reason or "no reason given", full=asked.full)
+        why_not = domain.replication.copy_orders.resync(asked.reason or "no reason given", full=asked.full)
         if why_not:
             await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
         stays, fills = shared.role is Role.REPLICA, domain.target.fills  # its master may answer during the next line
@@ -151,7 +150,7 @@ class DivergenceHandlers:
                 await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
             text = f"{shared.peer} goes on alone, and {shared.member} takes everything from it; nobody waits for that"
             return pb.ResyncResponse(done=True, text=text).SerializeToString()
-        connected = domain.replication.connected
+        connected = domain.replication.peer.connected
         self.reconnect("an operator asked for a new transfer")
         text = f"{shared.member} takes the state of {shared.peer} anew"
         text += "" if connected else "; it begins when they are connected"
@@ -173,7 +172,7 @@ class DivergenceHandlers:
             if look % LOOKS_A_CALL == 0:
                 domain.say_hello()
                 self.members.node.dispatch(domain)
-        step_aside.forget_resync(domain)
+        domain.replication.copy_orders.forget_resync()
         self.members.node.dispatch(domain)
         return (
             f"{shared.peer} has not gone on alone within {LOOKS * LOOK_S:g} s, and everybody would wait for the "
@@ -204,7 +203,7 @@ class DivergenceHandlers:
         refused = []
         for domain in domains:
             reason = asked.reason or "no reason given"
-            why_not = step_aside.outdate(domain.replication, reason, by_member=asked.by_member[:80], epoch=asked.epoch)
+            why_not = domain.replication.copy_orders.outdate(reason, by_member=asked.by_member[:80], epoch=asked.epoch)
             log.warning(
                 "domain %s: outdate by %r: %s",
                 domain.shared.name,

@@ -65,7 +65,7 @@ class HandoffHandlers:
         to = parsed.to or (self.members.member if master == self.members.peer else self.members.peer)
         if to == master:
             response = pb.HandoffResponse(done=True, text=f"{to} is master already")
-        elif (to == self.members.peer) is not domain.replication.serving:
+        elif (to == self.members.peer) is not domain.shared.serving:
             response = _refused(Outcome(done=False, reasons=("NOT_MASTER",)))
         else:
             response = await self._run(domain, parsed, to, until)

@@ -156,7 +156,7 @@ class OrderHandlers:
         last, heard = shared.log.last_index, self.operator.peer_index(domain)
         answer = pb.ForceFailoverResponse(epoch=shared.state.epoch, last_index=last, peer_last_index=heard)
         gap = _gap(me, shared.peer, last, heard)
-        if domain.replication.serving:
+        if domain.shared.serving:
             answer.text = f"nothing was done: {me} is master of {shared.name} already"
         elif not asked.confirmed:
             answer.text = f"nothing was done. {gap}. To go on: accept the loss after {last}"
@@ -168,7 +168,7 @@ class OrderHandlers:
             answer.text = f"nothing was done: {why}"
         else:
             self.members.node.dispatch(domain)
-            answer.done = await _until(lambda: domain.replication.serving)
+            answer.done = await _until(lambda: domain.shared.serving)
             answer.epoch = shared.state.epoch
             answer.text = f"{me} is master of {shared.name} in epoch {answer.epoch}, alone. {gap}"
             if not answer.done:
@@ -263,7 +263,7 @@ def _gap(member: str, peer: str, last_index: int, peer_index: int) -> str:
 
 
 def _alone(domain: Domain) -> bool:
-    return domain.replication.serving and domain.shared.peer not in domain.replication.required
+    return domain.shared.serving and domain.shared.peer not in domain.replication.commit.required
 
 
 async def _until(condition: Callable[[], bool], wait_s: float = WAIT_S) -> bool:

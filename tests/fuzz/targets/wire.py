@@ -196,7 +196,7 @@ def check_refusal(refused: AbortedError, method: str) -> None:
 async def _story(world: World, source: Source, face: str) -> None:
     await pass_time(0.1 if face != "solo" else 6.0)  # alone it waits for its peer first (failover.meet_ms)
     main = world.members.by_name["main"]
-    assert main.replication.serving == (face != "probe"), f"{face} is {main.shared.role}: {main.shared.last_change}"
+    assert main.shared.serving == (face != "probe"), f"{face} is {main.shared.role}: {main.shared.last_change}"
     story = Story(world, source)
     for name, attributes in (("q", {}), ("own", {"replication": queue_admin_service_pb2.REPLICATION_NONE})):
         if face == "probe" and name == "q":

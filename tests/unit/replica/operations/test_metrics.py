@@ -81,7 +81,7 @@ async def test_what_happens_is_counted_on_from_there(tmp_path: Path) -> None:
     verdicts = domain.replication.verdicts
     answer = Answer("", verdicts.generation, None, "the command ended with 1")
     ruling = domain.replication.verdicts.take(answer, verdicts.kind, 0, connected=False, readable=True)
-    verdicts.tell(ruling, None)
+    verdicts.report(ruling, None)
     [note] = [effect for effect in domain.shared.take() if type(effect).__name__ == "Note"]
     operator.on_note(domain, note)  # type: ignore[arg-type]  # of the union of effects it is the note
     found = samples(family for collector in collectors for family in collector.collect())

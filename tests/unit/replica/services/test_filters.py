@@ -36,13 +36,14 @@ class TiredPace(Pace):
 @pytest.mark.parametrize(("serving", "epoch"), [(False, 2), (True, 4)], ids=["another serves", "it serves again"])
 async def test_a_mastership_that_went_meanwhile_takes_the_page_with_it(serving: bool, epoch: int) -> None:
     """What was looked through may have been cut: nothing of it is shown, least of all as of the epoch that cut it."""
-    state, replication = SimpleNamespace(epoch=2), SimpleNamespace(serving=True)
+    state = SimpleNamespace(epoch=2)
+    shared = SimpleNamespace(state=state, domain="main", serving=True)
 
     def moves() -> None:
-        state.epoch, replication.serving = epoch, serving
+        state.epoch, shared.serving = epoch, serving
 
     members: Any = SimpleNamespace(pace=TiredPace(moves))
-    domain: Any = SimpleNamespace(shared=SimpleNamespace(state=state, domain="main"), replication=replication)
+    domain: Any = SimpleNamespace(shared=shared)
     machine: Any = SimpleNamespace(queue_id=lambda _name: 1, has_queue=lambda _number: True)
     asked = filter_of(MessageFilter(selector="colour = 'blue'"))
     assert asked is not None

@@ -20,11 +20,11 @@ async def test_who_may_serve_in_a_moment_is_not_taken_out(tmp_path: Path, role: 
     """It serves nobody while its claim is under way; what serves nobody would have gone without a question."""
     operator, _, _ = await member(tmp_path)
     domain = operator.members.by_name["d8"]
-    domain.shared.become(role, "the peer is lost")
+    domain.shared.role = role
     if claiming:
-        domain.replication.register = Register()
-        domain.replication.begin_claim(frozenset({"a"}), "the peer is lost")
-    assert not domain.replication.serving
+        domain.replication.view.register = Register()
+        domain.replication.claims.begin(frozenset({"a"}), "the peer is lost")
+    assert not domain.shared.serving
     async with asyncio.timeout(10):  # taken out, it would wait for a write that nobody makes here
         why = await operator.begin_maintenance("new memory")
     assert f"who serves d8 is being decided at a ({role.name}); ask again when that is done" in why

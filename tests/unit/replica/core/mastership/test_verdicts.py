@@ -35,13 +35,13 @@ def test_a_copy_that_was_not_in_step_when_the_connection_ended_may_be_behind(lin
     assert not verdicts.met
     verdicts.on_connected()
     shared.link, shared.role = link, role
-    verdicts.on_disconnected()
+    verdicts.on_disconnected(0)
     assert verdicts.met is met
     shared.link, shared.role = Link.DOWN, Role.PROBE
-    verdicts.on_disconnected()
+    verdicts.on_disconnected(0)
     assert verdicts.met is met, "nothing was connected since"
     assert ruled() is (Consequence.CLAIM_UNRECORDED if met else Consequence.REFUSE)
     verdicts.on_connected()
     shared.link = Link.HANDSHAKE
-    verdicts.on_disconnected()
+    verdicts.on_disconnected(0)
     assert not verdicts.met

@@ -16,7 +16,7 @@ from failover.authority import CasDone
 from failover.marks import DataMark, Role
 from failover.register import NONCE_BYTES_MAX, Register, RegisterState, claim, commit
 from replica.core.domain import Domain
-from replica.core.mastership.claims import NAME_MAX, nonce_of, short
+from replica.core.mastership.register_view import NAME_MAX, nonce_of, short
 from replica.machine import Limits
 from replica.node.loop import Node
 from replica.node.recovery import open_shared
@@ -146,7 +146,7 @@ class Refused:
 
     @property
     def may_claim(self) -> bool:
-        return self.node.domains[7].replication.may_claim
+        return self.node.domains[7].replication.claims.may_claim
 
 
 @pytest.mark.parametrize(("seen", "number"), [(0, 5), (4, 5), (5, 6), (9, 10)])
@@ -304,10 +304,10 @@ def test_a_master_whose_place_was_taken_serves_no_longer_and_has_no_vote(told_by
         case = Refused()
         await case.proving.run()
         domain = case.node.domains[7]
-        domain.shared.become(Role.MASTER, "")
-        domain.replication.serving = True
+        domain.shared.role = Role.MASTER
+        domain.shared.serving = True
         found: list[tuple[Role, bool, bool]] = []
-        case.own.on_old = lambda _text: found.append((domain.shared.role, domain.replication.serving, case.may_claim))
+        case.own.on_old = lambda _text: found.append((domain.shared.role, domain.shared.serving, case.may_claim))
         if told_by == "the register":
             before = case.start.register.get(NAME)
             later = claim(before, member="a", epoch=6, members=frozenset({"a"}), nonce=b"a/6/someone")
