@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from tandemq.client import aio
 from tandemq.client.blocking_results import Handle, ReceivedBatch
-from tandemq.client.completion import WAIT_SLICE, Completion
+from tandemq.client.completion import WAIT_SLICE, Completion, OnCompletion
 from tandemq.client.consumer import Mode
 from tandemq.client.loop_thread import LoopThread
 from tandemq.client.outgoing import Attributes
@@ -62,23 +62,22 @@ class Bridge:
         **attributes: Unpack[Attributes],
     ) -> Handle:
         """Sends one message; see aio.Client.send. `on_completion` runs on the client's thread and must not block."""
-        notify = None
-        if on_completion is not None:
-            wanted = on_completion
-
-            def notify(inner: aio.Handle, completion: Completion) -> None:
-                wanted(Handle(self.thread, inner), completion)
-
         call = self._inner.send(
             queue,
             payload,
             wait=wait,
-            on_completion=notify,
+            on_completion=None if on_completion is None else self._with_handle(on_completion),
             min_copies=min_copies,
             request_id=request_id,
             **attributes,
         )
         return Handle(self.thread, self.thread.run(call))
+
+    def _with_handle(self, wanted: Callable[[Handle, Completion], None]) -> OnCompletion:
+        def notify(inner: aio.Handle, completion: Completion) -> None:
+            wanted(Handle(self.thread, inner), completion)
+
+        return notify
 
     def completions(self, queue: str, handles: Iterable[bytes | Handle]) -> Iterator[Completion]:
         """Each message once, when it has ended; see aio.Client.completions."""
