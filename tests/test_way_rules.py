@@ -138,12 +138,12 @@ def any_role_may_be_told(patch: Patch) -> None:
 
 
 def answers_do_not_age(patch: Patch) -> None:
-    original = Verdicts._rule
+    original = Verdicts.ruling_of
 
-    def rule(self: Verdicts, answer: Answer, kind: EventKind, **now: bool) -> Ruling:
-        return original(self, replace(answer, link_generation=self.generation), kind, **now)
+    def ruling_of(self: Verdicts, answer: Answer, kind: EventKind) -> Ruling:
+        return original(self, replace(answer, link_generation=self.generation), kind)
 
-    patch.setattr(Verdicts, "_rule", rule)
+    patch.setattr(Verdicts, "ruling_of", ruling_of)
 
 
 def pause_is_not_heeded(patch: Patch) -> None:

@@ -302,7 +302,7 @@ class Operator:
             waiting=bool(judge.waiting_event_id()) if judge is not None else False,
             last_change=shared.last_change,
             may_claim=replication.claims.may_claim or self.config.authority == "none",
-            held_everything=replication.leaving.held_everything(),
+            held_everything=replication.verdicts.held_everything(),
             nobody=replication.view.readable and shared.last_change == str(Why.NONE_ELIGIBLE),
         )
 

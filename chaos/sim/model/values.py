@@ -112,7 +112,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "_bodies": "nothing is volatile here",
     },
     "verdicts": {
-        "shared policy": "parts of the core",
+        "shared view peer policy": "parts of the core",
         "peer_index reported answered_ms": "for the question and the journal",
         "flapping": "counts changes without an authority only",
     },

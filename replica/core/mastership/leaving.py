@@ -1,5 +1,5 @@
-"""When a master goes on without its peer: what an answer about the peer's loss lets it do, and what becomes of a
-connected peer that holds everybody up. Never decides who is master.
+"""When a master goes on without a peer that is connected: one that is too slow, that takes everything anew, or whose
+copy is no good. Never decides who is master.
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.classifier import EventKind
-from failover.gate import Consequence, Ruling
 from replica.core.replication.sync_source import Aside, Phase
 
 if TYPE_CHECKING:
@@ -25,10 +24,6 @@ REJOIN_MS, REJOIN_MS_MAX = 10_000, 60_000
 """How long a peer that was too slow is left alone before it is taken back; doubled each time."""
 REJOIN_FORGET_MS = 600_000
 """After so long in step the next time counts as the first."""
-NOT_KNOWN_WHOLE = (
-    "the authority cannot be asked, and when it was asked last it did not name this copy among those that hold "
-    "everything: bring the authority or the peer back, or accept the loss that `tandemq pair failover --force` states"
-)
 
 
 class Leaving:
@@ -57,28 +52,6 @@ class Leaving:
         """The peer is in step, and says that it is to take everything anew: it is left out first."""
         self.slow_peer_ms = SLOW_PEER_MS
         self.rejoin_ms = REJOIN_MS
-
-    # -- verdicts --------------------------------------------------------------------------------------------------
-
-    def held_everything(self) -> bool:
-        """P5 without a register to read: what it said last, or the set that this member was in when it was written.
-
-        Says nothing of what the peer did alone after the link broke: that is for whoever decides to know.
-        """
-        register, state = self.view.register, self.shared.state
-        known = register is not None and not register.vouches_for_nobody
-        members = register.eligible_set if register is not None and known else state.in_sync_set
-        return state.data.is_good and self.shared.member in members
-
-    def ruling(self, now_ms: int) -> Ruling:
-        """What the answer about the peer's loss lets this member do now."""
-        return self.fitting(self.verdicts.current(now_ms, connected=self.peer.connected, readable=self.view.readable))
-
-    def fitting(self, ruling: Ruling) -> Ruling:
-        """What is left of a ruling with this copy as it is."""
-        if ruling.effect is Consequence.CLAIM_UNRECORDED and not self.held_everything():
-            return Ruling(Consequence.REFUSE, NOT_KNOWN_WHOLE, ruling.by)
-        return ruling
 
     # -- a peer that needs everything ------------------------------------------------------------------------------
 
@@ -134,7 +107,7 @@ class Leaving:
 
     def leave_behind(self, now_ms: int) -> None:
         """Go on without a slow peer, once the verdict and the register allow it; it is taken back later."""
-        shared, ruling = self.shared, self.ruling(now_ms)
+        shared, ruling = self.shared, self.verdicts.current(now_ms)
         if self.verdicts.kind is not EventKind.PEER_SLOW or not ruling.lets_claim or not self._is_steady():
             return
         if not self.view.readable or shared.peer not in self.commit.required or self.claims.is_spent():

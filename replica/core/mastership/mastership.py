@@ -5,7 +5,7 @@ Decides when to claim and whom to follow, of what its parts know, each of which 
     RegisterView  the register, and when it is read          Peer        the other member, and the SYNC made for it
     MemberRole    the role; its `become_*` alone write it    CommitRule  who must hold what, and what is committed
     Claims        the way from a claim to serving            Following   which SYNC is taken
-    Leaving       going on without the peer                  CopyOrders  orders against the copy here
+    Leaving       going on without a slow peer               CopyOrders  orders against the copy here
     Verdicts      answers about a lost peer                  Recall      volatile bodies that the peer still has
 
 A part gets what it uses from its constructor, and none of them knows this class.
@@ -76,7 +76,7 @@ class Mastership:
         self.commit = commit = CommitRule(shared, source, view, ports)
         self.role = role = MemberRole(shared, source, target, peer, commit, ports)
         self.claims = claims = Claims(shared, view, peer, commit, role, source, target, ports, bias_ms=bias_ms)
-        self.verdicts = Verdicts(shared)
+        self.verdicts = Verdicts(shared, view, peer)
         self.following = Following(shared, target, peer, role)
         self.leaving = Leaving(shared, source, view, peer, commit, role, claims, self.verdicts)
         self.copy_orders = CopyOrders(shared, target, view, peer, role, self.following, ports.say_hello)
@@ -166,7 +166,7 @@ class Mastership:
         wants = shared.role is Role.PROBE or (shared.serving and shared.role is Role.MASTER_SUSPENDED)
         if not wants or role.claim is not None or self.commit.publishing or shared.machine is None or not shared.peer:
             return
-        ruling = self.leaving.ruling(now_ms)
+        ruling = self.verdicts.current(now_ms)
         alone = self.peer.is_lost
         if alone and ruling.effect is Consequence.CLAIM_UNRECORDED:
             self.verdicts.report_current(ruling)
@@ -209,7 +209,7 @@ class Mastership:
             register=view.known,
             peer_lost=lost_at is not None and now_ms >= lost_at + delay,
             not_met=self.may_still_come(now_ms),
-            verdict_lets=self.leaving.ruling(now_ms).lets_claim,
+            verdict_lets=self.verdicts.current(now_ms).lets_claim,
             epoch=shared.state.epoch,
             peer_epoch=peer.hello.epoch if peer.hello is not None else 0,
             end=log_end(shared.log.history, shared.log.last_index, shared.log.digest),
@@ -228,10 +228,8 @@ class Mastership:
 
     def on_verdict(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:
         """A classifier or an operator has answered; returns what is made of it."""
-        verdicts, readable = self.verdicts, self.view.readable
-        taken = verdicts.take(answer, kind, now_ms, connected=self.peer.connected, readable=readable)
-        ruling = self.leaving.fitting(taken)
-        verdicts.report(ruling, answer.verdict)
+        ruling = self.verdicts.take(answer, kind, now_ms)
+        self.verdicts.report(ruling, answer.verdict)
         if ruling.effect is Consequence.FAIL:
             self.role.become_failed(ruling.why)
         elif kind is EventKind.PEER_SLOW:

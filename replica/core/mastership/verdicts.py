@@ -17,10 +17,16 @@ from replica.core.state.effects import AskVerdict, Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
+    from replica.core.mastership.peer import Peer
+    from replica.core.mastership.register_view import RegisterView
     from replica.core.state.shared import Shared
 
 BY_AUTHORITY = "authority"
 NOT_ASKED = Ruling(Consequence.WAIT, "nobody has been asked yet")
+NOT_KNOWN_WHOLE = (
+    "the authority cannot be asked, and when it was asked last it did not name this copy among those that hold "
+    "everything: bring the authority or the peer back, or accept the loss that `tandemq pair failover --force` states"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,10 @@ class Policy:
 class Verdicts:
     """The verdicts on the peer of one domain at one member."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, view: RegisterView, peer: Peer) -> None:
         self.shared = shared
+        self.view = view
+        self.peer = peer
         self.policy = Policy()
         self.generation = 0
         """Connections made since the start; 0 = none yet."""
@@ -105,7 +113,7 @@ class Verdicts:
             self.answer = Answer("", self.generation, self._by_role(), "the register decides", by=BY_AUTHORITY)
             if not self.policy.shadow:
                 return
-        self.shared.effects.append(AskVerdict(kind, self.generation, self.facts(), cause))
+        self.shared.outbox.add(AskVerdict(kind, self.generation, self.facts(), cause))
 
     def _by_role(self) -> Verdict:
         return Verdict.CONTINUE_AS_MASTER if self._role() in MASTERS else Verdict.ASSUME_MASTERSHIP
@@ -122,15 +130,15 @@ class Verdicts:
             data=shared.state.data,
             epoch=shared.state.epoch,
             last_index=shared.log.last_index,
-            durable_index=shared.durable_index,
-            commit_index=shared.commit_index,
+            durable_index=shared.progress.durable_index,
+            commit_index=shared.progress.commit_index,
             peer_index=self.peer_index,
             in_sync_set=tuple(shared.state.in_sync_set),
         )
 
-    def take(self, answer: Answer, kind: EventKind, now_ms: int, *, connected: bool, readable: bool) -> Ruling:
+    def take(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:
         """An answer arrived. An operator's stands against a later one of a classifier."""
-        ruling = self._rule(answer, kind, connected=connected, readable=readable)
+        ruling = self.ruling_of(answer, kind)
         held = self.answer
         if ruling.effect is Consequence.DROP or answer.verdict is None:
             return ruling
@@ -139,16 +147,17 @@ class Verdicts:
         self.answer, self.kind, self.answered_ms = answer, kind, now_ms
         return ruling
 
-    def current(self, now_ms: int, *, connected: bool, readable: bool) -> Ruling:
+    def current(self, now_ms: int) -> Ruling:
         """What the answer held lets this member do now."""
         answer = self.answer
         if answer is None:
             return NOT_ASKED
         if answer.valid_for_ms and now_ms > self.answered_ms + answer.valid_for_ms:
             return Ruling(Consequence.DROP, f"the answer was valid for {answer.valid_for_ms} ms", answer.by)
-        return self._rule(answer, self.kind, connected=connected, readable=readable)
+        return self.ruling_of(answer, self.kind)
 
-    def _rule(self, answer: Answer, kind: EventKind, *, connected: bool, readable: bool) -> Ruling:
+    def ruling_of(self, answer: Answer, kind: EventKind) -> Ruling:
+        """What this answer lets this member do, with connection, authority and copy as they are now."""
         policy = self.policy
         if policy.by_authority and answer.by == BY_AUTHORITY and answer.verdict is not None:
             # Whoever lost its peer in the middle of a claim is master by now: the register decides that as well.
@@ -158,16 +167,29 @@ class Verdicts:
             link_generation=self.generation,
             role=self._role(),
             data=self.shared.state.data,
-            connected=connected,
+            connected=self.peer.connected,
             has_authority=policy.has_authority,
-            authority_readable=readable,
+            authority_readable=self.view.readable,
             safety=policy.safety,
             accept_unproven=policy.accept_unproven,
             paused=self.paused,
             flapping=self.flapping,
             met=self.met or self.shared.role in MASTERS,
         )
-        return rule(answer, now)
+        ruling = rule(answer, now)
+        if ruling.effect is Consequence.CLAIM_UNRECORDED and not self.held_everything():
+            return Ruling(Consequence.REFUSE, NOT_KNOWN_WHOLE, ruling.by)
+        return ruling
+
+    def held_everything(self) -> bool:
+        """P5 without a register to read: what it said last, or the set that this member was in when it was written.
+
+        Says nothing of what the peer did alone after the link broke: that is for whoever decides to know.
+        """
+        register, state = self.view.register, self.shared.state
+        known = register is not None and not register.vouches_for_nobody
+        members = register.eligible_set if register is not None and known else state.in_sync_set
+        return state.data.is_good and self.shared.member in members
 
     def report(self, ruling: Ruling, verdict: Verdict | None) -> None:
         """Say what was made of an answer, once for each change."""
@@ -177,7 +199,7 @@ class Verdicts:
             return
         self.reported = text
         facts = {"verdict": name, "by": ruling.by, "effect": ruling.effect.value, "why": ruling.why}
-        self.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_VERDICT, text, facts))
+        self.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_VERDICT, text, facts))
 
     def report_current(self, ruling: Ruling) -> None:
         """The same of the answer that is held."""

@@ -80,7 +80,8 @@ async def test_what_happens_is_counted_on_from_there(tmp_path: Path) -> None:
     [domain, _] = operator.members.by_name.values()
     verdicts = domain.replication.verdicts
     answer = Answer("", verdicts.generation, None, "the command ended with 1")
-    ruling = domain.replication.verdicts.take(answer, verdicts.kind, 0, connected=False, readable=True)
+    domain.replication.view.readable = True
+    ruling = verdicts.take(answer, verdicts.kind, 0)
     verdicts.report(ruling, None)
     [note] = [effect for effect in domain.shared.take() if type(effect).__name__ == "Note"]
     operator.on_note(domain, note)  # type: ignore[arg-type]  # of the union of effects it is the note

@@ -24,13 +24,15 @@ from replica.core.mastership.verdicts import Verdicts
 )
 def test_a_copy_that_was_not_in_step_when_the_connection_ended_may_be_behind(link: Link, role: Role, met: bool) -> None:
     """1. A member is back and connected. 2. Its peer, which went on alone, dies before it has sent everything."""
-    state = SimpleNamespace(data=DataMark.IN_SYNC)
-    shared: Any = SimpleNamespace(link=Link.DOWN, role=Role.PROBE, state=state)
-    verdicts = Verdicts(shared)
+    state = SimpleNamespace(data=DataMark.IN_SYNC, in_sync_set=["a", "b"])
+    shared: Any = SimpleNamespace(member="a", link=Link.DOWN, role=Role.PROBE, state=state)
+    view: Any = SimpleNamespace(readable=False, register=None)
+    peer: Any = SimpleNamespace(connected=False)
+    verdicts = Verdicts(shared, view, peer)
 
     def ruled() -> Consequence:
         off = Answer("", verdicts.generation, Verdict.ASSUME_MASTERSHIP, "no power", Evidence.PEER_POWERED_OFF)
-        return verdicts.take(off, EventKind.AUTHORITY_LOST, 0, connected=False, readable=False).effect
+        return verdicts.take(off, EventKind.AUTHORITY_LOST, 0).effect
 
     assert not verdicts.met
     verdicts.on_connected()
