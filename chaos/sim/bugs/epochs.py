@@ -138,8 +138,10 @@ def no_epoch_fence(patch: Patch) -> None:
 @bug("stale-sync-taken", "P13, reliability 3", "A SYNC of a lower epoch is followed.", "flap", 2_000, first=1)
 def any_sync_is_taken(patch: Patch) -> None:
     def may_follow(self: Following, epoch: int, _begin: Any) -> bool:
+        was_master = self.role.was_master
         self.role.become_probe("the peer says so")
         self.role.become_replica(epoch)
+        self.role.was_master, self.shared.master = was_master, ""  # it follows whoever asks, and asks not who that is
         return True
 
     original = SyncTarget.begin
