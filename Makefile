@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check venv setup etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same blocking blocking-check venv setup etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -110,6 +110,12 @@ audit-check: $(STAMP) spark ## plant each of 58 faults in a lake of real flights
 
 audit-same: $(STAMP) ## the audit on Spark and the one in memory say the same of planted faults and of random runs (minutes)
 	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark/test_audit.py tests/spark/test_bench.py -m 'long or not long' -v
+
+MUTANTS_ARGS ?= --count 60
+mutants: $(STAMP) ## small bugs at random in one area after the other, each asked of the tests that reach it, and of 40 seeds: build/mutants-<area>.json; exit 1 when too many live (an hour; MUTANTS_ARGS='--count 300')
+	for area in machine core failover storage client; do \
+	  $(BIN)/python -m tools.mutants --area $$area --out build/mutants-$$area.json $(MUTANTS_ARGS) || failed=1; \
+	done; exit $${failed:-0}
 
 lint: $(STAMP) ## ruff: rules and format
 	$(BIN)/ruff check .

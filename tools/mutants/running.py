@@ -1,0 +1,209 @@
+"""Runs the tests of a pytest session once for each mutant, in a forked child, and says which test saw it first.
+
+The tests are collected once, in a process that runs none of them. One child runs all and tells which of them enter
+which of the chosen functions, and how long each takes; every other one has one mutant put into its memory, and runs the
+tests that enter its function, the quickest first, until one fails. No file is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from tools.mutants.kinds import Mutant, code_of, watched_code_of
+
+KILLED, ALIVE, UNREACHED, HUNG = "killed", "alive", "unreached", "hung"
+MUTANT_S = 120.0
+"""Of tests, for one mutant; one that makes them take longer is seen."""
+STRAY_NAME = "__mutants_entered__"
+"""A global of each module that is looked at."""
+
+
+Say = Callable[[object], None]
+"""Tells the parent one thing, as JSON."""
+
+
+class Verdict(NamedTuple):
+    """What became of one mutant."""
+
+    mutant: Mutant
+    outcome: str
+    by: str = ""
+    """The test that failed, or the seed."""
+    tests: int = 0
+    """Those that enter the function."""
+
+
+class Reach(NamedTuple):
+    """Which tests enter which function."""
+
+    tests: Mapping[str, list[str]]
+    """By `module:function`, the quickest first."""
+    failing: list[str]
+    """Those that fail without a mutant: they are asked nothing."""
+
+
+def function_of(module: str, name: str) -> FunctionType | None:
+    """The function of that name, under whatever wraps it; None where there is none at run time."""
+    owner: Any = importlib.import_module(module)
+    *path, last = name.split(".")
+    for part in path:
+        owner = vars(owner).get(part)
+        if owner is None:
+            return None
+    found = vars(owner).get(last)
+    if isinstance(found, property):
+        found = found.fget
+    elif isinstance(found, staticmethod | classmethod):
+        found = found.__func__
+    elif isinstance(found, cached_property):
+        found = found.func
+    found = getattr(found, "__wrapped__", found)
+    return found if isinstance(found, FunctionType) else None
+
+
+def in_child(work: Callable[[Say], None], limit_s: float | None) -> tuple[list[Any], bool]:
+    """What a forked child says, and whether it ended in time. What it prints goes nowhere."""
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.setpgid(0, 0)
+            os.close(reading)
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(nowhere, descriptor)
+            with os.fdopen(writing, "w", buffering=1) as out:
+                work(lambda said: print(json.dumps(said), file=out, flush=True))
+        finally:
+            os._exit(0)
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    os.close(writing)
+    lines, in_time = _lines(reading, limit_s)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return [json.loads(line) for line in lines], in_time
+
+
+def _lines(descriptor: int, limit_s: float | None) -> tuple[list[str], bool]:
+    until = None if limit_s is None else time.monotonic() + limit_s
+    data = b""
+    with os.fdopen(descriptor, "rb", buffering=0) as source:
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if not select.select([source], [], [], left)[0]:
+                return data.decode().splitlines(), False
+            more = source.read(1 << 16)
+            if not more:
+                return data.decode().splitlines(), True
+            data += more
+
+
+def reach_of(items: Sequence[pytest.Item], mutants: Sequence[Mutant]) -> Reach:
+    """Runs every test once, in a child."""
+
+    def work(say: Say) -> None:
+        entered: set[str] = set()
+        for module, path, name in {(each.module, each.path, each.function) for each in mutants}:
+            _watch(module, path, name, entered)
+        for at, item in enumerate(items):
+            entered.clear()
+            began = time.perf_counter()
+            failed = _fails(item, items[at + 1] if at + 1 < len(items) else None)
+            say([item.nodeid, failed, time.perf_counter() - began, sorted(entered)])
+
+    said, _ = in_child(work, None)
+    found: dict[str, list[tuple[float, str]]] = {}
+    for nodeid, failed, took_s, entered in said:
+        for name in entered if not failed else ():
+            found.setdefault(name, []).append((took_s, nodeid))
+    quickest = {name: [nodeid for _, nodeid in sorted(tests)] for name, tests in found.items()}
+    return Reach(quickest, [nodeid for nodeid, failed, _, _ in said if failed])
+
+
+def _watch(module: str, path: str, name: str, entered: set[str]) -> None:
+    """Has the function say that it was entered, by a call in front of its code."""
+    function = function_of(module, name)
+    if function is None:
+        return
+    code = watched_code_of(Path(path).read_text(encoding="utf-8"), path, name, STRAY_NAME)
+    if code.co_freevars == function.__code__.co_freevars:
+        function.__globals__[STRAY_NAME] = lambda entered_name: entered.add(f"{module}:{entered_name}")
+        function.__code__ = code
+
+
+def _fails(item: pytest.Item, following: pytest.Item | None) -> bool:
+    return any(report.failed for report in runtestprotocol(item, nextitem=following, log=False))
+
+
+def put_in(mutant: Mutant) -> bool:
+    """Into the memory of this process; whether there is such a function."""
+    function = function_of(mutant.module, mutant.function)
+    if function is None:
+        return False
+    code = code_of(Path(mutant.path).read_text(encoding="utf-8"), mutant.path, mutant)
+    if code.co_freevars != function.__code__.co_freevars:
+        return False
+    function.__code__ = code
+    return True
+
+
+def asked(mutant: Mutant, items: Sequence[pytest.Item]) -> Verdict:
+    """The tests that enter its function, until one fails."""
+
+    def work(say: Say) -> None:
+        if not put_in(mutant):
+            say(["", False])
+            return
+        for at, item in enumerate(items):
+            if _fails(item, items[at + 1] if at + 1 < len(items) else None):
+                say([item.nodeid, True])
+                return
+        say(["", True])
+
+    if not items:
+        return Verdict(mutant, UNREACHED)
+    said, in_time = in_child(work, MUTANT_S)
+    if not in_time:
+        return Verdict(mutant, HUNG, tests=len(items))
+    if not said:
+        return Verdict(mutant, KILLED, "the process ended", len(items))
+    nodeid, _ = said[0]
+    return Verdict(mutant, KILLED if nodeid else ALIVE, nodeid, len(items))
+
+
+def asked_of_seeds(mutant: Mutant, seeds: int) -> str:
+    """The first run of the simulator that shows it, as profile and seed; empty: none did."""
+
+    def work(say: Say) -> None:
+        from chaos.sim.draw.profiles import PROFILES, draw
+        from chaos.sim.tools.product import run
+
+        profiles = list(PROFILES)
+        if put_in(mutant):
+            for seed in range(1, seeds + 1):
+                profile = profiles[seed % len(profiles)]
+                if run(draw(profile, seed)).violations:
+                    say(f"{profile} {seed}")
+                    return
+        say("")
+
+    said, in_time = in_child(work, MUTANT_S)
+    return str(said[0]) if said else "a run that ended its process" if in_time else "a run that did not end"
