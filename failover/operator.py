@@ -12,7 +12,7 @@ from failover.classifier import Answer, Event, EventKind, Outcome, SafetyClass, 
 log = logging.getLogger("tandemq.operator")
 
 
-class Operator:
+class OperatorAlert:
     """Shipped: `operator`. One alert for each loss, at level error; asked about it again, there is no second one."""
 
     name = "operator"

@@ -9,7 +9,7 @@ from failover.classifier import AuthorityClassifier, Classifier, Suspend
 from failover.combine import Combine
 from failover.command import Command
 from failover.entry_points import BadClassifierError, load
-from failover.operator import Operator
+from failover.operator import OperatorAlert
 from failover.peer_outdate import PeerOutdate
 from tandemq.config import ConfigError, ManagerConfig
 
@@ -29,7 +29,7 @@ BUILDERS: dict[str, Callable[[ManagerConfig], Classifier]] = {
         config.failover.outdate_endpoint, bias_s=config.failover.probe_bias_ms / 1000
     ),
     "combine": lambda config: Combine([make(config, name) for name in config.failover.members], config.failover.rule),
-    "operator": lambda config: Operator(config.endpoint),
+    "operator": lambda config: OperatorAlert(config.endpoint),
 }
 
 

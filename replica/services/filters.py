@@ -20,7 +20,7 @@ from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse, 
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
-    from replica.core.selection.selecting import Reader
+    from replica.core.selection.selecting import ReadRecord
     from replica.core.state.calls import Consumer
     from replica.machine import Machine
     from replica.node.members import Members
@@ -30,7 +30,7 @@ PAGE_LOOKS_MAX = 100_000
 """Messages that one page of a filtered browse looks at; then it ends, perhaps empty, and says where to go on."""
 
 
-def reader_of(members: Members, domain: Domain) -> Reader:
+def reader_of(members: Members, domain: Domain) -> ReadRecord:
     """Reads records for a filter: from memory, else from the store."""
 
     def read(log_index: int) -> Read | None:

@@ -33,7 +33,7 @@ _LIMITED = ("ttl", "delay", "deliver_at", "priority")
 """Fields of a message of which not every value is one that a batch may hold, but for its dedup id."""
 
 
-class Found(NamedTuple):
+class FoundMessage(NamedTuple):
     """A stored message of a queue."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 def stored_messages(
     domain: int, slices: Iterable[SegmentSlice], read: Callable[[int], Stored | None]
-) -> Iterator[Found]:
+) -> Iterator[FoundMessage]:
     """In the order of the slices, which tell the deliveries that each has behind it. Neighbouring slices of one record
     read it once.
     """
@@ -57,7 +57,7 @@ def stored_messages(
             batch = EnqueueBatch.FromString(stored.body).messages if stored is not None else None
         for place in range(part.count):
             ordinal = part.ordinals[place] if part.ordinals else part.first_ordinal + place
-            yield Found(
+            yield FoundMessage(
                 part.first_index + place,
                 message_id(domain, stored.epoch, part.log_index, ordinal) if stored is not None else b"",
                 part.delivery_counts[place] if part.delivery_counts else 0,
@@ -129,7 +129,7 @@ def copy_of(message: Message, *, volatile: bool) -> Message:
     return copy
 
 
-def dead_letter(found: Found, queue: str, reason: str | None, *, volatile: bool) -> Message:
+def dead_letter(found: FoundMessage, queue: str, reason: str | None, *, volatile: bool) -> Message:
     """The copy for the dead-letter queue; `reason`: of the consumer that rejected it, None: delivered too often."""
     assert found.message is not None, "a copy of what is not here"
     copy = copy_of(found.message, volatile=volatile)

@@ -175,7 +175,7 @@ class Dying:
         move(orders, header, body)
         return len(letters)
 
-    def _problem(self, found: copies.Found, to: str) -> str:
+    def _problem(self, found: copies.FoundMessage, to: str) -> str:
         """Why a message can never go there; it is held back by itself."""
         if found.message is None:
             return "the bodies of some cannot be read"

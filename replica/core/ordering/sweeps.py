@@ -221,7 +221,7 @@ class Sweeps:
             self._order(sweep, queue, to, piece)
         return following
 
-    def _add(self, sweep: Sweep, queue: QueueState, found: copies.Found, pieces: dict[str, _Piece]) -> None:
+    def _add(self, sweep: Sweep, queue: QueueState, found: copies.FoundMessage, pieces: dict[str, _Piece]) -> None:
         """One message into the record of where it goes; or it stays."""
         if found.message is None:
             sweep.stays(1, "", Reason.REASON_MESSAGE_NOT_FOUND, "their bodies cannot be read")

@@ -25,7 +25,7 @@ ENTRIES_MAX = 2_000_000
 """In the exact index of one queue, two of a message that has both ids; beyond it questions are answered by looking."""
 
 
-Reader = Callable[[int], Read | None]
+ReadRecord = Callable[[int], Read | None]
 """By log index; None: it is gone, or its volatile body is."""
 Over = Callable[[], bool]
 """Whether a turn has taken its time."""
@@ -46,7 +46,7 @@ class Turns(Protocol):
 class _Rows:
     """One record at a time, decoded once for neighbouring messages."""
 
-    def __init__(self, read: Reader) -> None:
+    def __init__(self, read: ReadRecord) -> None:
         self._read = read
         self._log_index = 0
         self._found: Read | None = None
@@ -70,7 +70,7 @@ class Exact:
         self._by_correlation: dict[str, list[int]] = {}
         self._by_group: dict[str, list[int]] = {}
 
-    def grow(self, queue: QueueState, read: Reader, looks: int, over: Over = never) -> int:
+    def grow(self, queue: QueueState, read: ReadRecord, looks: int, over: Over = never) -> int:
         """Looks at messages that it has not seen, and returns how many looks are left."""
         if self._queue_id != queue.queue_id:
             self._begin(queue.queue_id)
@@ -136,7 +136,7 @@ class Exact:
 class Matcher:
     """One consumer's filter: narrows what could be delivered to what it wants. Belongs to the serving member."""
 
-    def __init__(self, asked: Filter, read: Reader, exact: Exact, domain: int, turns: Turns) -> None:
+    def __init__(self, asked: Filter, read: ReadRecord, exact: Exact, domain: int, turns: Turns) -> None:
         self.asked = asked
         self.looking = False
         """It stopped at the bound of a turn: there may be more that fits."""
@@ -231,7 +231,7 @@ class Matcher:
         return read is not None and fits(self.asked, self._domain, part, index, read)
 
 
-class Found(NamedTuple):
+class Selection(NamedTuple):
     ranges: list[Run]
     """What fits, by rising index."""
     next_index: int
@@ -241,7 +241,7 @@ class Found(NamedTuple):
 def find(
     queue: QueueState,
     asked: Filter,
-    read: Reader,
+    read: ReadRecord,
     domain: int,
     *,
     held: Sequence[Run],
@@ -249,7 +249,7 @@ def find(
     looks: int,
     bytes_max: int = 1 << 62,
     over: Over = never,
-) -> Found:
+) -> Selection:
     """Of some runs of messages that the queue holds, those that fit: for browsing, moving and deleting.
 
     `held` rises. Stops at `most` messages that fit, after so many looks, behind the record with which so many bytes
@@ -261,12 +261,12 @@ def find(
         for part in queue.segments.parts(low, high):
             if part.log_index != at:
                 if size >= bytes_max:
-                    return Found(found, part.start)
+                    return Selection(found, part.start)
                 row, at = read(part.log_index), part.log_index
                 size += row.size if row is not None else 0
             for index in range(part.start, part.end):
                 if not looks or not most or (begun and over()):
-                    return Found(found, index)
+                    return Selection(found, index)
                 looks, begun = looks - 1, True
                 if row is None or not fits(asked, domain, part, index, row):
                     continue
@@ -275,4 +275,4 @@ def find(
                     found[-1] = found[-1][0], index + 1
                 else:
                     found.append((index, index + 1))
-    return Found(found, 0)
+    return Selection(found, 0)

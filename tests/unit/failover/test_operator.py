@@ -10,7 +10,7 @@ import pytest
 
 from failover.classifier import DomainFacts, Event, EventKind, SafetyClass, Verdict
 from failover.marks import DataMark, Role
-from failover.operator import Operator
+from failover.operator import OperatorAlert
 
 PART = DomainFacts(
     "main", Role.MASTER, DataMark.IN_SYNC, 3, last_index=5, durable_index=5, commit_index=4, peer_index=4
@@ -19,7 +19,7 @@ EVENT = Event("ev-7", EventKind.PEER_LOST, 1, "orders", "a", "b", (PART,))
 
 
 def test_one_alert_for_each_loss_with_the_command(caplog: pytest.LogCaptureFixture) -> None:
-    operator = Operator("10.0.0.1:7600")
+    operator = OperatorAlert("10.0.0.1:7600")
     with caplog.at_level(logging.ERROR):
         again = replace(EVENT, event_id="ev-8", link_generation=2)
         for event in (EVENT, replace(EVENT, attempt=2), replace(EVENT, event_id="ev-7.2"), again):
@@ -42,8 +42,8 @@ def test_one_alert_for_each_loss_with_the_command(caplog: pytest.LogCaptureFixtu
 )
 def test_it_asks_for_the_verdict_that_fits(role: Role, data: DataMark, words: str) -> None:
     event = replace(EVENT, domains=(replace(PART, role=role, data=data),))
-    assert words in Operator().text(event)
+    assert words in OperatorAlert().text(event)
 
 
 def test_it_is_as_good_as_the_human() -> None:
-    assert Operator().safety is SafetyClass.C
+    assert OperatorAlert().safety is SafetyClass.C
