@@ -297,6 +297,29 @@ def sizes_over_limit(module: Module) -> dict[str, int]:
     return found
 
 
+def name_of(base: ast.expr) -> str:
+    """Without what it is a generic of, and where it stands."""
+    return ast.unparse(base).partition("[")[0].rpartition(".")[2]
+
+
+def concrete_bases(modules: dict[str, Module], package: str) -> list[str]:
+    """Classes of a package that inherit from another one of it which says how, and not only what (Protocol, ABC)."""
+    classes = [
+        (module, node)
+        for module in modules.values()
+        if within(module.name, (package,))
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    concrete = {node.name for _, node in classes if not {"Protocol", "ABC"} & {name_of(base) for base in node.bases}}
+    return [
+        f"{module.path}:{node.lineno} {node.name} inherits from {name_of(base)}"
+        for module, node in classes
+        for base in node.bases
+        if name_of(base) in concrete
+    ]
+
+
 def broad_excepts(module: Module) -> list[str]:
     found = []
     for node in ast.walk(module.tree):
@@ -380,6 +403,10 @@ def test_sizes_stay_within_their_limits() -> None:
     grown = {name: lines for name, lines in found.items() if lines > TOO_LONG.get(name, 0)}
     assert grown == {}, "over the limit: split it where a sentence describes each half"
     assert TOO_LONG.keys() - found.keys() == set(), "no longer too long: take it off the list"
+
+
+def test_no_class_of_the_manager_inherits_from_another_one() -> None:
+    assert concrete_bases(sources(), "replica") == []
 
 
 def test_only_the_boundary_catches_everything() -> None:
@@ -520,6 +547,17 @@ def test_a_planted_circle_is_found(imports: str, names: list[str]) -> None:
     }
     found = circles({module.name: module for module in (module_of(path, text) for path, text in texts.items())})
     assert found == ([names] if names else [])
+
+
+def test_a_planted_concrete_base_is_found() -> None:
+    texts = {
+        "replica/a.py": "class Row:\n    pass\n\n\nclass Ask(Protocol):\n    pass\n\n\nclass Asks(Ask):\n    pass\n",
+        "replica/b.py": "class Wider(a.Row):\n    pass\n\n\nclass Of(Generic[T], Row[int]):\n    pass\n",
+        "storage/c.py": "class Elsewhere(Row):\n    pass\n",
+    }
+    modules = {module.name: module for module in (module_of(path, text) for path, text in texts.items())}
+    found = concrete_bases(modules, "replica")
+    assert found == ["replica/b.py:1 Wider inherits from Row", "replica/b.py:5 Of inherits from Row"]
 
 
 def test_planted_sizes_excepts_and_sleeps_are_found() -> None:
