@@ -47,22 +47,21 @@ def test_bytes_that_wait_are_limited(pair: Pair, monkeypatch: pytest.MonkeyPatch
     assert second.refused == Reason.REASON_TOO_MANY_WAITERS
 
 
-def test_a_settlement_costs_the_same_with_ten_thousand_waiters(pair: Pair) -> None:
+def test_a_settlement_costs_the_same_with_ten_thousand_waiters(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wakes the head of the line and nobody else: counted, not timed."""
     fill(pair)
-    room, machine = pair.a.core.orders.room, pair.a.shared.machine
-    looks = 0
-    fit_of = machine.fit_of
+    room = pair.a.core.orders.room
+    looks, fit_of = 0, replica.core.ordering.room.fit_of
 
-    def counted(queue_id: int, columns: Any) -> Any:
+    def counted(queue: Any, columns: Any) -> Any:
         nonlocal looks
         looks += 1
-        return fit_of(queue_id, columns)
+        return fit_of(queue, columns)
 
     for number in range(10_000):
         send(pair.a, f"p{number}", wait_ms=3_600_000)
     assert len(room) == 10_000
-    machine.fit_of = counted
+    monkeypatch.setattr(replica.core.ordering.room, "fit_of", counted)
     for _ in range(100):
         take(pair)
         pair.quiesce()
@@ -96,7 +95,7 @@ class Lines(dict[int, Any]):
 
 
 @pytest.mark.requirement("R055")
-def test_a_settlement_looks_at_its_own_line_and_at_no_other(pair: Pair) -> None:
+def test_a_settlement_looks_at_its_own_line_and_at_no_other(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does time: nobody is polled, however many queues have waiters."""
     others = [f"full{number}" for number in range(50)]
     fill(pair)
@@ -109,13 +108,13 @@ def test_a_settlement_looks_at_its_own_line_and_at_no_other(pair: Pair) -> None:
     room, machine = pair.a.core.orders.room, pair.a.shared.machine
     assert len(room.lines) == 51
     looked: list[int] = []
-    fit_of = machine.fit_of
+    fit_of = replica.core.ordering.room.fit_of
 
-    def counted(queue_id: int, columns: Any) -> Any:
-        looked.append(queue_id)
-        return fit_of(queue_id, columns)
+    def counted(queue: Any, columns: Any) -> Any:
+        looked.append(queue.queue_id)
+        return fit_of(queue, columns)
 
-    machine.fit_of = counted
+    monkeypatch.setattr(replica.core.ordering.room, "fit_of", counted)
     room.lines = lines = Lines(room.lines)
     take(pair)
     pair.quiesce()
