@@ -8,7 +8,7 @@ from statistics import median
 from chaos.history import History, Struck
 
 NOTICED_S = 1.0  # a look that began while the fault held may end so much later
-BEGUN_S = 0.2  # what was under way when a process stopped may still be answered
+UNDER_WAY_S = 0.2  # what was under way when a process stopped may still be answered
 
 
 def _incarnation_rose(history: History, struck: Struck, member: str) -> bool:
@@ -21,10 +21,10 @@ def _is_silent(history: History, struck: Struck, member: str) -> bool:
     """Known before, and no word from it while it was frozen."""
     known = any(seen.member == member and seen.at_s < struck.from_s for seen in history.seen)
     spoke = any(
-        seen.member == member and struck.from_s + BEGUN_S < seen.asked_s and seen.at_s < struck.to_s
+        seen.member == member and struck.from_s + UNDER_WAY_S < seen.asked_s and seen.at_s < struck.to_s
         for seen in history.seen
     )
-    return known and struck.to_s - struck.from_s > BEGUN_S and not spoke
+    return known and struck.to_s - struck.from_s > UNDER_WAY_S and not spoke
 
 
 def _during(history: History, struck: Struck, what: str) -> bool:

@@ -81,7 +81,7 @@ class Attempt(NamedTuple):
 async def campaign(
     names: Iterable[str], seconds: float, seed: int, bug: str, out: Path, *, keep: bool, bound_s: float = BOUND_S
 ) -> list[Attempt]:
-    """Runs them one after the other, and tells each as it ends; one that goes wrong ends no other."""
+    """Runs them one after the other, and reports each as it ends; one that goes wrong ends no other."""
     program = find_server()
     assert program is not None
     attempts = []
@@ -120,9 +120,9 @@ async def _attempt(
 
 def write_page(path: Path, result: Result) -> None:
     """The timeline of one configuration, with its line of the table."""
-    shown = list(_figures(result).items())[2:]  # its name and the verdict stand above
+    rows = list(_figures(result).items())[2:]  # its name and the verdict stand above
     figures = [
-        timeline.row(key.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for key, value in shown
+        timeline.row(key.replace("_", " "), f"{value:,}" if isinstance(value, int) else value) for key, value in rows
     ]
     lead = f"{result.seconds:g} s of faults, seed {result.seed}. Recovery is p50/p99 of the rounds, in milliseconds."
     path.parent.mkdir(parents=True, exist_ok=True)

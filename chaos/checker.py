@@ -1,6 +1,6 @@
 """Decides from a history which promises of the pair were broken; it never talks to a pair.
 
-One function for each invariant of the protocol that can be seen from outside (docs/GUARANTEES.md says which cannot); it
+One function for each invariant of the protocol that can be seen by a user (docs/GUARANTEES.md says which cannot); it
 returns what breaks it, a sentence each, and nothing when it holds. What was never seen breaks nothing: a checker proves
 faults, not their absence, and each has a test that plants one.
 """

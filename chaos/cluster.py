@@ -51,7 +51,7 @@ FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
 FREE_PORTS_STRIDE = 157  # ranges between the places of two process ids that follow each other; of no factor of 400
 # Distances from a member's client port: its relays to the peer and to the witness.
 PEER_RELAY_OFFSET, WITNESS_RELAY_OFFSET = 3, 4
-TOXIPROXY_OFFSET = 25  # from the base port: where Toxiproxy is told what to do
+TOXIPROXY_OFFSET = 25  # from the base port: of Toxiproxy's own interface
 
 LineSink = Callable[[str, str], None]
 
@@ -104,7 +104,7 @@ class Child:
 
     @property
     def state(self) -> str:
-        """For people: running, stopped (SIGSTOP; told on Linux only), or how it ended."""
+        """For people: running, stopped (SIGSTOP; seen on Linux only), or how it ended."""
         return STOPPED if self.running and self.pid and is_stopped(self.pid) else self.ending
 
     @property
@@ -163,7 +163,7 @@ class Child:
 
 
 def is_stopped(pid: int) -> bool:
-    """It got SIGSTOP, or another signal of that kind, and was not told to go on: every thread of it, for one of several
+    """It got SIGSTOP, or another signal of that kind, and no signal to go on: every thread of it, for one of several
     can answer a while after the signal was sent. False where there is no /proc.
     """
     try:

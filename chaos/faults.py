@@ -42,7 +42,7 @@ class FaultError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: what, at whom, when after its round began, and for how long."""
+    """One fault: what, which members, when after its round began, and for how long."""
 
     kind: str
     on: str = "master"  # master, replica, both; of one-way: whose words are lost

@@ -1,4 +1,4 @@
-"""Decides what is wrong with what clients were told of, sent and received; reads nothing.
+"""Decides what is wrong with what clients were answered of, sent and received; reads nothing.
 
 A delivery may lie with a client for a while: on a stream it is sent before it is asked for. So what was received is
 held against leases, and accused only where none explains it.
@@ -29,9 +29,9 @@ from chaos.journals import (
     SENT_BY_OTHER,
     SETTLE_LOST,
     UNSENT,
+    Asked,
     Audited,
     Place,
-    Told,
     Violation,
     epoch_of,
     log_index_of,
@@ -43,21 +43,21 @@ _GONE = {"send": LOST, "recv": RECEIVED_LOST, "ack": ACK_LOST}
 def what_was_answered_is_there(found: Audited) -> Iterator[Violation]:
     """What a client was told of is in a journal, unless it is of a time that was trimmed."""
     stored = {(row.id, row.index) for rows in found.entered.values() for row in rows}
-    for told in found.told:
-        if told.outcome != "ok" or told.index is None:
+    for asked in found.asked:
+        if asked.outcome != "ok" or asked.index is None:
             continue
-        place = found.place(told)
+        place = found.place(asked)
         rows = found.entered.get(place, [])
         if place.queue_id is None and not found.whole_domain:
             continue  # of a queue that was not chosen
-        log_index = log_index_of(told.id)
+        log_index = log_index_of(asked.id)
         if log_index is not None:
             kept = log_index >= found.kept_from
         else:
-            kept = found.is_kept(place) and (told.op == "send" or place.queue_id is not None)
-        if kept and not ((told.id, told.index) in stored if told.id else rows):
-            yield replace(of_place(found, _GONE[told.op], place, rows), id=hex_of(told.id), queue=told.queue)
-        if told.op == "ack" and rows:
+            kept = found.is_kept(place) and (asked.op == "send" or place.queue_id is not None)
+        if kept and not ((asked.id, asked.index) in stored if asked.id else rows):
+            yield replace(of_place(found, _GONE[asked.op], place, rows), id=hex_of(asked.id), queue=asked.queue)
+        if asked.op == "ack" and rows:
             after = {row.kind for row in found.ended.get(place, [])}
             if REJECTED not in after and not after & CONSUMED:
                 yield of_place(found, SETTLE_LOST, place, rows)
@@ -65,13 +65,13 @@ def what_was_answered_is_there(found: Audited) -> Iterator[Violation]:
 
 def what_is_there_was_sent(found: Audited) -> Iterator[Violation]:
     """In queues that a watched client sent to: each message was sent, and not answered with a certain refusal."""
-    sends = [told for told in found.told if told.op == "send"]
-    places = {found.place(told) for told in sends if told.outcome == "ok" and told.index is not None}
+    sends = [asked for asked in found.asked if asked.op == "send"]
+    places = {found.place(asked) for asked in sends if asked.outcome == "ok" and asked.index is not None}
     outcomes: dict[tuple[str, bytes | None, int], set[str]] = defaultdict(set)
-    for told in sends:  # a name that no journal knows may be another one of the same queue
-        name = told.queue if told.queue in found.names else ""
-        outcomes[name, told.producer, told.sequence or 0].add(told.outcome)
-    watched = {told.queue for told in sends}
+    for asked in sends:  # a name that no journal knows may be another one of the same queue
+        name = asked.queue if asked.queue in found.names else ""
+        outcomes[name, asked.producer, asked.sequence or 0].add(asked.outcome)
+    watched = {asked.queue for asked in sends}
     for place, rows in found.entered.items():
         name = found.name_of.get(place.queue_id or 0, "")
         mine = [row for row in rows if row.producer is not None]
@@ -87,54 +87,60 @@ def what_is_there_was_sent(found: Audited) -> Iterator[Violation]:
 
 def messages_are_those_of_their_senders(found: Audited) -> Iterator[Violation]:
     """Who sent it, and as which one, is what the record that stores it has."""
-    for told in found.told:
-        if told.op != "send" or told.outcome != "ok" or told.index is None:
+    for asked in found.asked:
+        if asked.op != "send" or asked.outcome != "ok" or asked.index is None:
             continue
-        if told.producer is None or told.sequence is None:
+        if asked.producer is None or asked.sequence is None:
             continue
-        place = found.place(told)
+        place = found.place(asked)
         for row in found.entered.get(place, []):
-            same_id = told.id is None or row.id is None or told.id == row.id
+            same_id = asked.id is None or row.id is None or asked.id == row.id
             if found.side(row) is None or not same_id:
                 continue
-            if (row.producer, row.sequence) != (told.producer, told.sequence):
+            if (row.producer, row.sequence) != (asked.producer, asked.sequence):
                 stored_by = "nobody" if row.producer is None else row.producer.hex()
-                says = f"sent as {told.sequence} of {told.producer.hex()}, and stored as {row.sequence} of {stored_by}"
+                says = (
+                    f"sent as {asked.sequence} of {asked.producer.hex()}, and stored as {row.sequence} of {stored_by}"
+                )
                 yield replace(of_place(found, SENT_BY_OTHER, place, found.entered[place]), clients=says)
                 break
 
 
 def order_is_real(found: Audited) -> Iterator[Violation]:
     """Per queue: what is sent after another was acknowledged has the higher index. One host's clock timed both."""
-    queues: dict[int | str, list[Told]] = defaultdict(list)
-    for told in found.told:
-        if told.op == "send" and told.outcome == "ok" and told.index is not None:
-            queues[found.place(told).queue_id or told.queue].append(told)
+    queues: dict[int | str, list[Asked]] = defaultdict(list)
+    for asked in found.asked:
+        if asked.op == "send" and asked.outcome == "ok" and asked.index is not None:
+            queues[found.place(asked).queue_id or asked.queue].append(asked)
     for sends in queues.values():
-        sends.sort(key=lambda told: -(told.index or 0))
+        sends.sort(key=lambda asked: -(asked.index or 0))
         earliest: tuple[float, int] = (math.inf, 0)  # of higher indexes: when the first was acknowledged, and which
         at = 0
-        for told in sends:
-            while (sends[at].index or 0) > (told.index or 0):
+        for asked in sends:
+            while (sends[at].index or 0) > (asked.index or 0):
                 answered_ns = sends[at].complete_ns
                 earliest = min(earliest, (math.inf if answered_ns is None else answered_ns, sends[at].index or 0))
                 at += 1
-            if earliest[0] < told.invoke_ns:
-                place = found.place(told)
-                says = f"sent at {told.invoke_ns} ns, and index {earliest[1]} had been acknowledged at {earliest[0]} ns"
+            if earliest[0] < asked.invoke_ns:
+                place = found.place(asked)
+                says = (
+                    f"sent at {asked.invoke_ns} ns, and index {earliest[1]} had been acknowledged at {earliest[0]} ns"
+                )
                 rows = found.entered.get(place, [])
-                yield replace(of_place(found, REAL_TIME_ORDER, place, rows), clients=says, queue=told.queue)
+                yield replace(of_place(found, REAL_TIME_ORDER, place, rows), clients=says, queue=asked.queue)
 
 
 def epochs_are_those_of_ids(found: Audited) -> Iterator[Violation]:
     """A receipt's epoch is that of the record that its id names."""
-    for told in found.told:
-        if told.op != "send" or told.outcome != "ok" or not told.id or told.epoch is None:
+    for asked in found.asked:
+        if asked.op != "send" or asked.outcome != "ok" or not asked.id or asked.epoch is None:
             continue
-        if told.epoch & 0xFFFFFFFF != epoch_of(told.id):
-            says = f"sent, and told epoch {told.epoch} and id {told.id.hex()}"
-            queue_id = None if told.index is None else found.place(told).queue_id
-            yield Violation(EPOCH_TOLD, None, queue_id, told.index, 1, queue=told.queue, id=told.id.hex(), clients=says)
+        if asked.epoch & 0xFFFFFFFF != epoch_of(asked.id):
+            says = f"sent, and answered with epoch {asked.epoch} and id {asked.id.hex()}"
+            queue_id = None if asked.index is None else found.place(asked).queue_id
+            yield Violation(
+                EPOCH_TOLD, None, queue_id, asked.index, 1, queue=asked.queue, id=asked.id.hex(), clients=says
+            )
 
 
 def received_no_more_after_an_acknowledgement(found: Audited) -> Iterator[Violation]:
@@ -145,14 +151,14 @@ def received_no_more_after_an_acknowledgement(found: Audited) -> Iterator[Violat
     acked: dict[Place, int] = {}
     received: dict[Place, dict[tuple[str, int], int]] = defaultdict(dict)
     """Each delivery once, though its row may be there twice."""
-    for told in found.told:
-        if told.outcome != "ok" or told.index is None or told.op == "send":
+    for asked in found.asked:
+        if asked.outcome != "ok" or asked.index is None or asked.op == "send":
             continue
-        place = found.place(told)
-        if told.op == "recv":
-            received[place][told.client, told.invoke_ns] = told.invoke_ns
-        elif told.complete_ns is not None:
-            acked[place] = min(acked.get(place, told.complete_ns), told.complete_ns)
+        place = found.place(asked)
+        if asked.op == "recv":
+            received[place][asked.client, asked.invoke_ns] = asked.invoke_ns
+        elif asked.complete_ns is not None:
+            acked[place] = min(acked.get(place, asked.complete_ns), asked.complete_ns)
     for place, answered_ns in acked.items():
         times = list(received.get(place, {}).values())
         entered = [row.epoch for row in found.entered.get(place, [])]
@@ -197,11 +203,11 @@ def first_deliveries_are_in_order(found: Audited) -> Iterator[Violation]:
         for index in range(row.index, row.index + row.count)
     }
     firsts: dict[Place, _First] = {}
-    for told in found.told:
-        if (place := _ordered(found, told)) is not None:
-            assert told.complete_ns is not None
-            assert told.priority is not None
-            first = _First(told.invoke_ns, told.complete_ns, told.client, told.priority, told.id or b"")
+    for asked in found.asked:
+        if (place := _ordered(found, asked)) is not None:
+            assert asked.complete_ns is not None
+            assert asked.priority is not None
+            first = _First(asked.invoke_ns, asked.complete_ns, asked.client, asked.priority, asked.id or b"")
             firsts[place] = min(firsts.get(place, first), first)
     lines: dict[tuple[str, int | None, int, int], list[tuple[int, _First]]] = defaultdict(list)
     for place, first in firsts.items():
@@ -222,11 +228,11 @@ def first_deliveries_are_in_order(found: Audited) -> Iterator[Violation]:
             earliest = min(earliest, (first.complete_ns, index))
 
 
-def _ordered(found: Audited, told: Told) -> Place | None:
+def _ordered(found: Audited, asked: Asked) -> Place | None:
     """Where a message stands whose order is judged."""
-    if told.op != "recv" or told.outcome != "ok" or told.index is None:
+    if asked.op != "recv" or asked.outcome != "ok" or asked.index is None:
         return None
-    if told.priority is None or told.complete_ns is None:
+    if asked.priority is None or asked.complete_ns is None:
         return None
-    place = found.place(told)
+    place = found.place(asked)
     return None if place.queue_id is None else place

@@ -1,4 +1,5 @@
-"""Decides from the journals of both members, and what clients were told, which promises were broken; it reads nothing.
+"""Decides from the journals of both members, and what clients were answered, which promises were broken; it reads
+nothing.
 
 For drills that fit in memory; `pipeline.audit` gives the same verdict over any number of rows, and a test holds the two
 against each other. What was trimmed, or is beyond a journal's end, is not judged. Each violation names what it is about
@@ -39,9 +40,9 @@ from chaos.journal_lives import (
     time_never_falls,
     unexplained_counts,
 )
-from chaos.journal_proof import about, hex_of, of_place, telling
+from chaos.journal_proof import about, described, hex_of, of_place
 from chaos.journal_records import no_record_is_missing
-from chaos.journal_unjudged import Seen, told_of
+from chaos.journal_unjudged import Seen, lines_of
 from chaos.journals import (
     CONSUMED,
     COPIES_DIFFER,
@@ -57,11 +58,11 @@ from chaos.journals import (
     SENT_BY_OTHER,
     SETTLED_TWICE,
     TAIL_CUT,
+    Asked,
     Audited,
     Head,
     Place,
     Row,
-    Told,
     Violation,
     ordinal_of,
 )
@@ -84,7 +85,7 @@ def copies_equal(found: Audited) -> Iterator[Violation]:
         volatile = Place(queue_id, index) in saved or changed.get(queue_id, 0) > log_index
         if not _same(one, other, volatile=volatile):
             row, count = (one or other)[0], max(each.count for each in (*one, *other))
-            journals = "; ".join(f"{member}: {telling(says.get(member, []))}" for member in found.spans)
+            journals = "; ".join(f"{member}: {described(says.get(member, []))}" for member in found.spans)
             yield Violation(COPIES_DIFFER, None, queue_id, index, count, log_index, row.queue, hex_of(row.id), journals)
 
 
@@ -154,22 +155,22 @@ def records_are_there(found: Audited, ends: Mapping[str, int]) -> Iterator[Viola
     Without `ends` it is not known: some records give no row, and the last ones often do not.
     """
     for member, end in ends.items():
-        told = max((head.next_log_index for head in found.heads if head.member == member), default=0)
-        if end < told and member not in found.absent:
-            yield cut_short(member, end, told)
+        asked = max((head.next_log_index for head in found.heads if head.member == member), default=0)
+        if end < asked and member not in found.absent:
+            yield cut_short(member, end, asked)
 
 
-def cut_short(member: str, end: int, told: int) -> Violation:
+def cut_short(member: str, end: int, asked: int) -> Violation:
     """As both audits say it."""
-    says = f"{member}: read up to record {end - 1}, and its head said that {told} is next"
-    return Violation(TAIL_CUT, member, count=told - end, log_index=end, journals=says)
+    says = f"{member}: read up to record {end - 1}, and its head said that {asked} is next"
+    return Violation(TAIL_CUT, member, count=asked - end, log_index=end, journals=says)
 
 
 def epochs_are_fenced(found: Audited) -> Iterator[Violation]:
     """Per member: a newer epoch begins after the last record of every older one."""
     for each in unfenced(reaches_of(found.rows)):
-        told = [row for row in found.rows if (row.member, row.log_index) == (each.member, each.log_index)]
-        queue_id = max((row.queue_id for row in told), default=0) or None
+        asked = [row for row in found.rows if (row.member, row.log_index) == (each.member, each.log_index)]
+        queue_id = max((row.queue_id for row in asked), default=0) or None
         yield replace(each, queue_id=queue_id, queue=found.name_of.get(queue_id or 0))
 
 
@@ -249,13 +250,13 @@ CHECKS: tuple[Callable[[Audited], Iterator[Violation]], ...] = (
 
 def violations(
     rows: Sequence[Row],
-    told: Sequence[Told] = (),
+    asked: Sequence[Asked] = (),
     heads: Sequence[Head] = (),
     ends: Mapping[str, int] | None = None,
     every_record_from: Mapping[str, int] | None = None,
 ) -> list[Violation]:
     """Every broken promise, each once. Raises ValueError where the rows are of more than two members."""
-    return judged(rows, told, heads, ends, every_record_from).violations
+    return judged(rows, asked, heads, ends, every_record_from).violations
 
 
 class Judged(NamedTuple):
@@ -264,7 +265,7 @@ class Judged(NamedTuple):
     violations: list[Violation]
     rows: dict[str, int]
     """Of the journal, by member."""
-    told: int
+    asked: int
     """Rows of the client history."""
     unjudged: list[str]
     """What was not judged, and why; and what was seen that is no violation."""
@@ -272,7 +273,7 @@ class Judged(NamedTuple):
 
 def judged(
     rows: Sequence[Row],
-    told: Sequence[Told] = (),
+    asked: Sequence[Asked] = (),
     heads: Sequence[Head] = (),
     ends: Mapping[str, int] | None = None,
     every_record_from: Mapping[str, int] | None = None,
@@ -282,7 +283,7 @@ def judged(
     ends: by member, the first record that was not read. every_record_from: by member, the first one from which on each
     record has a row; of members that are not in it no record is known to be missing.
     """
-    found = Audited(rows, told, heads)
+    found = Audited(rows, asked, heads)
     differing = list(copies_equal(found))
     found.differ = bool(differing)
     lives = lives_of(found)
@@ -295,7 +296,7 @@ def judged(
     counts = {member: sizes[member] for member in found.spans}
     kinds = Counter(each.kind for each in once.values())
     seen = _seen(found, lives, ends, every_record_from or {}, kinds[LOST] + kinds[SENT_BY_OTHER])
-    return Judged(list(once.values()), counts, len(told), told_of(seen))
+    return Judged(list(once.values()), counts, len(asked), lines_of(seen))
 
 
 def _proven(found: Audited, each: Violation) -> Violation:
@@ -316,20 +317,20 @@ def _seen(
 ) -> Seen:
     unexplained = unexplained_counts(found, lives)
     records = Counter(member for member, _, _ in {(row.member, row.epoch, row.log_index) for row in found.rows})
-    received = [told for told in found.told if told.op == "recv" and told.outcome == "ok"]
-    once = set(found.told)
-    answered = [told for told in once if told.outcome == "ok" and told.index is not None]
+    received = [asked for asked in found.asked if asked.op == "recv" and asked.outcome == "ok"]
+    once = set(found.asked)
+    answered = [asked for asked in once if asked.outcome == "ok" and asked.index is not None]
     early = list(_early(answered))
     return Seen(
         spans=found.spans,
         records=records,
-        told=dict(Counter(told.op for told in found.told)),
-        answered=dict(Counter(told.op for told in answered)),
-        doubled=len(found.told) - len(once),
+        asked=dict(Counter(asked.op for asked in found.asked)),
+        answered=dict(Counter(asked.op for asked in answered)),
+        doubled=len(found.asked) - len(once),
         early=len(early),
         apart_ns=max(early, default=0),
         strange=strange,
-        unordered=sum(told.priority is None for told in received),
+        unordered=sum(asked.priority is None for asked in received),
         unstored=unexplained.get(UNSTORED, 0),
         trimmed=unexplained.get(TRIMMED, 0),
         whole_domain=found.whole_domain,
@@ -340,15 +341,15 @@ def _seen(
     )
 
 
-def _early(answered: Iterable[Told]) -> Iterator[int]:
+def _early(answered: Iterable[Asked]) -> Iterator[int]:
     """Nanoseconds by which messages came, or were acknowledged, before they were sent."""
     sent, came = dict[tuple[str, int | None], int](), dict[tuple[str, int | None], int]()
-    for told in answered:
-        place = (told.queue, told.index)
-        if told.op == "send":
-            sent[place] = min(sent.get(place, told.invoke_ns), told.invoke_ns)
-        elif told.complete_ns is not None:
-            came[place] = min(came.get(place, told.complete_ns), told.complete_ns)
+    for asked in answered:
+        place = (asked.queue, asked.index)
+        if asked.op == "send":
+            sent[place] = min(sent.get(place, asked.invoke_ns), asked.invoke_ns)
+        elif asked.complete_ns is not None:
+            came[place] = min(came.get(place, asked.complete_ns), asked.complete_ns)
     return (sent[place] - at_ns for place, at_ns in came.items() if at_ns < sent.get(place, at_ns))
 
 

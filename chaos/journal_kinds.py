@@ -56,21 +56,23 @@ SENT, RECEIVED, ACKED = "sent", "received", "acknowledged"
 _TRIMMED = "what entered before the first record that is kept"
 
 CHECKED = {
-    LOST: Kind("a client was told that the message is stored, and it is in no journal", SENT, _TRIMMED),
+    LOST: Kind("a client was answered that the message is stored, and it is in no journal", SENT, _TRIMMED),
     DUPLICATE: Kind(
         "one message of one producer is stored at a second index",
         JOURNALS,
         "what a record moved or dead-lettered: it is stored again under the request that asked for it",
     ),
     INDEX_TWICE: Kind("one index of a queue was given to two rows of one member's journal", JOURNALS),
-    GHOST: Kind("a client was told that the message is certainly not stored, and it is", SENT),
+    GHOST: Kind("a client was answered that the message is certainly not stored, and it is", SENT),
     UNSENT: Kind(
         "the message is stored, and no client of that queue sent it",
         SENT,
         "queues to which no client of the history sent; messages that the pair moved by itself",
     ),
     SETTLED_TWICE: Kind("the message left the queue twice", JOURNALS),
-    SETTLE_LOST: Kind("a client was told that the message is acknowledged, and no journal says so", ACKED, _TRIMMED),
+    SETTLE_LOST: Kind(
+        "a client was answered that the message is acknowledged, and no journal says so", ACKED, _TRIMMED
+    ),
     COPIES_DIFFER: Kind(
         "the two members' journals differ in a row",
         BOTH,
@@ -122,7 +124,7 @@ CHECKED = {
         "a lease that left before it was durable: a master that is lost takes its record with it. It is counted",
     ),
     ACK_LOST: Kind(
-        "a client was told that the message is acknowledged, and no journal ever stored it", ACKED, _TRIMMED
+        "a client was answered that the message is acknowledged, and no journal ever stored it", ACKED, _TRIMMED
     ),
     RECEIVED_LOST: Kind("a client received the message, and no journal ever stored it", RECEIVED, _TRIMMED),
     RECEIVED_AFTER_ACK: Kind(
@@ -136,7 +138,7 @@ CHECKED = {
         "messages whose priority the history does not tell; those that were leased again or delayed; two clients, or "
         "two epochs, against each other; what one batch brought together",
     ),
-    EPOCH_TOLD: Kind("a client was told another epoch than the one that the id of its message has", SENT),
+    EPOCH_TOLD: Kind("a client was answered with another epoch than the one that the id of its message has", SENT),
     SENT_BY_OTHER: Kind(
         "the message is stored as one of another producer, or under another sequence, than its client sent it",
         SENT,

@@ -16,22 +16,22 @@ def of_place(found: Audited, kind: str, place: Place, rows: Sequence[Row]) -> Vi
     row = rows[0] if rows else None
     all_rows = [*rows, *(each for each in found.touched.get(place, []) if each not in rows)]
     journals = "; ".join(
-        f"{member}: {telling([each for each in all_rows if each.member == member])}" for member in found.spans
+        f"{member}: {described([each for each in all_rows if each.member == member])}" for member in found.spans
     )
-    clients = ", ".join(f"{told.op} {told.outcome}" for told in found.told_at.get(place, [])) or "nothing"
+    clients = ", ".join(f"{asked.op} {asked.outcome}" for asked in found.asked_at.get(place, [])) or "nothing"
     name = found.name_of.get(place.queue_id or 0)
     return Violation(
         kind, None, place.queue_id, place.index, 1, None, name, hex_of(row.id if row else None), journals, clients
     )
 
 
-def telling(rows: Sequence[Row]) -> str:
+def described(rows: Sequence[Row]) -> str:
     """For people."""
-    told = (
+    asked = (
         f"{row.kind} {row.index} at {row.log_index}/{row.epoch}{f' id {row.id.hex()}' if row.id else ''}"
         for row in sorted(rows, key=lambda row: row.log_index)
     )
-    return ", ".join(told) or "nothing"
+    return ", ".join(asked) or "nothing"
 
 
 def hex_of(data: bytes | None) -> str | None:

@@ -14,7 +14,7 @@ class Seen(NamedTuple):
     spans: Mapping[str, Span]
     records: Mapping[str, int]
     """By member, those that have a row."""
-    told: Mapping[str, int]
+    asked: Mapping[str, int]
     """Rows of the client history, by operation."""
     answered: Mapping[str, int]
     """Those of them that are ok and have an index; of equal ones the first."""
@@ -40,7 +40,7 @@ class Seen(NamedTuple):
     """By member, from where on each record has a row."""
 
 
-def told_of(seen: Seen) -> list[str]:
+def lines_of(seen: Seen) -> list[str]:
     """A sentence each."""
     return [*_of_journals(seen), *_of_clients(seen)]
 
@@ -91,13 +91,13 @@ def _of_records(seen: Seen, member: str, span: Span) -> list[str]:
 
 
 def _of_clients(seen: Seen) -> list[str]:
-    if not seen.told:
+    if not seen.asked:
         return ["Lost messages and what clients received were not judged: there is no client history."]
     found = []
     names = {"send": "sent, so nothing of lost or unsent messages was", "recv": "received, so no delivery was"}
     names["ack"] = "acknowledged, so no lost acknowledgement was"
     for op, text in names.items():
-        if not seen.told.get(op):
+        if not seen.asked.get(op):
             found.append(f"The client history has no message that was {text} judged.")
     if 0 < seen.answered.get("send", 0) <= seen.strange:
         found.append("No message is in the journals as its client sent it: is the client history of another run?")

@@ -1,4 +1,5 @@
-"""What an audit is about: rows of both members' journals, what clients were told, what can be wrong; judges nothing.
+"""What an audit is about: rows of both members' journals, what clients were answered, what can be wrong; judges
+nothing.
 
 `chaos.journal_checks` judges what fits in memory, `pipeline.audit` any number of rows.
 """
@@ -103,7 +104,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Asked:
     """What a client asked about one message, and how that ended; `pipeline.schema.HISTORY` has the same columns."""
 
     op: str  # send, recv, ack
@@ -176,7 +177,7 @@ class Audited:
     """Everything that is judged, indexed once."""
 
     rows: Sequence[Row]
-    told: Sequence[Told]
+    asked: Sequence[Asked]
     heads: Sequence[Head]
     spans: dict[str, Span] = field(default_factory=dict)
     entered: dict[Place, list[Row]] = field(default_factory=lambda: defaultdict(list))
@@ -198,7 +199,7 @@ class Audited:
     """By queue: from which index on its messages are kept; 0 where its creation is."""
     touched: dict[Place, list[Row]] = field(default_factory=lambda: defaultdict(list))
     """Leases, settlements and ends of each message."""
-    told_at: dict[Place, list[Told]] = field(default_factory=lambda: defaultdict(list))
+    asked_at: dict[Place, list[Asked]] = field(default_factory=lambda: defaultdict(list))
     """What clients were told of each message."""
 
     def __post_init__(self) -> None:
@@ -231,12 +232,12 @@ class Audited:
         self.whole_domain = any(not row.queue_id for row in self.rows)
         self.absent = absent_of(self.spans, self.rows)
         self._keep_lowest()
-        self._keep_told()
+        self._keep_asked()
 
-    def _keep_told(self) -> None:
-        for told in self.told:
-            if told.index is not None:
-                self.told_at[self.place(told)].append(told)
+    def _keep_asked(self) -> None:
+        for asked in self.asked:
+            if asked.index is not None:
+                self.asked_at[self.place(asked)].append(asked)
 
     def _keep_lowest(self) -> None:
         whole = {member for member, span in self.spans.items() if span.first <= 1}
@@ -256,14 +257,14 @@ class Audited:
         """The record that stored the message of this index is one of those that are judged."""
         return self.kept_from <= 1 or place.index >= self.lowest.get(place.queue_id, place.index + 1)
 
-    def place(self, told: Told) -> Place:
+    def place(self, asked: Asked) -> Place:
         """Where the client was told that its message is. A name that was used again means the queue of that time."""
-        assert told.index is not None, "only what has an index has a place"
-        queues = self.names.get(told.queue, [])
-        log_index = log_index_of(told.id)
+        assert asked.index is not None, "only what has an index has a place"
+        queues = self.names.get(asked.queue, [])
+        log_index = log_index_of(asked.id)
         older = [queue_id for first, queue_id in queues if log_index is None or first <= log_index]
         found = older[-1] if older else queues[0][1] if queues else None
-        return Place(found, told.index)
+        return Place(found, asked.index)
 
     def side(self, row: Row) -> int | None:
         """In whose journal a row is judged; None: it is a copy of one that is.

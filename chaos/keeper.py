@@ -52,15 +52,15 @@ def main() -> None:
 
 async def _keep(answers: IO[bytes]) -> None:
     loop, parent = asyncio.get_running_loop(), os.getppid()
-    told_to_stop = asyncio.Event()
+    stop_asked = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told_to_stop.set)
+        loop.add_signal_handler(number, stop_asked.set)
     questions = asyncio.StreamReader(LINE_BYTES_MAX)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(questions), sys.stdin.buffer)
     kept = Kept()
     lines: asyncio.Queue[bytes] = asyncio.Queue()
     tasks = [
-        asyncio.create_task(told_to_stop.wait()),
+        asyncio.create_task(stop_asked.wait()),
         asyncio.create_task(_read(questions, lines)),
         asyncio.create_task(_orphaned(parent)),
         asyncio.create_task(_serve(kept, lines, answers)),
@@ -84,7 +84,7 @@ async def _read(questions: asyncio.StreamReader, lines: asyncio.Queue[bytes]) ->
 
 async def _orphaned(parent: int) -> None:
     """Returns when whoever started us is gone. A child that it forked may hold our input open."""
-    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells us
+    while os.getppid() == parent:  # noqa: ASYNC110 - no event comes
         await asyncio.sleep(ORPHAN_S)
 
 
@@ -95,7 +95,7 @@ async def _serve(kept: Kept, lines: asyncio.Queue[bytes], answers: IO[bytes]) ->
             answer = Answer(question.id, await _do(kept, question))
         except (RuntimeError, ValueError, TimeoutError, OSError, TandemqError, ExceptionGroup) as error:
             traceback.print_exception(error)
-            answer = Answer(question.id, error=told(error))
+            answer = Answer(question.id, error=text_of(error))
         answers.write(msgspec.json.encode(answer) + b"\n")
 
 
@@ -110,10 +110,10 @@ async def _do(kept: Kept, question: Question) -> Any:
     return await verb(**arguments)
 
 
-def told(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
     """What went wrong, each thing once, out of nested groups."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(told(inner) for inner in error.exceptions))
+        return "; ".join(dict.fromkeys(text_of(inner) for inner in error.exceptions))
     if isinstance(error, TandemqError):
         return f"{error.reason}: {error.message}"
     return str(error) or type(error).__name__

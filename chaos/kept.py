@@ -1,7 +1,7 @@
 """One pair that is kept for somebody else: everything that can be asked of it, one method a verb; it reads no input.
 
 A verb's arguments are checked by its struct. What a verb raises, RuntimeError, ValueError, TandemqError, TimeoutError
-or a group of these, its caller is told; the pair goes on.
+or a group of these, its caller gets the error; the pair goes on.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Kept:
     def _now(self) -> float:
         return time.monotonic() - self._began_s
 
-    def _tell(self, message: str) -> None:
+    def _note(self, message: str) -> None:
         """A line among the logs of the processes."""
         if self._log is None:
             return
@@ -130,7 +130,7 @@ class Kept:
         self._cleanup.push_async_callback(cluster.stop)
         await cluster.start(wanted.ready_s)
         self._cluster = cluster
-        self._tell("the pair is whole")
+        self._note("the pair is whole")
         return {
             "target": cluster.target,
             "endpoints": {name: cluster.endpoint(name) for name in cluster.members},
@@ -185,7 +185,7 @@ class Kept:
     async def kill(self, who: str) -> list[str]:
         """kill -9; returns when they are gone."""
         names = await self._named(who)
-        self._tell(f"kill -9 {', '.join(names)}")
+        self._note(f"kill -9 {', '.join(names)}")
         self._may_end -= {*names}
         await asyncio.gather(*(ClusterHands(self.cluster).kill(name) for name in names))
         return list(names)
@@ -193,7 +193,7 @@ class Kept:
     async def freeze(self, who: str) -> list[str]:
         """SIGSTOP."""
         names = await self._named(who)
-        self._tell(f"freeze {', '.join(names)}")
+        self._note(f"freeze {', '.join(names)}")
         self._may_end |= {*names} - {WITNESS}
         for name in names:
             self.cluster.pause(name)
@@ -202,7 +202,7 @@ class Kept:
     async def thaw(self, who: str) -> list[str]:
         """SIGCONT."""
         names = await self._named(who)
-        self._tell(f"thaw {', '.join(names)}")
+        self._note(f"thaw {', '.join(names)}")
         for name in names:
             self.cluster.resume(name)
         return list(names)
@@ -210,14 +210,14 @@ class Kept:
     async def run(self, who: str) -> list[str]:
         """Starts who is gone; returns when it answers."""
         names = await self._named(who)
-        self._tell(f"start {', '.join(names)}")
+        self._note(f"start {', '.join(names)}")
         for name in names:
             await ClusterHands(self.cluster).start(name)
         return list(names)
 
     async def handoff(self, to: str = "") -> dict[str, Any]:
         """Moves the mastership in order; returns when it moved. A refusal is an error."""
-        self._tell(f"hand over to {to or 'the other member'}")
+        self._note(f"hand over to {to or 'the other member'}")
         [master] = await self.injector.victims("master")
         async with aio.connect(self.cluster.endpoint(master), follow_master=False) as client:
             answer = await client.handoff("main", to=to or self.injector.other(master), reason="test")
@@ -234,7 +234,7 @@ class Kept:
         """Who was frozen and ended itself when it went on is started again."""
         started = await whole_again(self.cluster, ClusterHands(self.cluster), what, within_s, [*self._may_end])
         for name in started:
-            self._tell(f"{name} ended by itself when it went on: started again")
+            self._note(f"{name} ended by itself when it went on: started again")
         self._may_end.clear()
 
     async def register(self) -> dict[str, Any]:
@@ -253,14 +253,14 @@ class Kept:
     async def strike(self, faults: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """All of them, each at its time; when it returns all are healed and the pair is whole."""
         wanted = [msgspec.convert(each, Fault) for each in faults]
-        self._tell(f"strike with {', '.join(f'{each.kind} of {each.on} for {each.for_s:g} s' for each in wanted)}")
+        self._note(f"strike with {', '.join(f'{each.kind} of {each.on} for {each.for_s:g} s' for each in wanted)}")
         before, from_s = len(self._struck), self._now()
         try:
             await self.injector.round(wanted)
         finally:
             self._spans.append(Span(from_s, self._now()))
             self._may_end.update(*(each.members for each in self._struck[before:] if each.kind == "freeze"))
-            self._tell("healed")
+            self._note("healed")
         self._may_end.clear()  # the pair is whole
         return [{"kind": each.kind, "members": list(each.members)} for each in self._struck[before:]]
 
@@ -270,7 +270,7 @@ class Kept:
         stack = AsyncExitStack()
         from_s = self._now()
         struck = await stack.enter_async_context(self.injector.held(wanted))
-        self._tell(f"in force: {wanted.kind} of {', '.join(struck.members)}")
+        self._note(f"in force: {wanted.kind} of {', '.join(struck.members)}")
         if wanted.kind == "freeze":
             self._may_end |= {*struck.members}
         self._last_hold += 1
@@ -291,7 +291,7 @@ class Kept:
             await stack.aclose()
         finally:
             self._spans.append(Span(from_s, self._now()))
-            self._tell("healed")
+            self._note("healed")
 
     async def heal(self) -> None:
         """Takes back everything that was done, and starts who is gone. Raises FaultError for what is left."""
@@ -351,7 +351,7 @@ class Kept:
         self._spans.clear()
         self._working = asyncio.create_task(self._work(self._workload))
         await self.goes_on(1)
-        self._tell(f"load on {load.queue}: {load.rate:g} messages a second")
+        self._note(f"load on {load.queue}: {load.rate:g} messages a second")
 
     async def _work(self, workload: Workload) -> None:
         async with workload.running():

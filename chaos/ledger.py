@@ -1,6 +1,6 @@
 """Decides from what a producer and a consumer saw whether a queue kept its promise; it never talks to a queue.
 
-A row is known by its place in the input, from 0. The ledger is told facts as they become certain and counts what they
+A row is known by its place in the input, from 0. The ledger takes facts as they become certain and counts what they
 prove: a row that was acknowledged and never received is lost; one whose settlement was confirmed as new twice is a
 duplicate; a first delivery behind a later row's is an order break. A row that is delivered again because it was not
 settled is none of these and counted as redelivered, also when its earlier delivery died with a connection (late).
@@ -91,7 +91,7 @@ class Ledger:
         self.sent += count
 
     def on_acknowledged(self, row: int, index: int, now_s: float) -> None:
-        """The producer was told that `row` is ordered at `index`."""
+        """The producer got the answer that `row` is ordered at `index`."""
         self._end_pause(now_s)
         if self._acknowledged_rows[row]:
             self._find(f"row {row} was acknowledged again, at index {index}")

@@ -36,7 +36,7 @@ class AnyRelays(Protocol):
 
 
 class Wire(NamedTuple):
-    """Who dials whom."""
+    """Which member dials which."""
 
     dialler: str
     target: str
@@ -87,7 +87,7 @@ class Network:
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def cut(self, one: str, other: str) -> None:
-        """Nothing arrives either way, and nobody is told: a dead switch."""
+        """Nothing arrives either way, and nobody hears of it: a dead switch."""
         for relay in self.between(one, other):
             relay.silence()
 

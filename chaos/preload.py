@@ -1,5 +1,5 @@
 """Makes the disk of a running member slow or full and its wall clock wrong, without rights: a small library that is
-loaded before libc (`preload.c`) does it, told by a file of four numbers for each member. It decides nothing.
+loaded before libc (`preload.c`) does it, directed by a file of four numbers for each member. It decides nothing.
 """
 
 from __future__ import annotations

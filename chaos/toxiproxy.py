@@ -111,7 +111,7 @@ class Proxy:
 
     @property
     def enabled(self) -> bool:
-        """It listened when it was found or last told to."""
+        """It listened when it was found or last switched on."""
         return bool(self._inner.enabled)
 
     def remove(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Producers and a consumer of the SDK on one queue, and what they were told; it hurts nobody and judges nothing."""
+"""Producers and a consumer of the SDK on one queue, and what they were answered; it hurts nobody and judges nothing."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class Workload:
         try:
             await batch.ack_async()
         except LeaseLost as error:
-            refused = error  # _on_refused was told which; they come again
+            refused = error  # _on_refused was given them; they come again
         at_s = self.now_s
         self._ended("consumer", "settle", asked_s, [self._message_at[index] for index in indexes], refused)
         done = (index for index in indexes if (batch.lease_id, index) not in self._refused)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pipeline import manifests
 from pipeline.durable import read_json, write_json
-from pipeline.integrity import RESTORE, prove, prove_stretches, shown
+from pipeline.integrity import RESTORE, printable, prove, prove_stretches
 from pipeline.lake import HEADS, Lake, Stretch, counting
 from pipeline.manifests import unwatched
 from pipeline.problems import BAD_LAKE, PipelineError
@@ -24,7 +24,7 @@ SUMS = b"crc\0"
 """With which Spark's sums begin; then the bytes of one, and the sums, big-endian."""
 
 
-def settle(lake: Lake, tell: Callable[[str], None]) -> None:
+def settle(lake: Lake, notify: Callable[[str], None]) -> None:
     """For an ingest that has proven the lake and claimed it: manifests for one of before, ranges that are up to date.
 
     Raises PipelineError.
@@ -32,7 +32,7 @@ def settle(lake: Lake, tell: Callable[[str], None]) -> None:
     if not lake.has_manifests():
         count = adopt(lake)
         if count:
-            tell(f"{lake.path}: an older version kept it; its {count:,} stretches have manifests from now on")
+            notify(f"{lake.path}: an older version kept it; its {count:,} stretches have manifests from now on")
     for member in lake.members():
         if (end := lake.end(member)) is not None:
             lake.reach(member, end.log_index)
@@ -41,7 +41,7 @@ def settle(lake: Lake, tell: Callable[[str], None]) -> None:
 def adopt(lake: Lake, on_stretch: Callable[[int, int], None] = unwatched) -> int:
     """How many stretches have a manifest now. Raises PipelineError with reason BAD_LAKE where something is damaged.
 
-    on_stretch: told after each how many are done, of how many.
+    on_stretch: called after each with how many are done, of how many.
     """
     lake.name()
     stretches = {member: lake.stretches(member) for member in lake.members()}
@@ -106,4 +106,4 @@ def _fits_its_sums(file: Path) -> bool:
 
 
 def _damaged(path: Path, what: str) -> PipelineError:
-    return PipelineError(BAD_LAKE, f"{shown(path)} {what}", RESTORE)
+    return PipelineError(BAD_LAKE, f"{printable(path)} {what}", RESTORE)

@@ -1,4 +1,5 @@
-"""Audits a pair from the journals of both members and what clients were told: a verdict, and a row for each violation.
+"""Audits a pair from the journals of both members and what clients were answered: a verdict, and a row for each
+violation.
 
 Digests of buckets come first, and rows are looked at where two digests differ or a message's counters do not add up;
 there is no sort of a whole queue and no Python in a task. `chaos.journal_checks` gives the same verdict in memory.
@@ -18,7 +19,7 @@ from pyspark.sql import functions as F
 from chaos.journal_checks import cut_short, unfenced
 from chaos.journal_kinds import KINDS
 from chaos.journal_lives import TRIMMED, UNSTORED, absent
-from chaos.journal_unjudged import Seen, told_of
+from chaos.journal_unjudged import Seen, lines_of
 from chaos.journals import MEMBERS_MAX, Span, Violation
 from pipeline import audit_answers, audit_bodies, audit_copies, audit_lives, audit_messages, audit_order, audit_records
 from pipeline.audit_rows import entered, placed, queue_names, touched, violations_of, with_names
@@ -69,7 +70,7 @@ class Audit:
     """Of the journal, by member."""
     spans: dict[str, Span]
     """Records that are there or should be, by member."""
-    told: int
+    asked: int
     """Rows of the client history; 0: none was given, and lost, ghost, unsent and order in time were not judged."""
     unjudged: list[str]
     """What was not judged, and why; and what was seen that is no violation."""
@@ -117,7 +118,7 @@ def _audit(
     ends: Mapping[str, int] | None,
     every_record_from: Mapping[str, int],
 ) -> Audit:
-    told, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
+    asked, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
     digests = found.keep(audit_copies.digests(journal))
     reach = audit_copies.reaches(digests)
     spans = audit_copies.spans_of(reach, where)
@@ -125,11 +126,11 @@ def _audit(
         raise ValueError(f"a pair has two members, and the journals are of {', '.join(spans)}: audit one pair")
     rows = {member: sum(each.rows for (name, _), each in reach.items() if name == member) for member in spans}
     missing = _absent(journal, spans, rows)
-    found.add_told(absent(member, spans[member]) for member in sorted(missing))
+    found.add_rows(absent(member, spans[member]) for member in sorted(missing))
     reaches = {key: (each.first, each.last) for key, each in reach.items()}
-    found.add_told(_in_queues(journal, list(unfenced(reaches))))
+    found.add_rows(_in_queues(journal, list(unfenced(reaches))))
     every = _every_record(every_record_from, ends or {}, reaches, [each for each in spans if each not in missing])
-    found.add_told(audit_records.no_record_is_missing(journal, digests, every))
+    found.add_rows(audit_records.no_record_is_missing(journal, digests, every))
     for check in OF_RECORDS:
         found.add(check(journal))
     differ = not missing and _compare(found, journal, digests, spans)
@@ -142,7 +143,7 @@ def _audit(
     if heads is not None:
         there = where.where(~F.col("member").isin(*missing))
         found.add(audit_order.tails_are_there(buckets, there))
-        found.add_told(_cut_short(there, ends or {}))
+        found.add_rows(_cut_short(there, ends or {}))
     kept = audit_messages.Kept(
         min((span.first for span in spans.values()), default=1),
         _first_indexes(buckets, created, whole),
@@ -150,25 +151,25 @@ def _audit(
     )
     if kept.whole_domain:
         found.add(audit_records.leases_that_end_were_given(judged, spans, reaches, differ=differ))
-    history_of = _History(told, placed(told, queues))
+    history_of = _History(asked, placed(asked, queues))
     unexplained = _add_messages(found, judged, history_of, queues, kept, _Spans(spans, reaches, differ))
     if history is not None:
-        _add_told(found, judged, history_of)
-    violations, counts = found.proven(journal, told, queues)
+        _add_of_clients(found, judged, history_of)
+    violations, counts = found.proven(journal, asked, queues)
     answered = F.count_if((F.col("outcome") == OK) & F.col("index").isNotNull())
-    by_op = {row[0]: (row[1], row[2]) for row in told.groupBy("op").agg(F.count(F.lit(1)), answered).collect()}
-    doubled = audit_answers.doubled(told)
-    early, apart_ns = audit_answers.early(told) if SEND in by_op and len(by_op) > 1 else (0, 0)
+    by_op = {row[0]: (row[1], row[2]) for row in asked.groupBy("op").agg(F.count(F.lit(1)), answered).collect()}
+    doubled = audit_answers.doubled(asked)
+    early, apart_ns = audit_answers.early(asked) if SEND in by_op and len(by_op) > 1 else (0, 0)
     seen = Seen(
         spans=spans,
         records={member: sum(each.records for (name, _), each in reach.items() if name == member) for member in spans},
-        told={op: rows for op, (rows, _) in by_op.items()},
+        asked={op: rows for op, (rows, _) in by_op.items()},
         answered={op: rows - doubled.get((op, True), 0) for op, (_, rows) in by_op.items()},
         doubled=sum(doubled.values()),
         early=early,
         apart_ns=apart_ns,
         strange=counts.get("LOST", 0) + counts.get("SENT_BY_OTHER", 0),
-        unordered=told.where(_is_ok(RECV) & F.col("priority").isNull()).count(),
+        unordered=asked.where(_is_ok(RECV) & F.col("priority").isNull()).count(),
         unstored=unexplained.get(UNSTORED, 0),
         trimmed=unexplained.get(TRIMMED, 0),
         whole_domain=kept.whole_domain,
@@ -178,13 +179,13 @@ def _audit(
         every_record_from=every_record_from,
     )
     by_kind = {kind: counts[kind] for kind in KINDS if kind in counts}
-    return Audit(violations, by_kind, rows, spans, sum(seen.told.values()), told_of(seen), found.kept)
+    return Audit(violations, by_kind, rows, spans, sum(seen.asked.values()), lines_of(seen), found.kept)
 
 
 class _History(NamedTuple):
     """What clients were told."""
 
-    told: DataFrame
+    asked: DataFrame
     placed: DataFrame
     """With the queue of each name, as `audit_rows.placed` gives it."""
 
@@ -232,10 +233,10 @@ def _every_record(
     return {member: span for member, span in spans.items() if span.first < span.next}
 
 
-def _in_queues(journal: DataFrame, told: list[Violation]) -> list[Violation]:
+def _in_queues(journal: DataFrame, asked: list[Violation]) -> list[Violation]:
     """The same, with the queue that their records are of, where it is one."""
     found = []
-    for each in told:
+    for each in asked:
         rows = journal.where((F.col("member") == each.member) & (F.col("log_index") == each.log_index))
         queue_id = rows.agg(F.max("queue_id")).collect()[0][0]
         found.append(replace(each, queue_id=queue_id or None))
@@ -245,8 +246,8 @@ def _in_queues(journal: DataFrame, told: list[Violation]) -> list[Violation]:
 def _cut_short(heads: DataFrame, ends: Mapping[str, int]) -> list[Violation]:
     if not ends:
         return []
-    told = {row[0]: row[1] for row in heads.groupBy("member").agg(F.max("next_log_index")).collect()}
-    return [cut_short(member, end, told[member]) for member, end in ends.items() if end < told.get(member, 0)]
+    asked = {row[0]: row[1] for row in heads.groupBy("member").agg(F.max("next_log_index")).collect()}
+    return [cut_short(member, end, asked[member]) for member, end in ends.items() if end < asked.get(member, 0)]
 
 
 class _Found:
@@ -278,9 +279,9 @@ class _Found:
             self._rows += [tuple(row[name] for name in _COLUMNS) for row in frame.collect()]
         return count
 
-    def add_told(self, told: Iterable[Violation]) -> None:
+    def add_rows(self, asked: Iterable[Violation]) -> None:
         """The same, of a few that are here."""
-        self._rows += [tuple(getattr(each, name) for name in _COLUMNS) for each in told]
+        self._rows += [tuple(getattr(each, name) for name in _COLUMNS) for each in asked]
 
     def proven(self, journal: DataFrame, history: DataFrame, queues: DataFrame) -> tuple[DataFrame, dict[str, int]]:
         """All of them, each once and with what each side says, and how many there are of each kind."""
@@ -291,7 +292,7 @@ class _Found:
         rest = [F.max(name).alias(name) for name in ("queue", "journals", "clients")]
         once = self.keep(reduce(DataFrame.unionByName, self._frames, few).groupBy(*key).agg(*rest))
         once.count()  # so that what follows is planned on its size
-        found = self.keep(_told(once, journal, history, queues))
+        found = self.keep(_with_sides(once, journal, history, queues))
         return found, {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
 
 
@@ -347,29 +348,29 @@ def _add_messages(
     where: _Spans,
 ) -> dict[str, int]:
     """Violations of single messages. Says what was seen of leases that no row gives."""
-    sent_to = history.told.where(F.col("op") == SEND).select("queue").distinct()
+    sent_to = history.asked.where(F.col("op") == SEND).select("queue").distinct()
     watched = queues.join(sent_to, "queue", "left_semi").groupBy("queue_id").agg(F.max("queue").alias("name"))
-    told = history.answered
-    bodies = history.told.where(F.col("payload_crc32").isNotNull()).limit(1).count() > 0
+    asked = history.answered
+    bodies = history.asked.where(F.col("payload_crc32").isNotNull()).limit(1).count() > 0
     sides = 2 if where.differ else 1
-    suspects = found.keep(audit_messages.suspects(judged, told, watched, sides=sides, bodies=bodies))
+    suspects = found.keep(audit_messages.suspects(judged, asked, watched, sides=sides, bodies=bodies))
     counts = suspects.agg(*(F.count_if(flag).alias(flag) for flag in audit_messages.FLAGS)).collect()[0]
     if any(counts[flag] for flag in audit_messages.CERTAIN.values()):
         found.add(audit_messages.certain(suspects))
     if counts["maybe_lost"]:
-        found.add(audit_messages.lost(suspects, judged, told, kept))
+        found.add(audit_messages.lost(suspects, judged, asked, kept))
     if counts["unanswered"]:
         found.add(audit_messages.unasked(suspects, judged, history.placed))
         if bodies:
-            found.add(audit_bodies.unanswered_are_those_that_were_sent(suspects, judged, history.told))
+            found.add(audit_bodies.unanswered_are_those_that_were_sent(suspects, judged, history.asked))
     if counts["other_sender"]:
-        found.add(audit_answers.messages_are_those_of_their_senders(suspects, judged, told))
+        found.add(audit_answers.messages_are_those_of_their_senders(suspects, judged, asked))
     if bodies and counts["bodies"]:
-        found.add(audit_bodies.bodies_are_those_that_were_sent(suspects, judged, told))
+        found.add(audit_bodies.bodies_are_those_that_were_sent(suspects, judged, asked))
     if counts["never_entered"]:
         found.add(audit_lives.never_entered(suspects, kept))
     if counts["came_again"]:
-        found.add(audit_answers.received_again(suspects, judged, told))
+        found.add(audit_answers.received_again(suspects, judged, asked))
     senders = found.keep(audit_messages.doubled_senders(judged))
     if senders.count():
         found.add(audit_messages.stored_once(judged, senders))
@@ -390,17 +391,17 @@ def _add_lives(
     return counts
 
 
-def _add_told(found: _Found, judged: DataFrame, history: _History) -> None:
-    """Violations of what clients were told, of all of them together."""
-    told = history.answered
-    found.add(audit_order.order_is_real(told.where(F.col("op") == SEND)))
+def _add_of_clients(found: _Found, judged: DataFrame, history: _History) -> None:
+    """Violations of what clients were answered, of all of them together."""
+    asked = history.answered
+    found.add(audit_order.order_is_real(asked.where(F.col("op") == SEND)))
     found.add(audit_answers.epochs_are_those_of_ids(history.placed))
-    ordered = told.where(_is_ok(RECV) & F.col("priority").isNotNull())
+    ordered = asked.where(_is_ok(RECV) & F.col("priority").isNotNull())
     if ordered.limit(1).count():
         found.add(audit_answers.first_deliveries_are_in_order(judged, ordered))
 
 
-def _told(found: DataFrame, journal: DataFrame, history: DataFrame, queues: DataFrame) -> DataFrame:
+def _with_sides(found: DataFrame, journal: DataFrame, history: DataFrame, queues: DataFrame) -> DataFrame:
     """The violations, with what each side says of the message that they are about."""
     about = found.where(F.col("kind").isin(*MESSAGE_KINDS)).select(*PLACE).distinct()
     where = F.concat_ws("/", F.col("log_index").cast("string"), F.col("epoch").cast("string"))

@@ -1,4 +1,6 @@
-"""Holds what clients received against leases, and the epochs they were told against the ids. DataFrame in and out."""
+"""Holds what clients received against leases, and the epochs they were answered with against the ids. DataFrame in and
+out.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,9 @@ from pipeline.schema import ACK, OK, RECV, SEND
 
 def epochs_are_those_of_ids(history: DataFrame) -> DataFrame:
     """Violations: receipts with another epoch than that of the record that their id names. history: placed."""
-    told = F.conv(F.hex(F.substring("id", 5, 4)), 16, 10).cast("bigint")
+    asked = F.conv(F.hex(F.substring("id", 5, 4)), 16, 10).cast("bigint")
     sends = history.where((F.col("op") == SEND) & (F.col("outcome") == OK))
-    wrong = sends.where(F.col("epoch").bitwiseAND(0xFFFF_FFFF) != told)
+    wrong = sends.where(F.col("epoch").bitwiseAND(0xFFFF_FFFF) != asked)
     name = F.lower(F.hex("id"))
     rows = wrong.select(
         "queue",
@@ -32,7 +34,7 @@ def epochs_are_those_of_ids(history: DataFrame) -> DataFrame:
         "index",
         F.lit(1).alias("count"),
         name.alias("id"),
-        F.concat(F.lit("sent, and told epoch "), F.col("epoch").cast("string"), F.lit(" and id "), name).alias(
+        F.concat(F.lit("sent, and answered with epoch "), F.col("epoch").cast("string"), F.lit(" and id "), name).alias(
             "clients"
         ),
     )
@@ -62,10 +64,10 @@ def early(history: DataFrame) -> tuple[int, int]:
     return count, most or 0
 
 
-def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, told: DataFrame) -> DataFrame:
+def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, asked: DataFrame) -> DataFrame:
     """Violations: messages that are stored as those of another producer, or under another sequence, than was sent.
 
-    told: what was answered ok with an index, placed.
+    asked: what was answered ok with an index, placed.
     """
     places = F.broadcast(found.where("other_sender").select(*PLACE))
     stored = entered(judged).join(places, PLACE, "left_semi")
@@ -75,7 +77,7 @@ def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, tol
         F.col("producer").alias("stored_producer"),
         F.coalesce("sequence", F.lit(0)).alias("stored_sequence"),
     )
-    sent = told.where((F.col("op") == SEND) & F.col("producer").isNotNull() & F.col("sequence").isNotNull())
+    sent = asked.where((F.col("op") == SEND) & F.col("producer").isNotNull() & F.col("sequence").isNotNull())
     pairs = sent.join(places, PLACE, "left_semi").join(stored, PLACE)
     other = ~F.col("producer").eqNullSafe(F.col("stored_producer")) | (F.col("sequence") != F.col("stored_sequence"))
     unlike = pairs.where(other & F.coalesce(F.col("id") == F.col("stored_id"), F.lit(True)))
@@ -90,10 +92,10 @@ def messages_are_those_of_their_senders(found: DataFrame, judged: DataFrame, tol
     return violations_of(rows, SENT_BY_OTHER)
 
 
-def received_again(found: DataFrame, journal: DataFrame, told: DataFrame) -> DataFrame:
+def received_again(found: DataFrame, journal: DataFrame, asked: DataFrame) -> DataFrame:
     """Violations: messages that came after their acknowledgement was confirmed, more often than they were leased.
 
-    told: what was answered ok, placed. A takeover may have lost the record of one lease.
+    asked: what was answered ok, placed. A takeover may have lost the record of one lease.
     """
     places = F.broadcast(found.where("came_again").select(*PLACE))
     leases = each_of(journal, LEASES).join(places, PLACE, "left_semi")
@@ -101,7 +103,7 @@ def received_again(found: DataFrame, journal: DataFrame, told: DataFrame) -> Dat
     came = entered(journal).join(places, PLACE, "left_semi")
     op = F.col("op")
     answers = (
-        told.join(places, PLACE, "left_semi")
+        asked.join(places, PLACE, "left_semi")
         .groupBy(*PLACE)
         .agg(
             F.count_distinct(F.when(op == RECV, F.struct(F.coalesce("client", F.lit("")), "invoke_ns"))).alias(
@@ -128,16 +130,16 @@ def received_again(found: DataFrame, journal: DataFrame, told: DataFrame) -> Dat
     return violations_of(one.select(*PLACE, F.lit(1).alias("count"), says.alias("clients")), RECEIVED_AFTER_ACK)
 
 
-def first_deliveries_are_in_order(journal: DataFrame, told: DataFrame) -> DataFrame:
+def first_deliveries_are_in_order(journal: DataFrame, asked: DataFrame) -> DataFrame:
     """Violations: messages that a client first received after one with a higher index, of one priority.
 
-    told: what was answered ok, placed. What was leased more than once, or had a delay, is not judged; nor are messages
+    asked: what was answered ok, placed. What was leased more than once, or had a delay, is not judged; nor are messages
     of two epochs against each other. A line is one client's, of a queue: it is what one client received.
     """
     first = F.min(
         F.struct("invoke_ns", "complete_ns", "client", "priority", F.coalesce("id", F.lit(b"")).alias("id"))
     ).alias("first")
-    received = told.where(F.col("op") == RECV).dropna(subset=["index", "queue_id", "priority", "complete_ns"])
+    received = asked.where(F.col("op") == RECV).dropna(subset=["index", "queue_id", "priority", "complete_ns"])
     firsts = received.groupBy(*PLACE).agg(first).select(*PLACE, "first.*")
     lease = (
         each_of(journal, LEASES).groupBy(*PLACE).agg(F.min("lease_id").alias("low"), F.max("lease_id").alias("high"))

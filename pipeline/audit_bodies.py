@@ -13,15 +13,15 @@ from pipeline.schema import RECV, SEND
 NOT_SENT, CHANGED = "sent with CRC-32 %08x, and stored with %08x", "received with CRC-32 %08x, and not with %08x"
 
 
-def bodies_are_those_that_were_sent(found: DataFrame, judged: DataFrame, told: DataFrame) -> DataFrame:
+def bodies_are_those_that_were_sent(found: DataFrame, judged: DataFrame, asked: DataFrame) -> DataFrame:
     """Violations: messages whose bodies have two CRC-32 in what is stored, was sent and was received.
 
-    told: what was answered ok with an index, placed. What was received is held against what was sent, and where that is
-    not known against what is stored.
+    asked: what was answered ok with an index, placed. What was received is held against what was sent, and where that
+    is not known against what is stored.
     """
     places = F.broadcast(found.where("bodies").select(*PLACE))
     stored = _stored(judged.join(places, PLACE, "left_semi")).select(*_as("stored"))
-    answers = told.where(F.col("payload_crc32").isNotNull()).join(places, PLACE, "left_semi")
+    answers = asked.where(F.col("payload_crc32").isNotNull()).join(places, PLACE, "left_semi")
     sent = answers.where(F.col("op") == SEND).select(*_as("sent"))
     came = answers.where(F.col("op") == RECV).select(*_as("came")).distinct()
     wrong = sent.join(stored, _same("sent", "stored")).where("sent_crc32 != stored_crc32")
@@ -35,7 +35,7 @@ def bodies_are_those_that_were_sent(found: DataFrame, judged: DataFrame, told: D
 
 
 def unanswered_are_those_that_were_sent(found: DataFrame, judged: DataFrame, history: DataFrame) -> DataFrame:
-    """Violations: the same, of messages that nobody was told of: their sender and number name them."""
+    """Violations: the same, of messages that nobody got an answer about: their sender and number name them."""
     places = F.broadcast(found.where("unanswered").select(*PLACE, "name"))
     numbered = judged.where(F.col("sequence") > 0)
     stored = _stored(numbered).join(places, PLACE).select(*_as("stored"), "name", "producer", "sequence")

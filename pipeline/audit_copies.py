@@ -23,25 +23,28 @@ HALF = 0xFFFF_FFFF
 """Sums of halves of hashes stay within a BIGINT for two billion rows a bucket."""
 
 
-def shown() -> list[Column]:
+def shown_columns() -> list[Column]:
     """What not every member can show: the body, and what stood beside it. Maps neither hash nor sort, entries do."""
     plain = [F.col(name) for name in names(ATTRIBUTES) if name != PROPERTIES]
     return [F.col("payload"), *plain, F.map_entries(PROPERTIES)]
 
 
-def is_shown() -> Column:
+def is_any_shown() -> Column:
     """Any of it is there."""
-    return reduce(or_, (each.isNotNull() for each in shown()))
+    return reduce(or_, (each.isNotNull() for each in shown_columns()))
 
 
 def digests(journal: DataFrame) -> DataFrame:
-    """member, epoch, bucket of log indexes: first_log, last_log, rows, how many records have one, and what tells the
-    contents and bodies of those rows that are compared.
+    """member, epoch, bucket of log indexes: first_log, last_log, rows, how many records have one, and what
+    distinguishes the contents and bodies of those rows that are compared.
 
     Words of 64 records first: which of them are there is one number. A set of them for a whole bucket is no number, and
     Spark sorts all rows for an aggregate that keeps such a thing.
     """
-    content, body = F.expr(f"xxhash64({CONTENT})"), F.when(is_shown(), F.xxhash64("log_index", "index", *shown()))
+    content, body = (
+        F.expr(f"xxhash64({CONTENT})"),
+        F.when(is_any_shown(), F.xxhash64("log_index", "index", *shown_columns())),
+    )
     compared = F.col("kind") != NOTHING
     word = F.shiftright("log_index", WORD_BITS).alias("word")
     words = journal.groupBy("member", "epoch", word).agg(
@@ -66,7 +69,7 @@ def digests(journal: DataFrame) -> DataFrame:
 
 def differing_buckets(found: DataFrame, members: tuple[str, str], first: int, end: int) -> DataFrame:
     """bucket: those with log indexes from `first` to before `end` whose digests differ between the two members."""
-    told = ["epoch", "compared", "content_sum", "content_xor", "bodies", "body_sum"]
+    columns = ["epoch", "compared", "content_sum", "content_xor", "bodies", "body_sum"]
     inside = found.where(
         (F.col("compared") > 0)
         & (bucket("last_log") >= (first >> BUCKET_BITS))
@@ -74,7 +77,7 @@ def differing_buckets(found: DataFrame, members: tuple[str, str], first: int, en
     )
     by_member = inside.groupBy("bucket").agg(
         *(
-            F.sort_array(F.collect_list(F.when(F.col("member") == member, F.struct(*told)))).alias(f"side{at}")
+            F.sort_array(F.collect_list(F.when(F.col("member") == member, F.struct(*columns)))).alias(f"side{at}")
             for at, member in enumerate(members)
         )
     )
@@ -82,7 +85,7 @@ def differing_buckets(found: DataFrame, members: tuple[str, str], first: int, en
 
 
 def once_volatile(journal: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Messages that became persistent; and by queue the last record that may have begun to make them so."""
+    """Messages that became persistent; and by queue the last record that may have started to make them so."""
     saved = each_of(journal, {"SAVED"}).select("queue_id", "index").distinct().withColumn("saved", F.lit(True))
     changed = journal.where(F.col("kind") == "CONFIGURED").groupBy("queue_id")
     return saved, changed.agg(F.max("log_index").alias("changed"))
@@ -112,7 +115,9 @@ def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str
         mine = F.col("member") == member
         sides += [
             F.sort_array(F.collect_list(F.when(mine, content))).alias(f"content{number}"),
-            F.sort_array(F.collect_list(F.when(mine & is_shown(), F.struct(*shown())))).alias(f"bodies{number}"),
+            F.sort_array(F.collect_list(F.when(mine & is_any_shown(), F.struct(*shown_columns())))).alias(
+                f"bodies{number}"
+            ),
             F.concat_ws(", ", F.sort_array(F.collect_list(F.when(mine, text)))).alias(f"says{number}"),
             F.max(F.when(mine, F.lower(F.hex("id")))).alias(f"id{number}"),
         ]
@@ -120,13 +125,13 @@ def copies_equal(journal: DataFrame, buckets: DataFrame, members: tuple[str, str
         *sides,
         F.max("queue").alias("queue"),
         F.max("count").alias("count"),
-        F.bool_and(F.col("payload").isNotNull()).alias("shown"),
+        F.bool_and(F.col("payload").isNotNull()).alias("visible"),
     )
     saved, changed = once_volatile(journal)
     unlike = (F.col("content0") != F.col("content1")) | (F.col("bodies0") != F.col("bodies1"))
     candidates = by_key.where(unlike).join(saved, ["queue_id", "index"], "left").join(changed, "queue_id", "left")
     volatile = F.coalesce("saved", F.col("changed") > F.col("log_index"), F.lit(False))
-    differ = (F.col("content0") != F.col("content1")) | F.col("shown") | ~volatile
+    differ = (F.col("content0") != F.col("content1")) | F.col("visible") | ~volatile
     says = [
         F.concat(F.lit(f"{member}: "), F.when(F.col(f"says{at}") == "", "nothing").otherwise(F.col(f"says{at}")))
         for at, member in enumerate(members)
@@ -161,10 +166,10 @@ def reaches(found: DataFrame) -> dict[tuple[str, int], Reach]:
 
 def spans_of(reach: dict[tuple[str, int], Reach], heads: DataFrame) -> dict[str, Span]:
     """By member: which records are there or should be."""
-    told = heads.groupBy("member").agg(F.min("first_log_index"), F.max("next_log_index")).collect()
+    columns = heads.groupBy("member").agg(F.min("first_log_index"), F.max("next_log_index")).collect()
     found: dict[str, Span] = {}
     rows = [(member, each.first, each.last + 1) for (member, _), each in reach.items()]
-    for member, first, end in (*rows, *(tuple(row) for row in told)):
+    for member, first, end in (*rows, *(tuple(row) for row in columns)):
         span = found.get(member, Span(first, end))
         found[member] = Span(min(span.first, first), max(span.next, end))
     return dict(sorted(found.items()))

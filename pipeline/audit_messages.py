@@ -43,7 +43,7 @@ RECVS, ACKS = 21, 42
 
 _LOWEST = ("entered_log", "touched_log", "ended_log", "lease_low", "settle_low")
 _HIGHEST = ("lease_high", "settle_high")
-_TOLD = ("stored", "told", "body", "sender")
+_OF_MESSAGE = ("stored", "answered", "body", "sender")
 FLAGS = (
     *("twice", "settled_twice", "maybe_lost", "settle_lost", "unanswered"),
     *("never_entered", "early", "after_end", "look_closer", "came_again", "bodies", "other_sender"),
@@ -58,22 +58,22 @@ CERTAIN = {
 """Kinds for which a flag is enough."""
 
 
-def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: int, bodies: bool) -> DataFrame:
+def suspects(judged: DataFrame, asked: DataFrame, watched: DataFrame, *, sides: int, bodies: bool) -> DataFrame:
     """Places that something is, or may be, wrong with: queue_id, index, name, and a flag for each kind of it.
 
-    judged: the journal with `side`, of which there are so many. told: what was answered ok with an index, placed.
-    watched: queue_id, name. bodies: clients have kept what tells them.
+    judged: the journal with `side`, of which there are so many. asked: what was answered ok with an index, placed.
+    watched: queue_id, name. bodies: clients have kept what identifies them.
     """
     of_side = range(sides)
     counted = (
-        _events(judged, told, sides, bodies=bodies)
+        _events(judged, asked, sides, bodies=bodies)
         .groupBy(*PLACE)
         .agg(
             *(F.sum(f"events{side}").alias(f"events{side}") for side in of_side),
             F.sum("answers").alias("answers"),
             *(F.min(f"{name}{side}").alias(f"{name}{side}") for name in _LOWEST for side in of_side),
             *(F.max(f"{name}{side}").alias(f"{name}{side}") for name in _HIGHEST for side in of_side),
-            *(f(name).alias(f"{name}_{f.__name__}") for name in _TOLD for f in (F.min, F.max)),
+            *(f(name).alias(f"{name}_{f.__name__}") for name in _OF_MESSAGE for f in (F.min, F.max)),
             F.min("acked_ns").alias("acked_ns"),
             F.max("received_ns").alias("received_ns"),
         )
@@ -88,9 +88,9 @@ def suspects(judged: DataFrame, told: DataFrame, watched: DataFrame, *, sides: i
 
     is_there = either(lambda side: F.col(f"entered{side}") > 0)
     sends, acks = _field("answers", 0, 21), F.shiftright("answers", ACKS)
-    is_named = F.col("told_min").isNull() | (
-        (F.col("told_min") == F.col("told_max"))
-        & ((F.col("told_min") == F.col("stored_min")) | (F.col("told_min") == F.col("stored_max")))
+    is_named = F.col("answered_min").isNull() | (
+        (F.col("answered_min") == F.col("answered_max"))
+        & ((F.col("answered_min") == F.col("stored_min")) | (F.col("answered_min") == F.col("stored_max")))
     )
     settled = either(lambda side: (F.col(f"taken{side}") > 0) | (F.col(f"refused{side}") > 0))
     flags = counts.select(
@@ -124,7 +124,7 @@ def _look_closer(side: int) -> Column:
 _FIELDS = {"entered": ENTERED, "left": LEFT, "refused": REFUSED, "taken": TAKEN}
 
 
-def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> DataFrame:
+def _events(judged: DataFrame, asked: DataFrame, sides: int, *, bodies: bool) -> DataFrame:
     """What each row adds to what is known of its message, the hash of the id that it names, the CRC-32 of its body."""
     kind, log, lease = F.col("kind"), F.col("log_index"), F.col("lease_id")
     weight = (
@@ -148,7 +148,7 @@ def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> 
         {},
         sides,
         answers=answer,
-        told=F.when(F.col("id").isNotNull(), F.xxhash64("id")),
+        answered=F.when(F.col("id").isNotNull(), F.xxhash64("id")),
         body=F.when(op != ACK, F.col("payload_crc32")),
         sender=F.when(
             (op == SEND) & F.col("producer").isNotNull() & F.col("sequence").isNotNull(),
@@ -161,7 +161,7 @@ def _events(judged: DataFrame, told: DataFrame, sides: int, *, bodies: bool) -> 
         entered(judged)
         .select(*came)
         .unionByName(touched(judged).select(*_row(went, sides)))
-        .unionByName(told.where(op.isin(SEND, RECV, ACK)).select(*answers))
+        .unionByName(asked.where(op.isin(SEND, RECV, ACK)).select(*answers))
     )
 
 
@@ -175,7 +175,7 @@ def _row(of_side: dict[str, Column], sides: int, **of_both: Column) -> list[Colu
         for side in range(sides):
             mine = value if sides == 1 or name not in of_side else F.when(F.col("side") == side, value).otherwise(empty)
             row.append(mine.alias(f"{name}{side}"))
-    both = {"answers": zero, **dict.fromkeys((*_TOLD, "acked_ns", "received_ns"), none), **of_both}
+    both = {"answers": zero, **dict.fromkeys((*_OF_MESSAGE, "acked_ns", "received_ns"), none), **of_both}
     return row + [value.cast("bigint").alias(name) for name, value in both.items()]
 
 
@@ -203,7 +203,7 @@ class Kept(NamedTuple):
 
     first_log_index: int
     queues: DataFrame
-    """queue_id, first_index: the lowest that is kept, for who was told no id."""
+    """queue_id, first_index: the lowest that is kept, where the answer had no id."""
     whole_domain: bool
     """Not of chosen queues: what is of a queue that the journals do not know is missing."""
 
@@ -214,11 +214,11 @@ def is_kept(found: DataFrame, kept: Kept) -> DataFrame:
     return found.join(kept.queues, "queue_id", "left").where(F.col("index") >= first).drop("first_index")
 
 
-def lost(found: DataFrame, journal: DataFrame, told: DataFrame, kept: Kept) -> DataFrame:
+def lost(found: DataFrame, journal: DataFrame, asked: DataFrame, kept: Kept) -> DataFrame:
     """Violations: what was answered ok, of a time that is kept, and is in no journal under its id and index."""
     places = found.where("maybe_lost").select(F.col("queue_id").alias("at_queue"), F.col("index").alias("at_index"))
     same = F.col("queue_id").eqNullSafe(F.col("at_queue")) & (F.col("index") == F.col("at_index"))
-    asked = told.join(places, same, "left_semi").select("op", "queue", "queue_id", "index", "id", "id_log")
+    asked = asked.join(places, same, "left_semi").select("op", "queue", "queue_id", "index", "id", "id_log")
     if not kept.whole_domain:
         asked = asked.where(F.col("queue_id").isNotNull())
     stored = entered(journal).select(F.col("id").alias("stored_id"), F.col("index").alias("stored_at"), "queue_id")
@@ -244,7 +244,7 @@ def lost(found: DataFrame, journal: DataFrame, told: DataFrame, kept: Kept) -> D
 
 
 def unasked(found: DataFrame, journal: DataFrame, history: DataFrame) -> DataFrame:
-    """Violations: messages in watched queues that nobody sent, or whose sender was told that they are not stored.
+    """Violations: messages in watched queues that nobody sent, or whose sender was answered that they are not stored.
 
     One whose outcome its sender does not know is neither. history: placed; a name that no journal knows may be another
     one of the same queue.

@@ -76,9 +76,9 @@ def _between_buckets(buckets: DataFrame, created: DataFrame, whole_members: list
 def tails_are_there(buckets: DataFrame, heads: DataFrame) -> DataFrame:
     """Violations: per member and queue, the messages below what the member said is the next index."""
     last = buckets.groupBy(*OF_QUEUE).agg(F.max("high").alias("last"))
-    told = heads.where(F.col("queue_id").isNotNull() & F.col("next_index").isNotNull())
+    said = heads.where(F.col("queue_id").isNotNull() & F.col("next_index").isNotNull())
     end = F.coalesce("last", F.coalesce("first_index", F.lit(1)) - 1)
-    found = told.select(*OF_QUEUE, "queue", "first_index", "next_index").join(last, OF_QUEUE, "left")
+    found = said.select(*OF_QUEUE, "queue", "first_index", "next_index").join(last, OF_QUEUE, "left")
     found = found.withColumn("end", end).where(F.col("end") + 1 < F.col("next_index"))
     says = F.format_string("%s: ends with %d, and its head said that %d is next", "member", "end", "next_index")
     return violations_of(

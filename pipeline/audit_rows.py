@@ -77,9 +77,9 @@ def queue_names(journal: DataFrame, heads: DataFrame) -> DataFrame:
     rows = (
         journal.where(F.col("queue").isNotNull()).groupBy("queue", "queue_id").agg(F.min("log_index").alias("from_row"))
     )
-    told = heads.where(F.col("queue").isNotNull() & F.col("queue_id").isNotNull())
-    told = told.groupBy("queue", "queue_id").agg(F.min("first_log_index").alias("from_head"))
-    both = rows.join(told, ["queue", "queue_id"], "full_outer").select(
+    said = heads.where(F.col("queue").isNotNull() & F.col("queue_id").isNotNull())
+    said = said.groupBy("queue", "queue_id").agg(F.min("first_log_index").alias("from_head"))
+    both = rows.join(said, ["queue", "queue_id"], "full_outer").select(
         "queue", "queue_id", F.coalesce("from_row", "from_head").alias("from_log")
     )
     of_name = Window.partitionBy("queue").orderBy("from_log", "queue_id")
@@ -98,9 +98,9 @@ def placed(history: DataFrame, queues: DataFrame) -> DataFrame:
     A name that was used again means the queue of the time at which the message was stored.
     """
     named = F.broadcast(queues.withColumnRenamed("queue", "name"))
-    told = history.withColumn("id_log", log_index_of("id"))
+    said = history.withColumn("id_log", log_index_of("id"))
     at = F.coalesce("id_log", F.lit(NO_LOG_INDEX - 1))
-    return told.join(
+    return said.join(
         named, (F.col("queue") == F.col("name")) & (at >= F.col("from_log")) & (at < F.col("to_log")), "left"
     ).drop("name", "from_log", "to_log")
 

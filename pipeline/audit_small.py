@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from chaos.journal_checks import Judged, judged
-from chaos.journals import Head, Row, Told
+from chaos.journals import Asked, Head, Row
 from pipeline.lake import Lake
 from pipeline.problems import BAD_LAKE, HISTORY_SCHEMA, PipelineError
 from pipeline.reading import WRONG, history_problem, nothing_in, values_problem
@@ -34,8 +34,8 @@ def rows_there(lake: Lake, history: str, kept: int | None = None) -> int:
 
     kept: what the lake's manifests say that it has; None: it has none.
     """
-    told = _count(history, HISTORY_SCHEMA) if history and Path(history).exists() else 0
-    return told + (sum(_count(path, BAD_LAKE) for path in lake.paths()) if kept is None else kept)
+    asked = _count(history, HISTORY_SCHEMA) if history and Path(history).exists() else 0
+    return asked + (sum(_count(path, BAD_LAKE) for path in lake.paths()) if kept is None else kept)
 
 
 def audit_small(lake: Lake, history: str) -> Judged:
@@ -43,8 +43,8 @@ def audit_small(lake: Lake, history: str) -> Judged:
     rows = [row for member in lake.members() for row in _rows(lake, member)]
     if not lake.paths():
         raise nothing_in(lake)
-    told = list(_told(history)) if history else []
-    return judged(rows, told, list(_heads(lake)), ends_of(lake), lake.every_record_from())
+    asked = list(_asked(history)) if history else []
+    return judged(rows, asked, list(_heads(lake)), ends_of(lake), lake.every_record_from())
 
 
 def ends_of(lake: Lake) -> dict[str, int]:
@@ -98,8 +98,8 @@ def _values(column: pa.Array) -> list[Any]:
     return column.to_pylist()  # type: ignore[no-any-return]  # pyarrow is not looked into
 
 
-def _digest(told: Iterable[tuple[str, Any]]) -> bytes | None:
-    given = [(name, value) for name, value in told if value is not None]
+def _digest(asked: Iterable[tuple[str, Any]]) -> bytes | None:
+    given = [(name, value) for name, value in asked if value is not None]
     return hashlib.blake2b(repr(given).encode(), digest_size=DIGEST_BYTES).digest() if given else None
 
 
@@ -125,7 +125,7 @@ def _row(member: str, found: dict[str, Any], time_us: int, beside: bytes | None)
     )
 
 
-def _told(path: str) -> Iterator[Told]:
+def _asked(path: str) -> Iterator[Asked]:
     if not Path(path).exists():
         raise PipelineError(HISTORY_SCHEMA, f"there is no client history at {path}")
     found = _dataset(path, HISTORY_SCHEMA)
@@ -138,7 +138,7 @@ def _told(path: str) -> Iterator[Told]:
         for batch in found.to_batches(columns=wanted, batch_size=BATCH):
             for name in WRONG:
                 wrong[name] += _wrong_values(batch, name)
-            yield from (Told(**row) for row in batch.to_pylist())
+            yield from (Asked(**row) for row in batch.to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise PipelineError(HISTORY_SCHEMA, f"{path} cannot be read: {error}") from error
     if (problem := values_problem(path, wrong)) is not None:

@@ -16,14 +16,14 @@ from chaos.journals import Violation
 from pipeline.audit_small import audit_small, ends_of, rows_there
 from pipeline.config import Pipeline
 from pipeline.durable import unwritable
-from pipeline.integrity import OF_BEFORE, Proof, prove, told_by
+from pipeline.integrity import OF_BEFORE, Proof, progress_to, prove
 from pipeline.lake import Lake
 from pipeline.outcome import CLEAN, VIOLATIONS, Outcome, Table
 from pipeline.reading import not_compared
 from pipeline.running import Context, Job
 from pipeline.schema import VIOLATIONS as VIOLATION_COLUMNS
 
-SHOWN_MAX = 200
+LISTED_MAX = 200
 """Violations in a report; all of them are in the Parquet beside it."""
 _ARROW = {"STRING": pa.string(), "BIGINT": pa.int64()}
 
@@ -34,21 +34,21 @@ class Found(NamedTuple):
     counts: Mapping[str, int]
     rows: Mapping[str, int]
     """Of the journal, by member."""
-    told: int
+    asked: int
     unjudged: Sequence[str]
-    shown: Sequence[Mapping[str, Any]]
+    listed: Sequence[Mapping[str, Any]]
     """The first violations."""
     how: str
 
 
 def auditing(history: str = "") -> Job:
-    """Both journals, against each other and against what clients were told; rows that prove what is wrong."""
+    """Both journals, against each other and against what clients were answered; rows that prove what is wrong."""
 
     def job(context: Context) -> Outcome:
         config = context.config
-        told = history or config.audit.history
-        found = _in_memory(config, told) or _on_spark(context, told)
-        return _outcome(found, bool(told))
+        asked = history or config.audit.history
+        found = _in_memory(config, asked) or _on_spark(context, asked)
+        return _outcome(found, bool(asked))
 
     return job
 
@@ -57,9 +57,9 @@ def auditing_small(history: str = "") -> Callable[[Pipeline], Outcome | None]:
     """The same without Spark; None where there is too much for it."""
 
     def job(config: Pipeline) -> Outcome | None:
-        told = history or config.audit.history
-        found = _in_memory(config, told)
-        return None if found is None else _outcome(found, bool(told))
+        asked = history or config.audit.history
+        found = _in_memory(config, asked)
+        return None if found is None else _outcome(found, bool(asked))
 
     return job
 
@@ -79,10 +79,10 @@ def _in_memory(config: Pipeline, history: str) -> Found | None:
     else:
         _forget(_place(config))
     counts = {kind: sum(each.kind == kind for each in in_order) for kind in MEANING}
-    shown = [asdict(each) for each in in_order[:SHOWN_MAX]]
+    listed = [asdict(each) for each in in_order[:LISTED_MAX]]
     how = f"in memory, because there are {there:,} rows (audit.memory_rows: {config.audit.memory_rows:,})"
     unjudged = [*_unproven(proof), *found.unjudged, *not_compared(lake)]
-    return Found(counts, found.rows, found.told, unjudged, shown, how)
+    return Found(counts, found.rows, found.asked, unjudged, listed, how)
 
 
 def _on_spark(context: Context, history: str) -> Found:
@@ -91,12 +91,12 @@ def _on_spark(context: Context, history: str) -> Found:
 
     config, spark = context.config, context.spark
     lake = Lake(config.lake.path_of())
-    proof = prove(lake, on_progress=told_by(context.tell))
-    told = history_of(spark, history) if history else None
-    found = audit(compared_of(spark, lake), told, heads_of(spark, lake), ends_of(lake), lake.every_record_from())
+    proof = prove(lake, on_progress=progress_to(context.notify))
+    asked = history_of(spark, history) if history else None
+    found = audit(compared_of(spark, lake), asked, heads_of(spark, lake), ends_of(lake), lake.every_record_from())
     try:
-        first = found.violations.orderBy("kind", "queue", "index").limit(SHOWN_MAX)
-        shown = [row.asDict() for row in first.collect()]
+        first = found.violations.orderBy("kind", "queue", "index").limit(LISTED_MAX)
+        listed = [row.asDict() for row in first.collect()]
         if found.clean:
             _forget(_place(config))
         else:
@@ -104,7 +104,7 @@ def _on_spark(context: Context, history: str) -> Found:
     finally:
         found.close()
     unjudged = [*_unproven(proof), *found.unjudged, *not_compared(lake)]
-    return Found(found.counts, found.rows, found.told, unjudged, shown, "on Spark")
+    return Found(found.counts, found.rows, found.asked, unjudged, listed, "on Spark")
 
 
 def _unproven(proof: Proof) -> list[str]:
@@ -142,10 +142,10 @@ def _outcome(found: Found, has_history: bool) -> Outcome:
         {"kind": kind, "count": found.counts.get(kind, 0), "meaning": meaning} for kind, meaning in MEANING.items()
     ]
     against = (
-        f"{found.told:,} rows of clients" if has_history else "no client history, so nothing is said of lost messages"
+        f"{found.asked:,} rows of clients" if has_history else "no client history, so nothing is said of lost messages"
     )
     rows = ", ".join(f"{count:,} rows of member {member}" for member, count in found.rows.items())
     lead = " ".join([f"{rows}, against each other and against {against}, {found.how}.", *found.unjudged])
     verdict = VIOLATIONS if any(found.counts.values()) else CLEAN
-    tables = [Table("checks", kinds), Table("violations", list(found.shown))]
+    tables = [Table("checks", kinds), Table("violations", list(found.listed))]
     return Outcome("audit", verdict, lead, tables, facts={"not_judged": list(found.unjudged), "checked": found.how})

@@ -23,7 +23,7 @@ def compact(spark: SparkSession, lake: Lake, member: str, limit_mib: int, fewest
     """How many stretches became fewer. For who holds `lake.locked`. Raises PipelineError."""
     merged = 0
     for group in groups(lake.stretches(member), limit_mib * MIB, fewest):
-        # Whoever writes damage anew makes it right: nothing would tell it from then on.
+        # Whoever writes damage anew makes it right: nothing would find it from then on.
         rows = sum(manifest.rows for manifest in prove_stretches(group))
         staged = lake.staging(f"compact-{member}")
         frame = spark.read.schema(ddl(JOURNAL)).parquet(*(str(stretch.path) for stretch in group))

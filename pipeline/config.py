@@ -41,7 +41,7 @@ timeout_s = 10.0       # one call
 path = "lake"          # on a cluster: what the driver and every executor see at the same path
 
 [spark]
-master = ""            # local[2,4]; under spark-submit what that was told
+master = ""            # local[2,4]; under spark-submit what that was given
 driver_memory = "2g"
 executor_memory = ""   # Spark's own
 executor_cores = 0     # Spark's own
@@ -100,7 +100,7 @@ class SparkOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How large Spark is. What is empty is left to Spark, or to spark-submit."""
 
     master: str = ""
-    """Empty: local[2,4], two tasks at once, each tried four times; under spark-submit what that was told."""
+    """Empty: local[2,4], two tasks at once, each tried four times; under spark-submit what that was given."""
     driver_memory: str = "2g"
     executor_memory: str = ""
     executor_cores: int = 0
@@ -281,8 +281,8 @@ def _said(message: str) -> str:
     if found := _UNKNOWN.search(message):
         known = list(_SECTIONS.get(found[2] or "", Pipeline).__struct_fields__)
         near = difflib.get_close_matches(found[1], known, n=1)
-        told = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        return f"unknown key {_dotted(found[2], found[1])}; {told}"
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return f"unknown key {_dotted(found[2], found[1])}; {hint}"
     if found := _MISSING.search(message):
         return f"{_dotted(found[2], found[1])} is missing"
     if found := _WRONG.search(message):

@@ -28,7 +28,7 @@ from pipeline.outcome import CLEAN, DONE, VIOLATIONS, Mark, Outcome, Plot, Table
 from pipeline.patience import while_it_moves
 from pipeline.planting import FAULTS, Fault, plant
 from pipeline.problems import DEMO_FAILED, PipelineError
-from pipeline.running import Context, Ended, problems_told
+from pipeline.running import Context, Ended, reporting_problems
 from pipeline.session import opened
 from pipeline.statistics import statistics
 from tandemq.demo.rows import flights
@@ -52,7 +52,7 @@ window_s = 1
 """
 
 
-def play(out: Path, tell: Callable[[str], None], *, rows: int) -> Ended:
+def play(out: Path, notify: Callable[[str], None], *, rows: int) -> Ended:
     """Everything, into a directory of its own under `out`; `rows` is so many records.
 
     The outcome's verdict is DONE when all of it came out as it must, else VIOLATIONS. Raises PipelineError.
@@ -65,10 +65,13 @@ def play(out: Path, tell: Callable[[str], None], *, rows: int) -> Ended:
     (here / "pipeline.toml").write_text(text, encoding="utf-8")
     config = parse(text, str(here / "pipeline.toml"), here)
     records = flights().texts[:rows]
-    with problems_told(), opened(config.spark, "demo", here) as spark:  # before any client: its JVM is forked from here
-        played, ingested = _play(spark, config, cluster, records, tell)
-        context = Context(spark, config, threading.Event(), tell)
-        tell("auditing both journals and what the clients were told")
+    with (
+        reporting_problems(),
+        opened(config.spark, "demo", here) as spark,
+    ):  # before any client: its JVM is forked from here
+        played, ingested = _play(spark, config, cluster, records, notify)
+        context = Context(spark, config, threading.Event(), notify)
+        notify("auditing both journals and what the clients were answered")
         audited = auditing()(context)
         report.write(Path(config.report.path) / "audit", audited)
         counted = statistics(context)
@@ -76,12 +79,12 @@ def play(out: Path, tell: Callable[[str], None], *, rows: int) -> Ended:
         planted = [_planted(context, here, fault) for fault in FAULTS]
         refused = _begun_anew(context, cluster)
     outcome = _outcome(played, ingested, audited, counted, planted, refused)
-    context.tell(outcome.lead)
+    context.notify(outcome.lead)
     return Ended(outcome, report.write(Path(config.report.path) / "demo", outcome), time.monotonic() - began)
 
 
 def _play(
-    spark: SparkSession, config: Pipeline, cluster: Cluster, records: Sequence[bytes], tell: Callable[[str], None]
+    spark: SparkSession, config: Pipeline, cluster: Cluster, records: Sequence[bytes], notify: Callable[[str], None]
 ) -> tuple[Played, Outcome]:
     """The load, followed all the while by a continuous ingest, and by one more to its end."""
     stop, lake = threading.Event(), Lake(Path(config.lake.path))
@@ -89,22 +92,22 @@ def _play(
 
     def follow() -> None:
         try:
-            with problems_told():
-                ingest(spark, config, continuous=True, stop=stop, tell=lambda text: tell(f"ingest: {text}"))
+            with reporting_problems():
+                ingest(spark, config, continuous=True, stop=stop, notify=lambda text: notify(f"ingest: {text}"))
         except PipelineError as error:
             failed.append(error)
 
     async def story() -> tuple[Played, Outcome]:
         async with cluster.running():
-            tell(f"pair {cluster.pair} is whole; ingest begins to follow it")
-            load = Flights(cluster, records, tell)
+            notify(f"pair {cluster.pair} is whole; ingest begins to follow it")
+            load = Flights(cluster, records, notify)
             await load.begin()
             following = threading.Thread(target=follow, name="ingest")
             following.start()
             try:
-                begun = _followed(lake, len(cluster.members), lambda: bool(failed))
-                await while_it_moves(begun, lambda: _begun(lake), "members whose journal is in the lake", FOLLOWED_S)
-                tell(f"{len(records):,} flight records go through it")
+                followed = _followed(lake, len(cluster.members), lambda: bool(failed))
+                await while_it_moves(followed, lambda: _begun(lake), "members whose journal is in the lake", FOLLOWED_S)
+                notify(f"{len(records):,} flight records go through it")
                 played = await load.play()
             finally:
                 stop.set()
@@ -112,7 +115,7 @@ def _play(
             if failed:
                 raise failed[0]
             _keep(load, Path(config.audit.history))
-            last = Context(spark, config, threading.Event(), lambda text: tell(f"ingest: {text}"))
+            last = Context(spark, config, threading.Event(), lambda text: notify(f"ingest: {text}"))
             return played, await asyncio.to_thread(ingesting(continuous=False), last)
 
     try:
@@ -150,7 +153,7 @@ def _planted(context: Context, here: Path, fault: Fault) -> dict[str, Any]:
     reports = change(context.config.report, path=str(here / "reports" / f"planted-{fault.name}"))
     outcome = auditing()(context._replace(config=change(context.config, lake=at, report=reports)))
     named = {row["kind"]: row["count"] for row in outcome.tables[0].rows if row["count"]}
-    context.tell(f"planted in a copy: {fault.title}; the audit says {_counted(named)}")
+    context.notify(f"planted in a copy: {fault.title}; the audit says {_counted(named)}")
     report.write(Path(reports.path) / "audit", replace(outcome, lead=f"Planted: {fault.title}. {outcome.lead}"))
     return {"planted": fault.title, "found": fault.kind in named, "named": _counted(named)}
 
@@ -160,15 +163,15 @@ def _begun_anew(context: Context, cluster: Cluster) -> str:
 
     async def story() -> str:
         async with cluster.running():
-            await Flights(cluster, (), context.tell).begin()
+            await Flights(cluster, (), context.notify).begin()
             try:
                 await asyncio.to_thread(ingesting(continuous=False), context)
             except PipelineError as problem:
-                context.tell(f"ingest is refused: {problem}")
+                context.notify(f"ingest is refused: {problem}")
                 return problem.reason
         return ""
 
-    context.tell("everything of the pair is wiped, and it begins anew under the same name")
+    context.notify("everything of the pair is wiped, and it begins anew under the same name")
     for name in cluster.children:
         shutil.rmtree(cluster.data_dir / name)
     try:
@@ -199,7 +202,7 @@ def _outcome(
         ),
         {"step": "audit", "came_to": audited.verdict},
         *({"step": f"planted: {row['planted']}", "came_to": f"named {row['named']}"} for row in planted),
-        {"step": "the pair wiped and begun anew", "came_to": f"ingest is refused: {refused or 'NO, it went on'}"},
+        {"step": "the pair wiped and formed anew", "came_to": f"ingest is refused: {refused or 'NO, it went on'}"},
     ]
     lead = (
         "PASS: the audit is clean, names each planted fault, and another pair is refused."

@@ -42,8 +42,8 @@ class Played(NamedTuple):
 class Flights:
     """One run. `recording` is complete when `play` returned."""
 
-    def __init__(self, cluster: Cluster, rows: Sequence[bytes], tell: Callable[[str], None]) -> None:
-        self._cluster, self._rows, self._tell = cluster, rows, tell
+    def __init__(self, cluster: Cluster, rows: Sequence[bytes], notify: Callable[[str], None]) -> None:
+        self._cluster, self._rows, self._report = cluster, rows, notify
         self.recording = Recording()
         self._acknowledged = self._last_epoch = 0
         self._refused: set[tuple[int, int]] = set()  # (lease, index)
@@ -87,11 +87,11 @@ class Flights:
         self._struck_at = time.monotonic()
         self._killed_ms = time.time_ns() // 1_000_000
         pid = self._cluster.kill(victim)
-        self._tell(f"kill -9 {pid}: master {victim} is gone after {self._acknowledged:,} records")
+        self._report(f"kill -9 {pid}: master {victim} is gone after {self._acknowledged:,} records")
         await self._cluster.wait_for(lambda view: bool(view.masters()), "taken over", DEADLINE_S)
         await self._cluster.restart(victim)
         await self._cluster.wait_for(lambda view: view.whole(), "in sync again", DEADLINE_S)
-        self._tell(f"{victim} is replica and in sync")
+        self._report(f"{victim} is replica and in sync")
         return victim
 
     async def _produce(self, client: Client) -> None:
@@ -177,7 +177,7 @@ class Flights:
         self, batch: DeliveryBatch, indexes: list[int], ids: list[bytes], room: asyncio.Semaphore
     ) -> None:
         asked_ns = self.recording.now_ns()
-        with contextlib.suppress(LeaseLost):  # _on_refused was told which; they come again
+        with contextlib.suppress(LeaseLost):  # _on_refused was given them; they come again
             await batch.ack_async()
         for outcome, refused in ((OK, False), (UNKNOWN, True)):
             chosen = [at for at, index in enumerate(indexes) if ((batch.lease_id, index) in self._refused) is refused]

@@ -46,7 +46,7 @@ class Following:
     config: Pipeline
     lake: Lake
     endpoint: str
-    tell: Callable[[str], None] = field(repr=False)
+    notify: Callable[[str], None] = field(repr=False)
     member: str = ""
     moved: Movements = field(default_factory=Movements)
     first: int = 0
@@ -134,7 +134,7 @@ class Following:
         else:
             self.head_known = True
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Where it stands, for people."""
         behind = f"{max(0, self.head - self.at):,} records behind" if self.head_known else "the member does not answer"
         return f"{self.member or self.endpoint}: {self.rows:,} rows, at {self.at:,} of {self.head:,}, {behind}"
@@ -167,7 +167,7 @@ class Following:
             start = JournalPosition(place.log_index, place.epoch, history_id=self.lake.history_id()) if place else None
             found = settled(client, options, source.domain, start)
             self._place = place or Place(found.log_index, found.epoch)
-            self.lake.tell_every_record(self.member, self.at if self.every_record else None)
+            self.lake.note_every_record(self.member, self.at if self.every_record else None)
             self.first = self.first or self.at
 
     def _heads(self, client: tandemq.Client) -> None:
@@ -179,7 +179,7 @@ class Following:
             raise PipelineError("CONFIG_ERROR", text)
         history_id = rows[0]["history_id"] or ""
         if self.lake.hold_to(history_id, member) and self.lake.end(member) is not None:
-            self.tell(f"{self.lake.path}: an older version kept it; it is held to history {history_id} from now on")
+            self.notify(f"{self.lake.path}: an older version kept it; it is held to history {history_id} from now on")
         if source_queues and self.lake.end(member) is not None:
             self._check_queues(member, rows)
         self.member, self.head = member, rows[0]["next_log_index"]

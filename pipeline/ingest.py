@@ -14,7 +14,7 @@ from pipeline.adopting import settle
 from pipeline.compacting import compact
 from pipeline.config import Pipeline
 from pipeline.following import Following
-from pipeline.integrity import INGEST_BYTES, prove, told_by
+from pipeline.integrity import INGEST_BYTES, progress_to, prove
 from pipeline.keeping import Keeping
 from pipeline.lake import Lake
 from pipeline.moved import Moved
@@ -25,7 +25,7 @@ from pipeline.schema import BARE_JOURNAL, JOURNAL, ddl
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-POLL_S, TELL_S, AGAIN_S = 0.1, 2.0, 1.0
+POLL_S, REPORT_S, AGAIN_S = 0.1, 2.0, 1.0
 COMPACT_EVERY = 200
 """Micro-batches of a job that does not end."""
 
@@ -49,7 +49,7 @@ def ingest(
     *,
     continuous: bool,
     stop: threading.Event,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
 ) -> list[Ingested]:
     """Follow every member of config.source.target. Without `continuous` up to what was committed when it began.
 
@@ -57,30 +57,30 @@ def ingest(
     """
     lake = Lake(config.lake.path_of())
     with lake.locked():
-        unread = prove(lake, read_bytes=INGEST_BYTES, on_progress=told_by(tell)).unread_bytes
+        unread = prove(lake, read_bytes=INGEST_BYTES, on_progress=progress_to(notify)).unread_bytes
         if unread:
-            tell(f"{lake.path}: of {unread:,} bytes names and sizes alone were looked at: `tandemq pipeline verify`")
+            notify(f"{lake.path}: of {unread:,} bytes names and sizes alone were looked at: `tandemq pipeline verify`")
         facts = {
             "domain": config.source.domain,
             "queues": sorted(config.source.queues),
             "payloads": config.source.payloads,
         }
         if lake.claim(facts):
-            tell(
+            notify(
                 f"{lake.path}: an older version kept it, without what stands beside a body: those columns stay null "
                 f"before log index {lake.attributes_from()}, and are filled from now on"
             )
-        settle(lake, tell)
+        settle(lake, notify)
         _check_columns(spark, lake)
-        members = [Following(spark, config, lake, endpoint, tell) for endpoint in config.source.endpoints]
-        run = _Run(members, Keeping(config, lake, tell), continuous, tell)
+        members = [Following(spark, config, lake, endpoint, notify) for endpoint in config.source.endpoints]
+        run = _Run(members, Keeping(config, lake, notify), continuous, notify)
         try:
             spark_lives = run.until_stopped(stop, config.ingest.wait_s)
         finally:
             for each in run.members:
                 each.end()
         if stop.is_set() and not continuous:
-            raise PipelineError(INTERRUPTED, f"stopped by a signal; {run.told()}")
+            raise PipelineError(INTERRUPTED, f"stopped by a signal; {run.summary()}")
         for each in run.members if spark_lives else ():
             compact(spark, lake, each.member, config.ingest.compact_mib)
         return [_ingested(each) for each in run.members]
@@ -90,17 +90,17 @@ class _Run:
     """The members, and who is waited for."""
 
     def __init__(
-        self, members: list[Following], keeping: Keeping, continuous: bool, tell: Callable[[str], None]
+        self, members: list[Following], keeping: Keeping, continuous: bool, notify: Callable[[str], None]
     ) -> None:
         self.members, self._keeping = members, keeping
-        self._continuous, self._tell = continuous, tell
+        self._continuous, self._report = continuous, notify
         self._done: set[str] = set()
         self._again_at: dict[str, float] = {}
         self._compacted = dict.fromkeys((each.endpoint for each in members), 0)
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Where it stands, for people."""
-        return "; ".join(each.told() for each in self.members)
+        return "; ".join(each.summary() for each in self.members)
 
     def until_stopped(self, stop: threading.Event, wait_s: float) -> bool:
         """As `until_done`; False: Spark's process got the signal too, and is gone. What was published stays."""
@@ -115,19 +115,19 @@ class _Run:
         return True
 
     def until_done(self, stop: threading.Event, wait_s: float) -> None:
-        tell_at = time.monotonic() + TELL_S
+        report_at = time.monotonic() + REPORT_S
         self._keep()  # before anything is read: what is found at the beginning is there when it is read
         while len(self._done) < len(self.members) and not stop.wait(POLL_S):
             for each in self.members:
                 if each.endpoint not in self._done:
                     self._look_after(each, wait_s)
             self._keep()
-            if time.monotonic() >= tell_at:
+            if time.monotonic() >= report_at:
                 if self._continuous:  # else it ends where the journal ended when it began
                     for each in self.members:
                         each.ask_head()
-                self._tell(self.told())
-                tell_at = time.monotonic() + TELL_S
+                self._report(self.summary())
+                report_at = time.monotonic() + REPORT_S
 
     def _keep(self) -> None:
         self._keeping.look([each.place for each in self.members])
@@ -149,7 +149,7 @@ class _Run:
             waited_s = time.monotonic() - each.progress_at
             if not problem.may_pass or waited_s > wait_s:
                 raise
-            self._tell(f"{each.member or each.endpoint}: waits since {waited_s:.0f} s: {problem}")
+            self._report(f"{each.member or each.endpoint}: waits since {waited_s:.0f} s: {problem}")
             self._again_at[each.endpoint] = time.monotonic() + AGAIN_S
         else:
             self._done.add(each.endpoint)

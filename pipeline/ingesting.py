@@ -13,7 +13,7 @@ def ingesting(*, continuous: bool) -> Job:
     """The journals of both members into the lake."""
 
     def job(context: Context) -> Outcome:
-        found = ingest(context.spark, context.config, continuous=continuous, stop=context.stop, tell=context.tell)
+        found = ingest(context.spark, context.config, continuous=continuous, stop=context.stop, notify=context.notify)
         rows = [
             {
                 "member": each.member,

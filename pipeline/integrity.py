@@ -59,19 +59,19 @@ class Proof:
 
 
 Progress = Callable[[int, int], None]
-"""Told of bytes that were read, and of all that will be."""
-TELL_S = 2.0
+"""Called with bytes that were read, and all that will be."""
+REPORT_S = 2.0
 
 
-def told_by(tell: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> Progress:
+def progress_to(notify: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> Progress:
     """For a job that says now and then how far it is."""
-    told_at = now()
+    reported_at = now()
 
     def on_progress(done: int, size: int) -> None:
-        nonlocal told_at
-        if (at := now()) >= told_at + TELL_S:
-            told_at = at
-            tell(f"the lake's files are checked: {done >> 20:,} of {size >> 20:,} MiB")
+        nonlocal reported_at
+        if (at := now()) >= reported_at + REPORT_S:
+            reported_at = at
+            notify(f"the lake's files are checked: {done >> 20:,} of {size >> 20:,} MiB")
 
     return on_progress
 
@@ -93,7 +93,7 @@ def _looked(lake: Lake, read_bytes: int | None, on_progress: Progress) -> Proof:
         look.at_bytes(read_bytes, on_progress)
     except OSError as error:
         text = f"cannot be read: {error.strerror or error}"
-        look.proof.findings.append(Finding(shown(Path(str(error.filename or lake.path))), text, RESTORE))
+        look.proof.findings.append(Finding(printable(Path(str(error.filename or lake.path))), text, RESTORE))
     return look.proof
 
 
@@ -132,10 +132,10 @@ def _refused(fault: Fault) -> PipelineError:
 
 
 def _finding(fault: Fault) -> Finding:
-    return Finding(shown(fault.path), fault.what, REMOVE if fault.added else RESTORE)
+    return Finding(printable(fault.path), fault.what, REMOVE if fault.added else RESTORE)
 
 
-def shown(path: Path) -> str:
+def printable(path: Path) -> str:
     """As it can be written anywhere: a name may be bytes that are no text."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
@@ -195,10 +195,10 @@ class _Look:
             done += count
             on_progress(done, size)
 
-        told = set(self.proof.findings)
+        known = set(self.proof.findings)
         for each, manifest in chosen:
             faults = manifests.differences(each.path, manifest, digests=True, on_bytes=on_bytes)
-            self.proof.findings += [found for found in map(_finding, faults) if found not in told]
+            self.proof.findings += [found for found in map(_finding, faults) if found not in known]
 
     def _facts(self, members: list[str]) -> bool:
         """Whether there is more to look at: what the lake is called, and that it has manifests."""
@@ -212,7 +212,7 @@ class _Look:
         try:
             self._name, self.proof.of_before = lake.known_name(), not lake.has_manifests()
         except PipelineError as error:
-            self._told(path, error)
+            self._report(path, error)
         if not self.proof.of_before:
             return True
         for member in members:
@@ -222,11 +222,11 @@ class _Look:
 
     def _said_members(self) -> list[str]:
         if self._name is None:
-            return []  # that the facts cannot be read is told
+            return []  # that the facts cannot be read is reported
         try:
             return self._lake.known_members()
         except PipelineError as error:
-            self._told(self._lake.path / FACTS, error)
+            self._report(self._lake.path / FACTS, error)
             return []
 
     def _range(self, member: str, counts: list[Stretch]) -> None:
@@ -240,7 +240,7 @@ class _Look:
         try:
             said = lake.range(member)
         except PipelineError as error:
-            self._told(path, error)
+            self._report(path, error)
             return
         if said.member != member or (self._name is not None and said.lake != self._name):
             self._find(path, f"is of member {said.member} of lake {said.lake!r}, and not of this one", RESTORE)
@@ -293,7 +293,7 @@ class _Look:
                 try:
                     manifest = manifests.read(wide.path)
                 except DamageError:
-                    return  # that is told
+                    return  # that is reported
                 if manifest.stretch == wide.path.name and each.path.name not in manifest.merged:
                     self._find(each.path, f"has records that {wide.path.name} has too", REMOVE)
                 return
@@ -307,7 +307,7 @@ class _Look:
         try:
             rows = read_json(path, strict=True)["rows"]
         except PipelineError as error:
-            self._told(path, error)
+            self._report(path, error)
             return
         others = {str(row["member"]) for row in rows} - {path.stem}
         if others:
@@ -317,10 +317,10 @@ class _Look:
         try:
             return self._lake.range(member)
         except PipelineError:
-            return None  # that is told where it is held against the stretches
+            return None  # that is reported where it is held against the stretches
 
-    def _told(self, path: Path, error: PipelineError) -> None:
+    def _report(self, path: Path, error: PipelineError) -> None:
         self._find(path, error.cause.removeprefix(f"{path} "), RESTORE)
 
     def _find(self, path: Path, what: str, next_step: str) -> None:
-        self.proof.findings.append(Finding(shown(path), what, next_step))
+        self.proof.findings.append(Finding(printable(path), what, next_step))

@@ -25,25 +25,25 @@ AGAIN_S = 1.0
 class Keeping:
     """The reader of one lake. For who holds `lake.locked` and has claimed it."""
 
-    def __init__(self, config: Pipeline, lake: Lake, tell: Callable[[str], None]) -> None:
-        self._source, self._lake, self._tell = config.source, lake, tell
+    def __init__(self, config: Pipeline, lake: Lake, notify: Callable[[str], None]) -> None:
+        self._source, self._lake, self._report = config.source, lake, notify
         wanted = config.ingest.reader
         self.name = lake.name() if wanted == OWN else wanted
         """Empty: nothing is kept for this lake."""
         self._registered = False
-        self._told: Place | None = None
+        self._reported: Place | None = None
         self._again_at = 0.0
 
     def look(self, ends: Sequence[Place | None]) -> None:
-        """Tell the pair where the lake ends, when it does not know. ends: of each member that is followed; None: the
-        lake has nothing of it yet, and its beginning stays kept.
+        """Report to the pair where the lake ends, when it does not know. ends: of each member that is followed; None:
+        the lake has nothing of it yet, and its beginning stays kept.
 
-        What may pass is told, and tried again a second later. Raises PipelineError, with reason READER_LOST when what
-        the lake lacks was given up.
+        What may pass is reported, and tried again a second later. Raises PipelineError, with reason READER_LOST when
+        what the lake lacks was given up.
         """
         known = [end for end in ends if end is not None]
         place = min(known) if known and len(known) == len(ends) else None
-        if not self.name or (self._registered and place in (None, self._told)) or time.monotonic() < self._again_at:
+        if not self.name or (self._registered and place in (None, self._reported)) or time.monotonic() < self._again_at:
             return
         try:
             with tandemq.connect(self._source.target, timeout=self._source.timeout_s) as client:
@@ -52,12 +52,12 @@ class Keeping:
                     self._registered = True
                 if place is not None:
                     self._advance(client, place)
-                    self._told = place
+                    self._reported = place
         except TandemqError as error:
             problem = PipelineError(error.reason, error.message or error.reason)
             if not problem.may_pass:
                 raise problem from error
-            self._tell(f"reader {self.name}: waits: {problem}")
+            self._report(f"reader {self.name}: waits: {problem}")
             self._again_at = time.monotonic() + AGAIN_S
 
     def _begin(self, client: tandemq.Client) -> None:
@@ -70,7 +70,7 @@ class Keeping:
             if refused.reason == "READER_LOST":
                 self._go_on(client, start, refused)
             elif refused.reason == "OUT_OF_RANGE" and start is not None:
-                self._register(client, None)  # whether a member's own copy has it, reading that copy tells
+                self._register(client, None)  # whether a member's own copy has it, reading that copy shows
             else:
                 raise
 

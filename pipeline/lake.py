@@ -319,15 +319,15 @@ class Lake:
         before = found.get(COLUMNS) == list(names(BARE_JOURNAL))
         differing = [key for key in wanted if found.get(key) != wanted[key] and not (before and key == COLUMNS)]
         if differing:
-            told = "; ".join(f"{key} is {found.get(key)!r} there, {wanted[key]!r} is wanted" for key in differing)
-            raise PipelineError(LAKE_SCHEMA, f"{path}: {told}")
+            text = "; ".join(f"{key} is {found.get(key)!r} there, {wanted[key]!r} is wanted" for key in differing)
+            raise PipelineError(LAKE_SCHEMA, f"{path}: {text}")
         if before:
             ends = [end.log_index for member in self.members() if (end := self.end(member)) is not None]
             write_json(path, {**found, COLUMNS: wanted[COLUMNS], ATTRIBUTES_FROM: max(ends, default=0)})
         return before
 
     def attributes_from(self) -> int:
-        """From this log index on the rows of both members tell what stood beside bodies; before it, they may not."""
+        """From this log index on the rows of both members have what stood beside bodies; before it, they may not."""
         found = self.facts()
         if found.get(COLUMNS) == list(names(BARE_JOURNAL)):
             return max((end.log_index for member in self.members() if (end := self.end(member))), default=0)
@@ -338,9 +338,9 @@ class Lake:
         version, columns = found.get("version", VERSION), found.get(COLUMNS, [])
         unknown = [str(name) for name in columns if name not in names(JOURNAL)]
         if unknown or version != VERSION:
-            told = f"it has columns that this version does not know: {', '.join(unknown)}" if unknown else ""
-            told = told or f"it is of version {version!r}, and this one knows {VERSION}"
-            raise PipelineError(LAKE_SCHEMA, f"{path}: {told}: a newer version of tandemq wrote it, use that one")
+            text = f"it has columns that this version does not know: {', '.join(unknown)}" if unknown else ""
+            text = text or f"it is of version {version!r}, and this one knows {VERSION}"
+            raise PipelineError(LAKE_SCHEMA, f"{path}: {text}: a newer version of tandemq wrote it, use that one")
 
     def facts(self) -> dict[str, Any]:
         """What this lake is of; empty: nobody has said it. Raises PipelineError with reason BAD_LAKE."""
@@ -367,7 +367,7 @@ class Lake:
             return False
         if before:
             text = f"{self.path} holds history {before}, and {member} has {history_id}"
-            raise PipelineError("PAIR_CHANGED", f"{text}: another pair, or this one begun anew")
+            raise PipelineError("PAIR_CHANGED", f"{text}: another pair, or this one formed anew")
         self._add_fact("history_id", history_id)
         return True
 
@@ -379,11 +379,11 @@ class Lake:
         known = {"this lake": self.history_id()} | {
             f"member {row['member']}": row.get("history_id") for row in self.heads()
         }
-        told = [(who, history_id) for who, history_id in known.items() if history_id]
-        for who, history_id in told[1:]:
-            if history_id != told[0][1]:
-                text = f"{self.path}: {told[0][0]} is of history {told[0][1]}, and {who} of {history_id}"
-                raise PipelineError("PAIR_CHANGED", f"{text}: two pairs, or one before and after it was begun anew")
+        ids = [(name, history_id) for name, history_id in known.items() if history_id]
+        for name, history_id in ids[1:]:
+            if history_id != ids[0][1]:
+                text = f"{self.path}: {ids[0][0]} is of history {ids[0][1]}, and {name} of {history_id}"
+                raise PipelineError("PAIR_CHANGED", f"{text}: two pairs, or one before and after it was formed anew")
 
     def every_record_from(self) -> dict[str, int]:
         """By member, the record from which on each one has a row: what has none is missing. Members whose rows were
@@ -395,13 +395,13 @@ class Lake:
             raise PipelineError(BAD_LAKE, f"{path}: every_record_from is {found!r}, not a log index for each member")
         return found
 
-    def tell_every_record(self, member: str, start: int | None) -> None:
+    def note_every_record(self, member: str, start: int | None) -> None:
         """What is read of it from `start` on has a row of each record; None: it has not. For who has claimed it."""
-        told = self.every_record_from()
-        wanted = {name: first for name, first in told.items() if name != member}
+        known = self.every_record_from()
+        wanted = {name: first for name, first in known.items() if name != member}
         if start is not None:
-            wanted[member] = told.get(member, start)
-        if wanted != told:
+            wanted[member] = known.get(member, start)
+        if wanted != known:
             self._add_fact("every_record_from", wanted)
 
     def name(self) -> str:

@@ -24,7 +24,7 @@ BLOCK_BYTES = 1 << 20
 
 
 def unwatched(*_: object) -> None:
-    """Nobody is told how far something is."""
+    """Nobody is notified how far something is."""
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class DamageError(Exception):
 
 def made(folder: Path, *, lake: str, member: str, stretch: str, rows: int, merged: tuple[str, ...] = ()) -> Manifest:
     """Of what is in a folder now. Raises OSError, and DamageError for what no manifest can name."""
-    shutil.rmtree(folder / "_temporary", ignore_errors=True)  # a task that Spark gave up may have begun it again
+    shutil.rmtree(folder / "_temporary", ignore_errors=True)  # a task that Spark gave up may have started it again
     files = []
     for path in sorted(folder.iterdir()):
         if path.name != NAME:
@@ -110,7 +110,7 @@ def differences(
 ) -> Iterator[Fault]:
     """What is in the folder against its manifest: names and sizes, and what is in the files if `digests`.
 
-    on_bytes: told of every block that was read.
+    on_bytes: called for every block that was read.
     """
     try:
         there = {path.name: path for path in folder.iterdir()}

@@ -1,4 +1,4 @@
-"""Waits for work as long as it moves, and tells a machine that is too busy from work that stands still."""
+"""Waits for work as long as it moves, and distinguishes a machine that is too busy from work that stands still."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def doubled(table: pa.Table, queue: str) -> pa.Table:
     rows = table.filter(_is(table, queue, _index(table, queue, 3)))
     found = _is(table, queue, _index(table, queue, 2))
     for name in ("producer", "sequence", "payload"):
-        told = pc.if_else(found, rows[name][0], table[name])
-        table = table.set_column(table.schema.get_field_index(name), name, told)
+        changed = pc.if_else(found, rows[name][0], table[name])
+        table = table.set_column(table.schema.get_field_index(name), name, changed)
     return table
 
 
@@ -46,8 +46,8 @@ def swapped(table: pa.Table, queue: str) -> pa.Table:
     """Two messages have each other's index."""
     first, second = _index(table, queue, 3), _index(table, queue, 2)
     there = pc.if_else(_is(table, queue, second), first, table["index"])
-    told = pc.if_else(_is(table, queue, first), second, there)
-    return table.set_column(table.schema.get_field_index("index"), "index", pc.cast(told, pa.int64()))
+    changed = pc.if_else(_is(table, queue, first), second, there)
+    return table.set_column(table.schema.get_field_index("index"), "index", pc.cast(changed, pa.int64()))
 
 
 def lease_gone(table: pa.Table, queue: str) -> pa.Table:

@@ -11,9 +11,9 @@ from tandemq.escaping import in_html
 
 HEIGHT, HEAD, FOOT, KEY = 130, 24, 26, 22
 KINDS = ("median", "longest", "MASTER", "fail", "unknown", "rate")
-"""Classes of the page's style that are told apart; lines beyond so many are not drawn."""
+"""Classes of the page's style that look different; lines beyond so many are not drawn."""
 POINTS_MAX = 600
-"""Of one line: more cannot be told apart in a picture so wide."""
+"""Of one line: more cannot be distinguished in a picture so wide."""
 MARKS_MAX = 60
 """The last ones are drawn; kills always."""
 
@@ -54,9 +54,9 @@ def _levels(plot: Plot, axis: Axis, highest: float) -> Iterator[str]:
     left, right = axis.layout.left, axis.layout.right
     for value in (0.0, highest / 2, highest):
         y = HEAD + HEIGHT * (1 - value / highest)
-        told = f"{value:,.0f}" if highest > 2 else f"{value:g}"
+        number = f"{value:,.0f}" if highest > 2 else f"{value:g}"
         yield f'<line class="grid" x1="{left}" y1="{y:g}" x2="{right}" y2="{y:g}"/>'
-        text = f"{told} {plot.unit}".strip()
+        text = f"{number} {plot.unit}".strip()
         yield f'<text class="tick" x="{left - 6}" y="{y + 4:g}" text-anchor="end">{in_html(text)}</text>'
 
 

@@ -1,4 +1,4 @@
-"""Decides how a job fails: by a stable reason, whatever Spark made of the exception that told it. Pure.
+"""Decides how a job fails: by a stable reason, whatever Spark made of the exception behind it. Pure.
 
 Spark turns every exception into one of its own, of which only the text is left. The reason is found in there again.
 """
@@ -63,7 +63,7 @@ WAITED_FOR = frozenset(
         *(name for name, rule in RULES.items() if rule.retryable),
     }
 )
-"""What may pass: the job waits for it as long as it was told to."""
+"""What may pass: the job waits for it as long as it was configured to."""
 
 _OURS = re.compile(r"tandemq\.errors\.\w+: ([A-Z][A-Z_]+)(?:: ([^\n]*))?")
 _OWN = re.compile(r"pipeline\.problems\.PipelineError: ([A-Z][A-Z_]+): ([^\n]*)")
@@ -115,7 +115,7 @@ class PipelineError(Exception):
 
 
 def problem_of(text: str) -> PipelineError:
-    """What a text of Spark's tells: the reason of the exception that it was made of."""
+    """What a text of Spark's says: the reason of the exception that it was made of."""
     for pattern in (_OWN, _OURS):
         found = pattern.search(text)
         if found:

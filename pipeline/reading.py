@@ -32,15 +32,15 @@ def compared_of(spark: SparkSession, lake: Lake) -> DataFrame:
         return journal
     from pyspark.sql import functions as fn
 
-    told = {name: fn.when(fn.col("log_index") >= since, fn.col(name)) for name in names(ATTRIBUTES)}
-    return journal.withColumns(told)
+    kept = {name: fn.when(fn.col("log_index") >= since, fn.col(name)) for name in names(ATTRIBUTES)}
+    return journal.withColumns(kept)
 
 
 def not_compared(lake: Lake) -> list[str]:
     """What an audit says of it."""
     since = lake.attributes_from()
-    told = f"What stood beside bodies was not compared before log index {since}: an older version kept the lake."
-    return [told] if since else []
+    kept = f"What stood beside bodies was not compared before log index {since}: an older version kept the lake."
+    return [kept] if since else []
 
 
 def nothing_in(lake: Lake) -> PipelineError:
@@ -84,13 +84,13 @@ WRONG = {
     "invoke_ns": "null",
     "queue": "null",
 }
-"""What no row of a client history has: nobody could say what it tells, and it would be left out in silence."""
+"""What no row of a client history has: nobody could say what it means, and it would be left out in silence."""
 
 
 def values_problem(path: str, wrong: Mapping[str, int]) -> PipelineError | None:
     """Why the rows of a client history cannot be judged, of which so many are WRONG, by column; None: they can."""
-    told = [f"{name} is {WRONG[name]} in {count:,} rows" for name, count in wrong.items() if count]
-    return PipelineError(HISTORY_SCHEMA, f"{path}: {'; '.join(told)}") if told else None
+    kept = [f"{name} is {WRONG[name]} in {count:,} rows" for name, count in wrong.items() if count]
+    return PipelineError(HISTORY_SCHEMA, f"{path}: {'; '.join(kept)}") if kept else None
 
 
 def _wrong_values(found: DataFrame) -> dict[str, int]:

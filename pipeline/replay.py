@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import tandemq
-from pipeline.integrity import OF_BEFORE, prove, told_by
+from pipeline.integrity import OF_BEFORE, progress_to, prove
 from pipeline.lake import Lake
 from pipeline.outcome import DONE, Outcome, Table
 from pipeline.problems import INTERRUPTED, LAKE_SHORT, NO_PAYLOAD, PipelineError
@@ -85,7 +85,7 @@ def _history_id(context: Context, asked: Asked) -> str:
     found = lake.history_id()
     if found and asked.history_id not in ("", found):
         text = f"{lake.path} holds history {found}, and {asked.history_id} is asked for"
-        raise PipelineError("PAIR_CHANGED", f"{text}: it is the lake of another pair, or of this one begun anew")
+        raise PipelineError("PAIR_CHANGED", f"{text}: it is the lake of another pair, or of this one formed anew")
     return found
 
 
@@ -93,8 +93,8 @@ def _journal(context: Context, asked: Asked, history_id: str) -> DataFrame:
     spark, source = context.spark, context.config.source
     if not asked.journal:
         lake = Lake(context.config.lake.path_of())
-        if prove(lake, on_progress=told_by(context.tell)).of_before:
-            context.tell(OF_BEFORE)
+        if prove(lake, on_progress=progress_to(context.notify)).of_before:
+            context.notify(OF_BEFORE)
         _check_reach(lake, asked)
         return spark.read.schema(ddl(LAKE)).option("basePath", str(lake.journal)).parquet(*lake.paths())
     given = {"target": source.target, "domain": source.domain, "kinds": "enqueued", "attributes": "true"}
@@ -144,6 +144,6 @@ def _replay(context: Context, asked: Asked, messages: DataFrame, history_id: str
         named = {"writer": asked.writer, "batchId": str(number), "queryId": query_id} if asked.writer else {}
         frame = batch(messages, part, asked.to)
         frame.write.format("tandemq").options(**options, **named).mode("append").save()
-        context.tell(f"batch {number + 1} of {len(parts)}: {part.rows:,} messages, log index {part.until_log_index}")
+        context.notify(f"batch {number + 1} of {len(parts)}: {part.rows:,} messages, log index {part.until_log_index}")
     lead = f"{count:,} messages sent in {len(parts)} batches.{bare}"
     return Outcome("replay", DONE, lead, [Table("queues", rows)], facts=facts)

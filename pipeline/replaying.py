@@ -1,4 +1,4 @@
-"""Decides which messages a replay sends, in which batches and what it tells of them. Frames in, frames out.
+"""Decides which messages a replay sends, in which batches and what it reports of them. Frames in, frames out.
 
 Messages of both members' journals are the same ones: each is sent once. The order is that of the log, so it is each
 queue's own. A replay that has a writer's name may be repeated after a crash: its batches are cut by log indexes alone,

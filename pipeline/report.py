@@ -15,7 +15,7 @@ from tandemq.escaping import in_html
 
 SCHEMA_VERSION = 1
 RESULT, PAGE = "result.json", "report.html"
-ROWS_SHOWN = 200
+ROWS_LISTED = 200
 ROWS_OPEN = 25
 """A table with more is folded."""
 
@@ -54,7 +54,7 @@ def page(outcome: Outcome) -> str:
 
 
 def _table(table: Table) -> Iterator[str]:
-    title, rows = in_html(table.title), table.rows[:ROWS_SHOWN]
+    title, rows = in_html(table.title), table.rows[:ROWS_LISTED]
     folded = len(table.rows) > ROWS_OPEN
     yield f"<details><summary>{title}: {len(table.rows):,} rows</summary>" if folded else f"<h2>{title}</h2>"
     if not rows:
@@ -71,8 +71,8 @@ def _table(table: Table) -> Iterator[str]:
         cells = (f"<td{kind}>{in_html(_cell(each, name))}</td>" for name, kind in zip(names, kinds, strict=True))
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</table></div>"
-    if len(table.rows) > ROWS_SHOWN:
-        yield f"<p>and {len(table.rows) - ROWS_SHOWN:,} more, in {RESULT}</p>"
+    if len(table.rows) > ROWS_LISTED:
+        yield f"<p>and {len(table.rows) - ROWS_LISTED:,} more, in {RESULT}</p>"
     if folded:
         yield "</details>"
 

@@ -42,7 +42,7 @@ class Context(NamedTuple):
     config: Pipeline
     stop: threading.Event
     """Set by SIGINT, SIGTERM and SIGHUP."""
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
 
 
 SIGNAL_S = 1.0
@@ -66,7 +66,7 @@ def run(
     *,
     master: str = "",
     verbose: bool = False,
-    tell: Callable[[str], None],
+    notify: Callable[[str], None],
     small: Callable[[Pipeline], Outcome | None] | None = None,
 ) -> Ended:
     """Raises PipelineError. What the job has published by then stays; no report is written.
@@ -80,21 +80,21 @@ def run(
         configs.check(config, "--master")
     check_machine()
     place = Path(config.report.path) / name
-    with stopped_by_signals() as stop, interrupted_told(stop), problems_told():
+    with stopped_by_signals() as stop, reporting_interrupts(stop), reporting_problems():
         began = time.monotonic()
         outcome = small(config) if small is not None else None
         if outcome is None:
             with (
                 opened(config.spark, name, place, verbose=verbose) as spark,
-                unreadable_told(Lake(config.lake.path_of())),
+                reporting_unreadable(Lake(config.lake.path_of())),
             ):
-                outcome = make()(Context(spark, config, stop, tell))
+                outcome = make()(Context(spark, config, stop, notify))
         page = report.write(place, outcome)
         return Ended(outcome, page, time.monotonic() - began)
 
 
 @contextmanager
-def interrupted_told(stop: threading.Event) -> Iterator[None]:
+def reporting_interrupts(stop: threading.Event) -> Iterator[None]:
     """A signal that goes to a whole group of processes ends Spark's too, and maybe before this one has heard of it."""
     try:
         yield
@@ -105,12 +105,12 @@ def interrupted_told(stop: threading.Event) -> Iterator[None]:
 
 
 @contextmanager
-def unreadable_told(lake: Lake) -> Iterator[None]:
-    """Of a file of the lake that Spark could not read it is told why: it was damaged after the job had looked at it, or
-    an ingest has put it together with others.
+def reporting_unreadable(lake: Lake) -> Iterator[None]:
+    """Of a file of the lake that Spark could not read the reason is reported: it was damaged after the job had looked
+    at it, or an ingest has put it together with others.
     """
     try:
-        with problems_told():
+        with reporting_problems():
             yield
     except PipelineError as error:
         if error.reason != UNREADABLE or str(lake.path) not in error.cause:
@@ -126,7 +126,7 @@ def unreadable_told(lake: Lake) -> Iterator[None]:
 
 
 @contextmanager
-def problems_told() -> Iterator[None]:
+def reporting_problems() -> Iterator[None]:
     """What Spark raises becomes a PipelineError with the reason that is in its text."""
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException

@@ -105,7 +105,7 @@ HEADS: Table = (
 )
 """Where each member said its journal and its queues stand, a row a member and queue; a tail cut off below is missing.
 
-One row of a member that names no queue (null) tells of its journal alone. next_log_index, next_index: the first that
+One row of a member that names no queue (null) describes its journal alone. next_log_index, next_index: the first that
 is not there yet. epoch: of the record before next_log_index.
 """
 

@@ -88,7 +88,7 @@ def check_machine() -> None:
 
 
 def settings(options: SparkOptions, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """What Spark is told. Under spark-submit nothing that was told there already. Pure."""
+    """What Spark is given. Under spark-submit nothing that was given there already. Pure."""
     submitted = SUBMITTED in environment
     master = options.master or ("" if submitted else MASTER)
     sizes = {
@@ -144,5 +144,5 @@ def opened(options: SparkOptions, name: str, place: Path, *, verbose: bool = Fal
         register(spark)
         yield spark
     finally:
-        with suppress(Py4JError, OSError):  # its process may be gone, which somebody else tells
+        with suppress(Py4JError, OSError):  # its process may be gone, which somebody else reports
             spark.stop()

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import weighing
-from pipeline.integrity import OF_BEFORE, prove, told_by
+from pipeline.integrity import OF_BEFORE, progress_to, prove
 from pipeline.lake import Lake
 from pipeline.outcome import DONE, Mark, Outcome, Plot, Table
 from pipeline.plots import KINDS
@@ -22,7 +22,7 @@ from pipeline.stats import one_history, windows
 from pipeline.weighing import Publication
 from pipeline.weights import weights
 
-WINDOWS_SHOWN_MAX = 20_000
+WINDOWS_LISTED_MAX = 20_000
 """In plots and tables, the newest of them; all are in the Parquet beside the report."""
 PERCENTILES = ("p50", "p95", "p99")
 
@@ -30,24 +30,24 @@ PERCENTILES = ("p50", "p95", "p99")
 def statistics(context: Context, asked: Publication | None = None) -> Outcome:
     """Counts, delays, service times and depth of every queue in windows of event time, and a share for each queue.
 
-    asked: publish shares as a table of weights, or tell what would be published.
+    asked: publish shares as a table of weights, or report what would be published.
     """
     config, spark = context.config, context.spark
     lake = Lake(config.lake.path_of())
-    if prove(lake, on_progress=told_by(context.tell)).of_before:
-        context.tell(OF_BEFORE)
+    if prove(lake, on_progress=progress_to(context.notify)).of_before:
+        context.notify(OF_BEFORE)
     lake.check_one_history()
     there = weighing.look(config.source, asked, lake.history_id()) if asked is not None else None
     place = Path(config.report.path) / "stats"
     journal = one_history(journal_of(spark, lake))
     counted = _written(windows(journal, config.stats.window_s), place / "windows")
     shares = _written(weights(counted), place / "weights")
-    newest = counted.orderBy(F.col("window_start").desc(), "queue").limit(WINDOWS_SHOWN_MAX)
+    newest = counted.orderBy(F.col("window_start").desc(), "queue").limit(WINDOWS_LISTED_MAX)
     rows = [row.asDict() for row in newest.collect()][::-1]
-    told = {row["queue"]: row.asDict() for row in shares.collect()}
-    queues = _queues(rows, told)
+    by_queue = {row["queue"]: row.asDict() for row in shares.collect()}
+    queues = _queues(rows, by_queue)
     lead = f"{len(rows):,} windows of {config.stats.window_s} s of {len(queues)} queues, from {config.lake.path}."
-    tables, plots = [Table("queues", queues), Table("windows", _told(rows))], _plots(rows, queues, _epochs(journal))
+    tables, plots = [Table("queues", queues), Table("windows", _as_rows(rows))], _plots(rows, queues, _epochs(journal))
     if asked is None or there is None:
         return Outcome("stats", DONE, lead, tables, plots)
     weighed = weighing.weigh(config.source, asked, there, counted, weighing.newest_of(journal))
@@ -89,13 +89,13 @@ def _epochs(journal: DataFrame) -> list[tuple[int, datetime]]:
 def _plots(
     rows: Sequence[dict[str, Any]], queues: Sequence[dict[str, Any]], epochs: Sequence[tuple[int, datetime]]
 ) -> list[Plot]:
-    """Of all queues that can be told apart: rate and depth; of the busiest: delays and service times."""
+    """Of all queues that can be distinguished: rate and depth; of the busiest: delays and service times."""
     if not rows:
         return []
     began = min(row["window_start"] for row in rows)
     marks = [Mark((at - began).total_seconds(), f"epoch {epoch}") for epoch, at in epochs]
     began_ms = round(began.replace(tzinfo=UTC).timestamp() * 1000)
-    shown = [row["queue"] for row in queues[: len(KINDS)]]
+    drawn = [row["queue"] for row in queues[: len(KINDS)]]
 
     def line(queue: str, name: str) -> list[tuple[float, float]]:
         return [
@@ -107,20 +107,20 @@ def _plots(
     def plot(title: str, unit: str, lines: dict[str, list[tuple[float, float]]]) -> Plot:
         return Plot(title, unit, lines, marks, began_ms)
 
-    busiest = shown[0]
+    busiest = drawn[0]
     return [
-        plot("messages a second that entered", "/s", {queue: line(queue, "enqueued_per_s") for queue in shown}),
+        plot("messages a second that entered", "/s", {queue: line(queue, "enqueued_per_s") for queue in drawn}),
         plot(f"{busiest}: from entering to leaving", "ms", {p: line(busiest, f"delay_{p}_ms") for p in PERCENTILES}),
         plot(
             f"{busiest}: from lease to acknowledgement",
             "ms",
             {p: line(busiest, f"service_{p}_ms") for p in PERCENTILES},
         ),
-        plot("messages in the queue, at the end of a window", "", {queue: line(queue, "depth") for queue in shown}),
+        plot("messages in the queue, at the end of a window", "", {queue: line(queue, "depth") for queue in drawn}),
     ]
 
 
-def _told(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _as_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """As JSON and people have times."""
     return [
         {

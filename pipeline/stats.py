@@ -1,7 +1,7 @@
 """Counts what happened on each queue in windows of event time: messages in and out, service times, delays, depth.
 
 A function from the whole journal to a table, and no stream: a message may leave days after it entered, and its service
-time is between two records, so that no window can be told from what a micro-batch brought. Spark's own stream-stream
+time is between two records, so that no window follows from what a micro-batch brought. Spark's own stream-stream
 windows would keep all that as state, and the last of them never close.
 """
 

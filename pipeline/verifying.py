@@ -18,7 +18,7 @@ from pipeline.reading import nothing_in
 from pipeline.running import Ended
 
 Progress = Callable[[str, int, int], None]
-"""Told what is done, how far it is, and how far it will be."""
+"""Called with what is done, how far it is, and how far it will be."""
 
 
 def verified(path: str, file: str, *, adopted: bool, on_progress: Progress) -> Ended:

@@ -1,4 +1,4 @@
-"""Publishes the shares that the statistics give as a table of routing weights, or tells what it would publish.
+"""Publishes the shares that the statistics give as a table of routing weights, or reports what it would publish.
 
 The version that is to be replaced is read before anything is computed: who was faster meanwhile is not undone.
 """
@@ -71,7 +71,7 @@ def look(source: Source, asked: Publication, history_id: str) -> There:
         except NotFound:
             return There(0, queues)
 
-    there = _told(source, ask)
+    there = _asked(source, ask)
     for queue in asked.queues:
         if queue not in there.queues:
             raise PipelineError("QUEUE_NOT_FOUND", f"there is no queue {queue!r} in domain {source.domain}")
@@ -115,7 +115,7 @@ def _publish(
     source: Source, asked: Publication, there: There, rows: Sequence[dict[str, Any]], begin: datetime, end: datetime
 ) -> Any:
     given = {row["queue"]: row["weight"] for row in rows}
-    return _told(
+    return _asked(
         source,
         lambda client: client.publish_weights(
             asked.name,
@@ -130,7 +130,7 @@ def _publish(
     )
 
 
-def _told(source: Source, ask: Callable[[tandemq.Client], Result]) -> Result:
+def _asked(source: Source, ask: Callable[[tandemq.Client], Result]) -> Result:
     try:
         with tandemq.connect(source.target, timeout=source.timeout_s) as client:
             return ask(client)

@@ -24,7 +24,7 @@ WEIGHTS: Table = (
 )
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SERVICE_MS_MIN = 1.0
-"""Times of the journal are whole milliseconds: a faster service is not told from this one."""
+"""Times of the journal are whole milliseconds: a faster service looks like this one."""
 
 
 def weights(stats: DataFrame, last_windows: int = 5) -> DataFrame:

@@ -377,7 +377,7 @@ class Manager:
         handlers = [QueueHandlers(members).handler(), journal, stage, batches, weights, admin, manager, pair]
         peer = PeerServicer(self._link) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, self._ready, self._collectors))
-        await self._tell_health()
+        await self._report_health()
 
     def _collectors(self) -> list[Collector]:
         assert self._members is not None
@@ -412,12 +412,12 @@ class Manager:
         if ready is not self._told_ready:
             self._told_ready = ready
             assert self._node is not None
-            self._node.spawn(self._tell_health())
+            self._node.spawn(self._report_health())
 
-    async def _tell_health(self) -> None:
+    async def _report_health(self) -> None:
         assert self._members is not None
         master = self._members.by_name[MAIN].shared.serving
-        await self._open_ports.tell_health(master=master, readable=self._ready()[0])
+        await self._open_ports.report_health(master=master, readable=self._ready()[0])
 
     # -- the peer --------------------------------------------------------------------------------------------------
 
@@ -459,7 +459,7 @@ class Manager:
         self._members.on_change()
         self._send_hello()
         if domain.shared.name == MAIN:
-            self._node.spawn(self._tell_health())
+            self._node.spawn(self._report_health())
 
     async def _watch_room(self, node: Node) -> None:
         """Sending stops while there is still room to settle."""

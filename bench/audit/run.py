@@ -115,7 +115,7 @@ def flown(spark: SparkSession, here: Path, count: int) -> tuple[Lake, Path]:
             await load.begin()
             await load.play()
             load.recording.write(history)
-            await asyncio.to_thread(ingest, spark, config, continuous=False, stop=threading.Event(), tell=say)
+            await asyncio.to_thread(ingest, spark, config, continuous=False, stop=threading.Event(), notify=say)
 
     asyncio.run(story())
     return Lake(Path(config.lake.path)), history

@@ -119,7 +119,7 @@ async def _silent(cluster: Cluster, figures: dict[str, Any], connections: int, s
             began_s = time.monotonic()
             async with crowding(address, connections) as crowd:
                 await asyncio.sleep(max(0.0, began_s + seconds - time.monotonic()))
-        figures["silent"][name] = {**asdict(crowd), **_told(sends, figures)}
+        figures["silent"][name] = {**asdict(crowd), **_reported(sends, figures)}
     _count(figures, before, await _changes(cluster))
 
 
@@ -130,11 +130,11 @@ async def _floods(cluster: Cluster, figures: dict[str, Any]) -> None:
     async with sending(cluster.target) as sends:
         endings = await run_floods((host, int(port)))
     figures["floods"] = [asdict(each) for each in endings]
-    figures["floods_sends"] = _told(sends, figures)
+    figures["floods_sends"] = _reported(sends, figures)
     _count(figures, before, await _changes(cluster))
 
 
-def _told(sends: Sends, figures: dict[str, Any]) -> dict[str, Any]:
+def _reported(sends: Sends, figures: dict[str, Any]) -> dict[str, Any]:
     figures["sends_failed"] += sends.failed
     return {**asdict(sends), "slowest_s": round(sends.slowest_s, 3)}
 

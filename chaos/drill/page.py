@@ -1,4 +1,4 @@
-"""A drill as one page: what it measured against its probes, and what was told while it ran, around the timeline."""
+"""A drill as one page: what it measured against its probes, and the notes of its run, around the timeline."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def page(outcome: Outcome) -> str:
         row(line.name, line.text, _mark(line.limit, held=line.held), kind=_kind(line.limit, held=line.held))
         for line in outcome.lines
     ]
-    told = [row(f"{each.at_s:.2f} s", each.phase, each.text) for each in outcome.progress.told]
+    notes = [row(f"{each.at_s:.2f} s", each.phase, each.text) for each in outcome.progress.notes]
     lead = f"{drill.title or drill.name}. On {outcome.progress.origin}; {outcome.seconds:.0f} s."
-    more = ["<h2>What happened</h2>", f'<table class="told">{"".join(told)}</table>']
+    more = ["<h2>What happened</h2>", f'<table class="notes">{"".join(notes)}</table>']
     return timeline.page(f"Drill {drill.name}", outcome.verdict, lead, figures, outcome.result, more)
 
 

@@ -37,10 +37,10 @@ class DrillError(RuntimeError):
 
 
 class GuardError(RuntimeError):
-    """The drill was not begun, or was given up, to spare the pair."""
+    """The drill was not started, or was given up, to spare the pair."""
 
 
-class Told(NamedTuple):
+class Note(NamedTuple):
     """Something worth a line."""
 
     at_s: float
@@ -56,15 +56,15 @@ class Progress:
     origin: str
     history: History = field(default_factory=History)
     struck: list[Struck] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     view: PairView | None = None
     now_s: float = 0.0
 
 
 class Screen(Protocol):
-    """Shown to people while a drill runs."""
+    """What people see while a drill runs."""
 
-    def tell(self, told: Told) -> None: ...
+    def note(self, note: Note) -> None: ...
     def show(self, progress: Progress) -> None: ...
 
 
@@ -129,14 +129,14 @@ class Player:
         try:
             async with self._healed_at_end():
                 await self._steady()
-                async with self._shown(), self._workload.running():
+                async with self._redrawn(), self._workload.running():
                     try:
                         await self._warm_up()
                         await self._rounds()
                     except (RuntimeError, TandemqError, TimeoutError, OSError, ExceptionGroup) as error:
-                        self.tell("rollback", f"it went wrong, all is healed now: {'; '.join(_reasons(error))}")
+                        self.note("rollback", f"it went wrong, all is healed now: {'; '.join(_reasons(error))}")
                         raise
-                    self.tell("verify", "sending has ended; what is left is taken")
+                    self.note("verify", "sending has ended; what is left is taken")
         except* GuardError as group:
             guards = _reasons(group)
         except* (RuntimeError, TandemqError, TimeoutError, OSError) as group:
@@ -160,7 +160,7 @@ class Player:
 
     async def _steady(self) -> None:
         for text in self._stage.mended:
-            self.tell("healed", f"left by an earlier drill: {text}")
+            self.note("healed", f"left by an earlier drill: {text}")
         if self._drill.needs_network and self._stage.hands.network is None:
             raise GuardError(f"{NO_NETWORK}; nothing was hurt")
         if self._drill.needs_preload and self._stage.hands.preload is None:
@@ -170,7 +170,7 @@ class Player:
             await self._stage.pair.wait_for(PairView.whole, "whole before anything is hurt", within_s)
         except RuntimeError as error:
             raise GuardError(f"the steady state was not seen, nothing was hurt: {error}") from error
-        self.tell("steady", f"{self._stage.origin}: a master and a replica in sync")
+        self.note("steady", f"{self._stage.origin}: a master and a replica in sync")
 
     async def _warm_up(self) -> None:
         steady = self._drill.steady
@@ -183,18 +183,18 @@ class Player:
                 f"the steady state was not seen, nothing was hurt: {rate:.0f} messages a second are acknowledged, "
                 f"steady.acknowledged_per_s_min is {steady.acknowledged_per_s_min:g}"
             )
-        self.tell("steady", f"{rate:,.0f} messages a second are acknowledged")
+        self.note("steady", f"{rate:,.0f} messages a second are acknowledged")
 
     async def _rounds(self) -> None:
         drill = self._drill
         for number in range(1, drill.repeat + 1):
             from_s = self._workload.now_s
             what = ", ".join(f"{step.fault} {step.on}" for step in drill.method)
-            self.tell("fault", f"round {number} of {drill.repeat}: {what}")
+            self.note("fault", f"round {number} of {drill.repeat}: {what}")
             async with asyncio.timeout(drill.round_s + drill.rollback.within_s):
                 await self._unless_it_stands_still(drill)
             self._spans.append(Span(from_s, max(each.to_s for each in self.progress.struck)))
-            self.tell("healed", f"round {number}: healed, the pair is whole")
+            self.note("healed", f"round {number}: healed, the pair is whole")
             await self._workload.goes_on()
             await asyncio.sleep(drill.quiet_s)
 
@@ -223,7 +223,7 @@ class Player:
         finally:
             cancelled = await self._healing_ended()
             self.healed = self._found()
-            self.tell("rollback", self.healed.text)
+            self.note("rollback", self.healed.text)
             if self.healed.left:
                 raise DrillError(f"not healed: {'; '.join(self.healed.left)}")
             if cancelled:
@@ -270,10 +270,10 @@ class Player:
                     return f"queue {self._workload.queue} is left: {error}"
         return ""
 
-    # -- telling -------------------------------------------------------------------------------------------------
+    # -- notes ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _shown(self) -> AsyncIterator[None]:
+    async def _redrawn(self) -> AsyncIterator[None]:
         task = asyncio.create_task(self._show())
         try:
             yield
@@ -288,11 +288,11 @@ class Player:
             self._screen.show(self.progress)
             await asyncio.sleep(SHOW_S)
 
-    def tell(self, phase: str, text: str) -> None:
+    def note(self, phase: str, text: str) -> None:
         """A line for the screen and the journal."""
-        told = Told(round(self._workload.now_s, 3), phase, text)
-        self.progress.told.append(told)
-        self._screen.tell(told)
+        note = Note(round(self._workload.now_s, 3), phase, text)
+        self.progress.notes.append(note)
+        self._screen.note(note)
 
 
 def _reasons(error: BaseException) -> list[str]:

@@ -57,13 +57,13 @@ def write(directory: Path, outcome: Outcome) -> None:
 
 
 def write_journal(directory: Path, progress: Progress) -> None:
-    """What was told, then every event; also of a drill that came to no verdict."""
+    """The notes, then every event; also of a drill that came to no verdict."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / JOURNAL
     history_file.write_history(path, progress.history, progress.struck)
     with path.open("a", encoding="utf-8") as file:
-        for told in progress.told:
-            file.write(json.dumps({"t": told.at_s, "event": "told", "phase": told.phase, "text": told.text}) + "\n")
+        for note in progress.notes:
+            file.write(json.dumps({"t": note.at_s, "event": "told", "phase": note.phase, "text": note.text}) + "\n")
 
 
 def markdown(outcome: Outcome) -> str:

@@ -8,28 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
-from chaos.drill.playing import Progress, Screen, Told
+from chaos.drill.playing import Note, Progress, Screen
 from tandemq.cli.output import say, unread
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-TOLD_SHOWN = 12
+NOTES_KEPT = 12
 RATE_S = 1.0
 _COLOURS = {"fault": "bold red", "healed": "green", "steady": "dim", "verify": "cyan", "rollback": "cyan"}
 _ROLES = {"MASTER": "bold green", "REPLICA": "cyan"}
 
 
 class PlainScreen:
-    """A line for everything that is told."""
+    """A line for every note."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
-    def tell(self, told: Told) -> None:
+    def note(self, note: Note) -> None:
         try:
-            say(f"{told.at_s:7.2f}  {told.phase:<8}  {told.text}", file=self._stream)
+            say(f"{note.at_s:7.2f}  {note.phase:<8}  {note.text}", file=self._stream)
         except OSError:  # its reader has ended, perhaps by the same Ctrl-C: what is hurt must be healed all the same
             unread(self._stream)
 
@@ -38,15 +38,15 @@ class PlainScreen:
 
 
 class LiveScreen:
-    """Both members, the faults that hold, the counts and what was told last, redrawn in place."""
+    """Both members, the faults that hold, the counts and the last notes, redrawn in place."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
-        self._told: list[Told] = []
+        self._notes: list[Note] = []
         self._progress: Progress | None = None
 
-    def tell(self, told: Told) -> None:
-        self._told = [*self._told, told][-TOLD_SHOWN:]
+    def note(self, note: Note) -> None:
+        self._notes = [*self._notes, note][-NOTES_KEPT:]
         self._draw()  # before the first look and while it heals nothing else does
 
     def show(self, progress: Progress) -> None:
@@ -54,7 +54,7 @@ class LiveScreen:
         self._draw()
 
     def _draw(self) -> None:
-        self._live.update(lines(self._told) if self._progress is None else frame(self._progress, self._told))
+        self._live.update(lines(self._notes) if self._progress is None else frame(self._progress, self._notes))
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def screen(console: Console, *, to_stderr: bool) -> Iterator[Screen]:
         yield LiveScreen(live)
 
 
-def frame(progress: Progress, told: list[Told]) -> RenderableType:
+def frame(progress: Progress, notes: list[Note]) -> RenderableType:
     """One picture of the terminal."""
     from rich.console import Group
 
@@ -96,13 +96,13 @@ def frame(progress: Progress, told: list[Told]) -> RenderableType:
     holding = [each for each in progress.struck if not math.isfinite(each.to_s)]
     faults = ", ".join(f"{each.kind} {'/'.join(each.members)}" for each in holding) or "none"
     style = "bold red" if holding else "dim"
-    return Group(members, counts, styled((f"faults that hold: {faults}", style)), "", lines(told))
+    return Group(members, counts, styled((f"faults that hold: {faults}", style)), "", lines(notes))
 
 
-def lines(told: list[Told]) -> RenderableType:
-    """What was told last."""
+def lines(notes: list[Note]) -> RenderableType:
+    """The last notes."""
     from rich.console import Group
 
     from tandemq.cli.terminal import styled
 
-    return Group(*(styled((f"{each.at_s:7.2f}  {each.text}", _COLOURS.get(each.phase, ""))) for each in told))
+    return Group(*(styled((f"{each.at_s:7.2f}  {each.text}", _COLOURS.get(each.phase, ""))) for each in notes))

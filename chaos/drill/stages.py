@@ -54,7 +54,7 @@ class Stage(NamedTuple):
 
     pair: Pair
     hands: Hands
-    origin: str  # told in the report
+    origin: str  # printed in the report
     alone: bool = True  # nobody else uses it
     mended: tuple[str, ...] = ()  # what an earlier drill had left there, healed before this one
 
@@ -125,7 +125,7 @@ class DevHands:
             await asyncio.to_thread(self._ask, {"verb": "restart", "name": name})
 
     def check_alive(self, may_end: Sequence[str]) -> None:
-        """`tandemq dev` tells who ended, not by whose hand."""
+        """`tandemq dev` says who ended, not by whose hand."""
 
     async def ended(self, name: str) -> bool:
         return not (await asyncio.to_thread(self._process, name))["running"]

@@ -17,7 +17,7 @@ class Line(NamedTuple):
     value: float | None  # None: there was nothing to measure
     limit: float | None
     unit: str = ""
-    beside: str = ""  # told with it
+    beside: str = ""  # printed with it
 
     @property
     def held(self) -> bool:

@@ -54,8 +54,8 @@ def main(
     found = figures(outcomes, seed)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    shown = {name: value for name, value in found.items() if name != "each"}
-    say_lines(json.dumps(found if output == "json" else shown, indent=1))
+    short = {name: value for name, value in found.items() if name != "each"}
+    say_lines(json.dumps(found if output == "json" else short, indent=1))
     sys.exit(0 if found["verdict"] == "pass" else FAILED)
 
 

@@ -1,4 +1,4 @@
-"""Producers that send batch after batch to one queue, and what they were told; stops nobody but itself."""
+"""Producers that send batch after batch to one queue, and what they were answered; stops nobody but itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Load:
     """What was acknowledged, in the order in which it was sent, by producer."""
 
     size: str
-    acknowledged: dict[bytes, int] = field(default_factory=dict)  # token to the index it was told
+    acknowledged: dict[bytes, int] = field(default_factory=dict)  # token to the index that was answered
     batches: int = 0
     _next: dict[int, int] = field(default_factory=dict)
     _waits: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
@@ -46,12 +46,12 @@ class Load:
         """Returns when so many more batches were acknowledged, having done `act` in the same turn of the loop."""
         reached = asyncio.Event()
 
-        def told() -> None:
+        def wake() -> None:
             if act is not None:
                 act()
             reached.set()
 
-        self._waits.append((self.batches + batches, told))
+        self._waits.append((self.batches + batches, wake))
         async with asyncio.timeout(deadline_s):
             await reached.wait()
 
@@ -67,15 +67,15 @@ class Load:
                 for name, receipt in zip(names, receipts, strict=True):
                     self.acknowledged[name] = receipt.index
                 self.batches += 1
-                self._tell()
+                self._wake()
         finally:
             sending.abort()  # what is under way would be waited for
 
-    def _tell(self) -> None:
-        due = [told for at, told in self._waits if at <= self.batches]
-        self._waits = [(at, told) for at, told in self._waits if at > self.batches]
-        for told in due:
-            told()
+    def _wake(self) -> None:
+        due = [wake for at, wake in self._waits if at <= self.batches]
+        self._waits = [(at, wake) for at, wake in self._waits if at > self.batches]
+        for wake in due:
+            wake()
 
 
 @dataclass(slots=True)

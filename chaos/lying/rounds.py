@@ -1,7 +1,7 @@
 """Plays one round: a whole pair under load, everything killed, one copy hurt, both started again, and what is left.
 
-It judges from outside: what a producer was told against what the queue holds, the files of the hurt copy before and
-after, and what the members say of what they cut.
+It judges by what users see: what a producer was answered against what the queue holds, the files of the hurt copy
+before and after, and what the members say of what they cut.
 """
 
 from __future__ import annotations

@@ -91,9 +91,9 @@ def faults(struck: Iterable[Struck], end_s: float) -> Iterator[Lane]:
     """A lane for each kind; a second one where two of a kind held at one time."""
     rows: dict[str, list[list[Bar]]] = {}
     for each in sorted(struck, key=lambda each: each.from_s):
-        whom = "/".join(each.members)
+        members = "/".join(each.members)
         to_s = ended(each, end_s)
-        bar = Bar("fault", each.from_s, to_s, f"{each.kind} {whom}", (f"{each.kind} {whom}", whom))
+        bar = Bar("fault", each.from_s, to_s, f"{each.kind} {members}", (f"{each.kind} {members}", members))
         of_kind = rows.setdefault(each.kind, [])
         free = next((row for row in of_kind if row[-1].to_s <= each.from_s), None)
         if free is None:
@@ -108,7 +108,7 @@ def ended(struck: Struck, end_s: float) -> float:
 
 
 def clients(operations: Iterable[Operation], axis: Axis) -> Iterator[Lane]:
-    """From invocation to outcome; operations of one outcome that cannot be told apart are one bar."""
+    """From invocation to outcome; operations of one outcome that look the same are one bar."""
     by_client: dict[str, dict[str, list[Operation]]] = {}
     for each in operations:
         of_client = by_client.setdefault(each.client, {outcome: [] for outcome in OUTCOMES})

@@ -115,7 +115,7 @@ class Ports:
         self._guard = FloodGuard(port for name, port in self.bound.items() if name != "http")
         self._guard.start()
 
-    async def tell_health(self, *, master: bool, readable: bool) -> None:
+    async def report_health(self, *, master: bool, readable: bool) -> None:
         """What health checks answer from now on."""
         if self._health is None:
             return

@@ -282,14 +282,14 @@ def _guarded(cause: str) -> Failure:
 
 
 def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: Path, *, to_stderr: bool) -> Outcome:
-    from chaos.drill.playing import DrillError, GuardError, Player, Told
+    from chaos.drill.playing import DrillError, GuardError, Note, Player
     from chaos.drill.report import prepare, write_journal
     from chaos.drill.screen import screen
     from chaos.drill.stages import StageError
     from tandemq.cli.drill_signals import Signals, StoppedError
 
     players: list[Player] = []
-    with screen(console(), to_stderr=to_stderr) as shown:
+    with screen(console(), to_stderr=to_stderr) as display:
 
         async def play() -> Outcome:
             async with stage as entered:
@@ -297,14 +297,14 @@ def _play(chosen: Drill, stage: AbstractAsyncContextManager[Stage], directory: P
                     prepare(directory)
                 except OSError as error:
                     raise StageError(f"no report can be written to {directory}, nothing was hurt: {error}") from error
-                players.append(Player(chosen, entered, shown))
+                players.append(Player(chosen, entered, display))
                 return await players[0].play()
 
         def say(text: str) -> None:
             for player in players:
-                player.tell("rollback", text)
+                player.note("rollback", text)
             if not players:
-                shown.tell(Told(0.0, "rollback", text))
+                display.note(Note(0.0, "rollback", text))
 
         def give_up() -> None:
             for player in players:

@@ -177,10 +177,10 @@ def demo(ctx: click.Context, out: str, rows: int, output: str) -> None:
     Example: tandemq pipeline demo --out build/pipeline-demo
     """
 
-    def play(report: Callable[[str], None]) -> Ended:
+    def play(notify: Callable[[str], None]) -> Ended:
         from pipeline import demo as story
 
-        return story.play(Path(out), report, rows=rows)
+        return story.play(Path(out), notify, rows=rows)
 
     _finish(ctx, _reported("demo", play), output)
 
@@ -242,10 +242,10 @@ def verify(ctx: click.Context, lake: str | None, file: str, output: str, *, adop
     if bool(lake) == bool(file):
         raise click.UsageError("Give the directory of a lake, or --config FILE.")
 
-    def run(report: Callable[[str], None]) -> Ended:
+    def run(notify: Callable[[str], None]) -> Ended:
         from pipeline.verifying import verified
 
-        del report  # the bar shows it
+        del notify  # the bar shows it
         return verified(lake or "", file, adopted=adopt, on_progress=bar)
 
     with bar_for(output) as bar:
@@ -292,10 +292,10 @@ def _run(
     verbose: bool,
     small: Callable[[Pipeline], Outcome | None] | None = None,
 ) -> Ended:
-    def run(report: Callable[[str], None]) -> Ended:
+    def run(notify: Callable[[str], None]) -> Ended:
         from pipeline import running
 
-        return running.run(name, make, Path(file), master=master, verbose=verbose, tell=report, small=small)
+        return running.run(name, make, Path(file), master=master, verbose=verbose, notify=notify, small=small)
 
     return _reported(name, run)
 
@@ -304,7 +304,7 @@ def _reported(name: str, run: Callable[[Callable[[str], None]], Ended], *, spark
     """What it came to; a PipelineError ends the command, by its reason."""
     from pipeline.problems import PipelineError
 
-    def report(text: str) -> None:
+    def notify(text: str) -> None:
         with unread_is_no_error(stderr=True):
             say(f"{name}: {text}", err=True)
 
@@ -313,7 +313,7 @@ def _reported(name: str, run: Callable[[Callable[[str], None]], Ended], *, spark
             from pipeline.session import check_machine
 
             check_machine()  # before anything that imports Spark
-        return run(report)
+        return run(notify)
     except PipelineError as error:
         code = EXIT_CODES.get(error.reason, FAILED)
         raise Failure(error.reason, error.cause, error.next_step, code) from error

@@ -110,7 +110,7 @@ class NoPorts(Ports):
                 return found
         raise AssertionError(f"nobody serves {method}")
 
-    async def tell_health(self, *, master: bool, readable: bool) -> None:
+    async def report_health(self, *, master: bool, readable: bool) -> None:
         """Nobody asks."""
 
 

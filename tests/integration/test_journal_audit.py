@@ -15,7 +15,7 @@ import pytest
 
 from chaos.cluster import Cluster
 from chaos.journal_checks import judged, violations
-from chaos.journals import Head, Row, Told
+from chaos.journals import Asked, Head, Row
 from tandemq import aio
 from tandemq.client.delivery import DeliveryBatch, ReceivedMessage
 from tandemq.client.receipts import Receipts
@@ -31,7 +31,7 @@ class Watched:
 
     def __init__(self, client: aio.Client) -> None:
         self._client = client
-        self.told: list[Told] = []
+        self.told: list[Asked] = []
 
     async def send(self, producer: aio.Producer, queue: str, first: int, count: int) -> None:
         """Over a stream; `first` is the sequence of the first."""
@@ -49,7 +49,7 @@ class Watched:
         for at, receipt in enumerate(receipts):
             sequence = first + at if first else 0
             self.told.append(
-                Told(
+                Asked(
                     "send",
                     "ok",
                     asked,
@@ -92,7 +92,7 @@ class Watched:
     def _of(self, op: str, queue: str, got: Iterable[ReceivedMessage], asked: int, client: str = "one") -> None:
         level = 4 if op == "recv" else None
         self.told += [
-            Told(op, "ok", asked, monotonic_ns(), queue, each.index, each.id, client=client, priority=level)
+            Asked(op, "ok", asked, monotonic_ns(), queue, each.index, each.id, client=client, priority=level)
             for each in got
         ]
 

@@ -204,7 +204,7 @@ def test_coverage_does_not_hide_a_violation() -> None:
 )
 def test_what_cannot_be_written_is_refused_before_anything_runs(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    kernel = replace(KERNEL, run=refuse, tell=refuse)
+    kernel = replace(KERNEL, run=refuse, traced=refuse)
     for path in (tmp_path, tmp_path / "file" / "x.json"):
         result = invoke(*words, str(path), kernel=kernel)
         assert result.exit_code == 2, result.output

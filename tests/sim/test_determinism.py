@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from chaos.sim.draw.profiles import PROFILES, draw
-from chaos.sim.tools.product import run, tell
+from chaos.sim.tools.product import run, traced
 
 SEEDS = range(1, 3)
 SCRIPT = """
@@ -48,4 +48,4 @@ def test_runs_do_not_feel_what_ran_before_nor_that_somebody_looks() -> None:
     alone = run(first).trace_hash
     run(second)
     assert run(first).trace_hash == alone
-    assert tell(first).trace_hash == alone
+    assert traced(first).trace_hash == alone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.judges.publications import NUMBERED, ONCE, WHOLE, Told
+from chaos.sim.judges.publications import NUMBERED, ONCE, WHOLE, FromLog
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import common_pb2
 
@@ -12,16 +12,16 @@ STAGE, OTHER = b"s" * 16, b"t" * 16
 EPOCH = 3
 
 
-def told(*records: pb.RecordHeader) -> Told:
+def reading(*records: pb.RecordHeader) -> FromLog:
     """A log that begins with these."""
-    found = Told()
+    found = FromLog()
     for log_index, header in enumerate(records, 1):
         found.add(log_index, EPOCH, header)
     return found
 
 
 def rules(*records: pb.RecordHeader) -> list[str]:
-    return [rule for rule, _ in told(*records).problems]
+    return [rule for rule, _ in reading(*records).problems]
 
 
 def staged(stage_id: bytes = STAGE) -> pb.RecordHeader:

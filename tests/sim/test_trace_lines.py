@@ -6,10 +6,10 @@ import grpc
 import pytest
 
 from chaos.sim.draw.profiles import draw
-from chaos.sim.judges.trace_lines import told, told_register
+from chaos.sim.judges.trace_lines import line_of, register_line
 from chaos.sim.kernel.wire import Packet
 from chaos.sim.tools.picture import picture
-from chaos.sim.tools.product import run, tell
+from chaos.sim.tools.product import run, traced
 from failover.register import Register, RegisterState
 from replica.listen.direct import Ending
 from storage.records import ZERO_DIGEST, build_head
@@ -26,13 +26,13 @@ def message(frame: peer.PeerFrame | queue.ProduceRequest) -> Packet:
 
 def test_a_frame_is_told_by_its_kind_and_its_small_fields() -> None:
     frame = peer.PeerFrame(domain=7, epoch=3, op_ack=peer.OpAck(durable_index=12, applied_index=9))
-    assert told(message(frame), DATA, is_request=True) == "Data op_ack durable_index 12 applied_index 9 epoch 3"
+    assert line_of(message(frame), DATA, is_request=True) == "Data op_ack durable_index 12 applied_index 9 epoch 3"
 
 
 def test_payloads_are_told_when_they_can_be_read() -> None:
     batch = queue.EnqueueBatch(queue="q", first_sequence=4)
     batch.messages.payloads.extend([b"0:1", b"\xff\xff", b"0:2", b"0:3", b"0:4"])
-    text = told(message(queue.ProduceRequest(batch=batch)), PRODUCE, is_request=True)
+    text = line_of(message(queue.ProduceRequest(batch=batch)), PRODUCE, is_request=True)
     assert text == "Produce batch queue q first_sequence 4 messages(payloads(0:1, 0:2, 0:3, and 1 more))"
 
 
@@ -42,7 +42,7 @@ def test_properties_are_told_in_order() -> None:
     properties = batch.messages.properties.add().entries
     for name in "fdbace":
         properties[name].text = "x"
-    text = told(message(queue.ProduceRequest(batch=batch)), PRODUCE, is_request=True)
+    text = line_of(message(queue.ProduceRequest(batch=batch)), PRODUCE, is_request=True)
     assert "entries(a, b, c, and 3 more)" in text
 
 
@@ -60,18 +60,18 @@ def test_properties_are_told_in_order() -> None:
     ],
 )
 def test_what_goes_without_saying_is_left_out(packet: Packet, path: str, text: str) -> None:
-    assert told(packet, path, is_request=True) == text
+    assert line_of(packet, path, is_request=True) == text
 
 
 def test_the_register_is_told_in_order() -> None:
     sets = frozenset({"b", "a"}), frozenset({"a"})
     register = Register(4, 2, "a", *sets, RegisterState.CLAIMED, b"nonce")
-    assert told_register(register) == "version 4: CLAIMED epoch 2 of a, in sync a, b (committed a)"
+    assert register_line(register) == "version 4: CLAIMED epoch 2 of a, in sync a, b (committed a)"
 
 
 @pytest.mark.slow
 def test_a_whole_story_is_told_and_drawn() -> None:
-    outcome = tell(REAL)
+    outcome = traced(REAL)
     assert outcome.violations == []
     text = {(event.who, event.what, event.to): event.text for event in outcome.trace}
     assert {("p0", "sent", "a"), ("a", "arrived", "b"), ("a", "lost", "b")} <= text.keys()
@@ -90,6 +90,6 @@ def test_a_record_whose_body_comes_behind_is_told_and_changes_nothing() -> None:
         flags=0, domain=7, epoch=3, log_index=4, header=b"h", body=b"body", previous_digest=ZERO_DIGEST
     )
     frame = peer.PeerFrame(op=peer.Op(entries=[peer.OpEntry(record=head)]))
-    assert told(message(frame), DATA, is_request=True) == "Data op entries(record that cannot be read)"
+    assert line_of(message(frame), DATA, is_request=True) == "Data op entries(record that cannot be read)"
     plan = draw("restart", 41)
-    assert tell(plan).trace_hash == run(plan).trace_hash
+    assert traced(plan).trace_hash == run(plan).trace_hash

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from chaos.journals import LEASE_BITS, Head, Row, Told
+from chaos.journals import LEASE_BITS, Asked, Head, Row
 from pipeline.schema import HEADS, HISTORY, LAKE, ddl
 
 MEMBERS = ("a", "b")
@@ -26,7 +26,7 @@ class Run:
 
     place: int = 0
     rows: list[Row] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[Asked] = field(default_factory=list)
     heads: list[Head] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     """Up to which record the journals were read."""
@@ -98,7 +98,7 @@ class Run:
             answer = {"index": message["index"], "id": message["id"], "epoch": self.epoch} if outcome == "ok" else {}
             name, who = message["queue"], {"producer": producer, "sequence": message["sequence"]}
             who["payload_crc32"] = zlib.crc32(message["payload"])
-            self.told.append(Told("send", outcome, self.now_ns, self.now_ns + 5, name, **answer, **who))
+            self.told.append(Asked("send", outcome, self.now_ns, self.now_ns + 5, name, **answer, **who))
 
     def lease(self, number: int, index: int, count: int, *, stored: bool = True) -> int:
         """One delivery; without `stored` its record is lost with its master. Returns the lease."""
@@ -130,7 +130,7 @@ class Run:
         name = f"q{self.queue_id(number)}"
         for each in range(index, index + count):
             came = next(row for row in self.rows if (row.kind, row.queue, row.index) == ("ENQUEUED", name, each))
-            told = Told(op, "ok", self.now_ns, self.now_ns + 5, name, each, came.id, client="consumer")
+            told = Asked(op, "ok", self.now_ns, self.now_ns + 5, name, each, came.id, client="consumer")
             more = {"priority": 4, "payload_crc32": came.crc32} if op == "recv" else {"id": None}
             self.told.append(replace(told, **more))
 

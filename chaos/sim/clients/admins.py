@@ -110,9 +110,9 @@ class Admin(SimClient):
         try:
             answer: pair.HandoffResponse = await ask(request, timeout=HANDOFF_S)
         except grpc.aio.AioRpcError as error:
-            told = from_rpc_error(error)
-            if not isinstance(told, Unreachable) and not told.retryable:
-                self.run.count(f"handoff refused.{told.reason}")
+            failure = from_rpc_error(error)
+            if not isinstance(failure, Unreachable) and not failure.retryable:
+                self.run.count(f"handoff refused.{failure.reason}")
             return
         finally:
             await channel.close()

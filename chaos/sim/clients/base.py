@@ -1,8 +1,8 @@
-"""Clients of a simulated pair: the product's own SDK in processes that a plan tells what to do, when to die, and when
+"""Clients of a simulated pair: the product's own SDK in processes whose plan says what to do, when to die, and when
 to come back.
 
 What each role does is a class of its own; `roles` has all of them. A client's object is what its machine
-keeps over its deaths; what its process knew is gone. Everything it is told goes into the books of its queue.
+keeps over its deaths; what its process knew is gone. Every answer it gets goes into the books of its queue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 QUEUE = "q"
 TOTAL_S, ATTEMPT_S = 600.0, 2.0
-TOLD = frozenset({"STORAGE_FULL", "NOT_ENOUGH_COPIES", "LEASE_LOST"})
+EXPECTED = frozenset({"STORAGE_FULL", "NOT_ENOUGH_COPIES", "LEASE_LOST"})
 """Refusals that a client must expect. Any other one is a violation: it did nothing wrong, and repeats what may help."""
 DAMAGE = "CORRUPT_STORE"
 CHANGED = "PAIR_CHANGED"
@@ -92,7 +92,7 @@ class SimClient(ABC):
         """No more of it, where it would go on for ever."""
         self.stopping = True
 
-    def told_to_stop(self) -> bool:
+    def is_stopping(self) -> bool:
         """Whether that was said, perhaps a moment ago."""
         return self.stopping
 
@@ -100,7 +100,7 @@ class SimClient(ABC):
         try:
             async with self.connect() as client:
                 await self.work(client)
-        except Exception as error:  # whatever a client is told that it does not expect
+        except Exception as error:  # whatever answer a client does not expect
             self.run.violation("client failed", f"{self.plan.name}: {error!r}")
         self.done = True
 
@@ -163,7 +163,7 @@ class SimClient(ABC):
 
     def expects(self, error: TandemqError) -> None:
         """Raises it again unless a client must put up with it."""
-        if error.reason not in TOLD and not isinstance(error, Closed):
+        if error.reason not in EXPECTED and not isinstance(error, Closed):
             raise error
 
     def went_on(self) -> None:
@@ -172,11 +172,11 @@ class SimClient(ABC):
             self.run.violation("who goes on does so in its own history", f"{self.plan.name} goes on from {self.before}")
             self.before = None
 
-    def is_told(self, error: TandemqError) -> bool:
-        """Whether it was told that this is not the pair that it knows; it begins anew then."""
+    def finds_another_pair(self, error: TandemqError) -> bool:
+        """Whether the answer is that this is not the pair that it knows; it starts over then."""
         if self.before is None or error.reason != CHANGED:
             return False
-        self.run.sometimes("a client of the pair before was told")
+        self.run.sometimes("a client of the pair before was refused")
         self.before = None
         return True
 

@@ -62,7 +62,7 @@ class Batcher(SimClient):
             try:
                 await self._one(client, call)
             except TandemqError as error:
-                if self.is_told(error):
+                if self.finds_another_pair(error):
                     self.seen = None
                     continue
                 if error.reason == GONE:

@@ -1,6 +1,6 @@
 """A simulated named reader of the journal: it registers, reads, says how far it is, dies, and goes on where it was.
 
-Whatever it reads of a queue has no gap, unless it was told that it lost its place; then it begins anew, knowingly.
+Whatever it reads of a queue has no gap, unless the answer was that it lost its place; then it starts over, knowingly.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ class Reader(SimClient):
     async def _register(self, client: aio.Client) -> None:
         places = self.memory.places
         places.forget(self.plan.name)  # where it begins is known when it is answered
-        told = await client.register_reader(self.plan.name, restart=self.restart)
-        registered_ms = round(told.registered_at.timestamp() * 1_000)
-        places.begins(self.plan.name, told.position.log_index, registered_ms)
+        reader = await client.register_reader(self.plan.name, restart=self.restart)
+        registered_ms = round(reader.registered_at.timestamp() * 1_000)
+        places.begins(self.plan.name, reader.position.log_index, registered_ms)
         self.registered, self.restart = True, False
 
     def _look(self, page: JournalPage) -> None:
@@ -87,7 +87,7 @@ class Reader(SimClient):
                 continue
             if self.next_index and row.first > self.next_index:
                 text = f"{self.plan.name} meets {row.first} of {self.queue}, and {self.next_index} is what follows"
-                self.run.violation("a reader meets everything, or is told", text)
+                self.run.violation("a reader meets everything, or is refused", text)
             self.next_index = max(self.next_index, row.first + row.messages)
             self.run.count("journal rows read")
             if row.payload is not None:
@@ -99,7 +99,7 @@ class Reader(SimClient):
 
     def _refused(self, error: TandemqError) -> None:
         """It lost its place: said with a reason that somebody can know. Or it is that of another pair."""
-        if self.is_told(error):
+        if self.finds_another_pair(error):
             self.position = None
             return
         if error.reason not in (LOST, TRIMMED):
@@ -109,7 +109,7 @@ class Reader(SimClient):
         if error.reason == TRIMMED and places.is_kept(name):
             self.run.violation("a reader's place is kept", f"{name}: {error}")
         if error.reason == LOST:
-            self.run.sometimes("a reader that lost its place was told")
+            self.run.sometimes("a reader that lost its place was refused")
             if not places.may_be_lost:
                 self.run.violation("a reader's place is kept", f"{name}, within its limits: {error}")
         places.forget(name)

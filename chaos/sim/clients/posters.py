@@ -27,7 +27,7 @@ NOT_YET = frozenset({"QUEUE_NOT_FOUND", "QUEUE_FULL"})
 
 
 class Poster(Caller):
-    """A caller whose messages wait, have priorities, expire, and are told apart by ids of their application."""
+    """A caller whose messages wait, have priorities, expire, and have ids of their application."""
 
     def messages(self, first: int, call: Call) -> list[Message]:
         found = super().messages(first, call)
@@ -71,7 +71,7 @@ class Sweeper(SimClient):
 
     def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
         super().__init__(pair, memory, plan)
-        self.told: dict[int, int] = {}
+        self.answers: dict[int, int] = {}
         """What the first answer to each call said."""
 
     async def work(self, client: aio.Client) -> None:
@@ -81,7 +81,7 @@ class Sweeper(SimClient):
             self.counted(call)
             await self._sweep(client, call)
             only = str(call.args.get("again", ""))
-            if self.at in self.told and only:
+            if self.at in self.answers and only:
                 asked = client if only == "here" else self.connect(only)
                 await self._sweep(asked, call)
                 if asked is not client:
@@ -102,9 +102,9 @@ class Sweeper(SimClient):
             if error.reason not in NOT_YET:
                 self.expects(error)
             return
-        before = self.told.setdefault(self.at, found.moved)
+        before = self.answers.setdefault(self.at, found.moved)
         if before != found.moved:
-            text = f"{self.plan.name} was told that {before} were moved, and {found.moved} when it asked again"
+            text = f"{self.plan.name} got the answer that {before} were moved, and {found.moved} when it asked again"
             self.run.violation("one effect and one answer", text)
             return
         sweeps = self.run.books[source].wishes.sweeps

@@ -132,8 +132,8 @@ class Answering(Taker):
     async def _reply(self, batch: MessageBatch, each: ReceivedMessage, number: int) -> bool:
         """Whether it was taken."""
         answer = payload_of(Message(number_of_plan(self), number))
-        told = self.book.wishes.answers.setdefault(each.index, {})
-        told.setdefault(answer, False)
+        given = self.book.wishes.answers.setdefault(each.index, {})
+        given.setdefault(answer, False)
         self.book.done_with(self.now_s, [each.index])
         name = hashlib.blake2b(f"{self.plan.name}/{self.at}/{number}/{each.index}".encode(), digest_size=16).digest()
         try:
@@ -143,8 +143,8 @@ class Answering(Taker):
                 self.expects(error)
             self.run.count(f"answer refused.{error.reason}")
             return False
-        if not told[answer]:
-            told[answer] = True
+        if not given[answer]:
+            given[answer] = True
             self.book.settled(self.now_s, [each.index])
         return True
 

@@ -130,7 +130,7 @@ class Caller(Sender):
         super().__init__(*args)  # type: ignore[arg-type]  # handed on
         self.asked_s: dict[int, float] = {}
         """When each call was made first."""
-        self.told: dict[int, Receipts] = {}
+        self.receipts_of: dict[int, Receipts] = {}
         """The first answer to each call."""
 
     async def work(self, client: aio.Client) -> None:
@@ -145,15 +145,15 @@ class Caller(Sender):
         first = sum(number_of(before, "count", 1) for before in self.calls[: self.at])
         messages = self.messages(first, call)
         asked_s = self.asked_s.setdefault(self.at, self.now_s)  # in an earlier life, if it died meanwhile
-        if self.at in self.told:  # it died while it asked again
-            await self._again(client, call, messages, self.told[self.at])
+        if self.at in self.receipts_of:  # it died while it asked again
+            await self._again(client, call, messages, self.receipts_of[self.at])
             return
         try:
             receipts = await self._ask(client, call, messages)
         except TandemqError as error:
             self.refused(messages, error)
             return
-        self.told[self.at] = receipts
+        self.receipts_of[self.at] = receipts
         self.write_down(asked_s, messages, receipts)
         if not receipts.errors and call.args.get("again"):
             await self._again(client, call, messages, receipts)
@@ -188,7 +188,7 @@ class Caller(Sender):
         if before != after:
             self.run.violation(
                 "one effect and one answer",
-                f"{self.plan.name} was told {before}, and {after} when it asked {only} again",
+                f"{self.plan.name} was answered {before}, and {after} when it asked {only} again",
             )
 
 

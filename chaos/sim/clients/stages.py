@@ -64,7 +64,7 @@ class Stager(SimClient):
             try:
                 await how[call.kind](client, call)
             except TandemqError as error:
-                if self.is_told(error):
+                if self.finds_another_pair(error):
                     self.last = None, None
                     continue
                 self.expects(error)
@@ -99,7 +99,7 @@ class Stager(SimClient):
             if call.args.get("twice", False):
                 again = await client.stage(queue, rows, stage_id=ids[-1], part=part, ttl=ttl)
                 if (again.rows, again.payload_bytes) != staged[:2]:
-                    text = f"{self.plan.name} was told {staged}, and {again} of the same part"
+                    text = f"{self.plan.name} was answered {staged}, and {again} of the same part"
                     self.run.violation("one effect and one answer", text)
         return ids
 
@@ -129,17 +129,19 @@ class Stager(SimClient):
 
     def _note(self, asked_s: float, wanted: Publication, done: Published) -> None:
         if done.duplicate:
-            self.run.sometimes("a batch published again, and told so")
-        if wanted.placed:  # it has died since it was told
+            self.run.sometimes("a batch published again, and answered so")
+        if wanted.placed:  # it has died since the answer
             if wanted.placed != done.queues:
-                text = f"{wanted.writer} was told {wanted.placed}, and {done.queues} when it published the batch again"
+                text = (
+                    f"{wanted.writer} was answered {wanted.placed}, and {done.queues} when it published the batch again"
+                )
                 self.run.violation("one effect and one answer", text)
             return
         wanted.placed = done.queues
         self.run.count("batches published")
-        told = {each.queue: each.rows for each in done.queues}
-        if told != {queue: len(rows) for queue, rows in wanted.rows.items()}:
-            text = f"batch {wanted.batch} of {wanted.writer} has {wanted.rows}, and was told to be {told}"
+        placed = {each.queue: each.rows for each in done.queues}
+        if placed != {queue: len(rows) for queue, rows in wanted.rows.items()}:
+            text = f"batch {wanted.batch} of {wanted.writer} has {wanted.rows}, and the answer says {placed}"
             self.run.violation("a batch is whole", text)
             return
         header = self.header
@@ -169,7 +171,7 @@ class Stager(SimClient):
             if asked is not client:
                 await asked.close()
         if not found.duplicate or found.queues != done.queues:
-            text = f"{self.plan.name} was told {done}, and {found} when it published the batch again"
+            text = f"{self.plan.name} was answered {done}, and {found} when it published the batch again"
             self.run.violation("one effect and one answer", text)
         if state is None or (state.query_id, state.batch) != (self.plan.name, self.batch):
             self.run.violation("a writer is known", f"{self.plan.name} has published {self.batch}, and is {state}")

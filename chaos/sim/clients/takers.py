@@ -131,7 +131,7 @@ class Consumer(Taker):
             try:
                 await consumer.settle_now(act, ranges)
             except LeaseLost:
-                pass  # on_lost was told which
+                pass  # on_lost was given them
             except Closed:
                 return set(_indexes(ranges))  # nobody knows
             return {index for index in _indexes(ranges) if (act, index) in refused}
@@ -148,10 +148,10 @@ class Consumer(Taker):
         )
         self.busy = False
         async with consumer:
-            if self.told_to_stop():
+            if self.is_stopping():
                 return
             async for batch in consumer.batches():
-                if self.told_to_stop():
+                if self.is_stopping():
                     return  # its lease ends by time
                 self.wanted(batch, int(args.get("credit", 20)))
                 self.busy = True
@@ -163,11 +163,11 @@ class Consumer(Taker):
                 self.counted(call)
                 await self.carry_out(call, batch, settle)
                 self.busy = False
-                if self.told_to_stop():
+                if self.is_stopping():
                     return
 
     def is_done(self) -> bool:
-        return not self.down if not self.told_to_stop() else self.done
+        return not self.down if not self.is_stopping() else self.done
 
     def stop(self) -> None:
         super().stop()
@@ -312,10 +312,10 @@ class Browser(SimClient):
     def _judge(self, found: set[int], asked_s: float) -> None:
         """All that was acknowledged before is there, as nobody has asked to settle it yet."""
         if any(member.domain is not None and member.domain.shared.damaged for member in self.pair.members.values()):
-            return  # what is damaged is shown to nobody
+            return  # what is damaged is given to nobody
         for ack in self.book.history.acked:
             if ack.at_s + READ_BOUND_S < asked_s and ack.index not in found and ack.index not in self.book.done:
-                self.run.violation(BROWSED, f"{ack.message} is at {ack.index} of {self.queue}, and was not shown")
+                self.run.violation(BROWSED, f"{ack.message} is at {ack.index} of {self.queue}, and was not listed")
                 return
 
 
@@ -401,7 +401,7 @@ class Drain(SimClient):
                 return bool(info.length)
 
     async def _mend(self, client: aio.Client) -> None:
-        """As whoever runs the pair is told to: what is damaged at the master is delivered by the other member."""
+        """As an operator is advised: what is damaged at the master is delivered by the other member."""
         for member in self.pair.members.values():
             if member.is_serving and member.domain is not None and member.domain.shared.damaged:
                 await client.handoff(reason=f"{member.name} is damaged")
@@ -410,13 +410,13 @@ class Drain(SimClient):
     async def _answer(self, client: aio.Client, book: Book, batch: MessageBatch) -> None:
         for each in batch:
             answer = payload_of(Message(DRAIN_NUMBER, each.index))
-            told = book.wishes.answers.setdefault(each.index, {})
-            told.setdefault(answer, False)
+            given = book.wishes.answers.setdefault(each.index, {})
+            given.setdefault(answer, False)
             try:
                 await client.reply(book.name, batch.lease_id, each.index, answer)
             except LeaseLost:
                 continue  # its time is over
-            told[answer] = True
+            given[answer] = True
 
 
 def _indexes(ranges: Sequence[Range]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Simulated publishers of one table of routing weights, who also read it: what each was told goes into
+"""Simulated publishers of one table of routing weights, who also read it: what each was answered goes into
 `Memory.weights`, which `chaos.sim.judges.weights` judges when the run is over.
 """
 
@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
-from chaos.sim.judges.weights import Kind, Told
+from chaos.sim.judges.weights import Asked, Kind
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 from failover.gate import MASTERS
 from tandemq.errors import TandemqError
@@ -53,35 +53,35 @@ class Weigher(SimClient):
             await self._read(client)
 
     async def _read(self, client: aio.Client) -> int:
-        told = self._asks(Kind.READ)
-        told.may_be_old = self._may_be_old(client)
+        asked = self._asks(Kind.READ)
+        asked.may_be_old = self._may_be_old(client)
         try:
             table = await client.get_weights(TABLE)
         except TandemqError as error:
             self.expects(error)
-            told.ends(self.now_s, 0)
+            asked.ends(self.now_s, 0)
             return 0
-        told.by = table.published_by
-        told.ends(self.now_s, table.version, self.epoch)
-        self.answered(told.asked_s)
+        asked.by = table.published_by
+        asked.ends(self.now_s, table.version, self.epoch)
+        self.answered(asked.asked_s)
         return table.version
 
     async def _change(self, client: aio.Client, call: Call, version: int) -> None:
-        told = self._asks(Kind.PUBLISH if call.kind == "publish" else Kind.DELETE, version)
+        asked = self._asks(Kind.PUBLISH if call.kind == "publish" else Kind.DELETE, version)
         try:
-            if told.kind is Kind.PUBLISH:
+            if asked.kind is Kind.PUBLISH:
                 done = await client.publish_weights(
-                    TABLE, {QUEUE: 1.0}, valid_for=VALID, expected_version=version, published_by=told.by
+                    TABLE, {QUEUE: 1.0}, valid_for=VALID, expected_version=version, published_by=asked.by
                 )
-                told.ends(self.now_s, done.version, self.epoch)
+                asked.ends(self.now_s, done.version, self.epoch)
                 self.run.count("weights published")
             else:
                 await client.delete_weights(TABLE, expected_version=version)
-                told.ends(self.now_s, 0)
+                asked.ends(self.now_s, 0)
         except TandemqError as error:
             self.expects(error)
             if error.definite:
-                told.refused = True
+                asked.refused = True
                 self.run.count("weights refused")
                 self.run.sometimes("a stale publisher of weights refused")
 
@@ -96,12 +96,12 @@ class Weigher(SimClient):
         """Of the master that gave the last answer."""
         return self.header.epoch if self.header is not None else 0
 
-    def _asks(self, kind: Kind, expected: int = 0) -> Told:
+    def _asks(self, kind: Kind, expected: int = 0) -> Asked:
         """Before the call: whoever dies in it leaves it open."""
         events = self.memory.weights
-        told = Told(kind, self.now_s, by=f"{self.plan.name}/{len(events)}", expected=expected)
-        events.append(told)
-        return told
+        asked = Asked(kind, self.now_s, by=f"{self.plan.name}/{len(events)}", expected=expected)
+        events.append(asked)
+        return asked
 
     def expects(self, error: TandemqError) -> None:
         if error.reason not in REFUSED:

@@ -1,6 +1,6 @@
 """Draws what the clients of a pipeline do: "publications", which stage and publish batches and take numbered ones,
 "readers", which read the journal under a name while the log is trimmed behind them, and "rebuilt", in which both go on
-in a pair that was begun anew.
+in a pair that was formed anew.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def draw_readers(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
 
 
 def draw_rebuilt(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
-    """Those of one run whose pair was begun anew: who keeps a place goes on from where it was in the one before."""
+    """Those of one run whose pair was formed anew: who keeps a place goes on from where it was in the one before."""
     drawing = _Draw(stream, safety_ms, before=True)
     drawing.setup(READ, WATCHED, WORKED)
     for queue in (READ, WORKED):

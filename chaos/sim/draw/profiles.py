@@ -5,7 +5,7 @@ biased profiles draw more of what met a bug only rarely: late frames at a fence,
 in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
-"late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was begun anew.
+"late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew.
 In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
 and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.

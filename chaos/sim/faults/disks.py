@@ -146,7 +146,7 @@ class Stored(NamedTuple):
 
 
 class BitRot:
-    """Bits of stored messages turn over under a running member, its master most often, and nobody is told.
+    """Bits of stored messages turn over under a running member, its master most often, and nobody hears of it.
 
     It waits for messages that nobody holds, in records that memory has let go of, that the next start takes for good
     (they lie below the checkpoint), and that the other member has as they were written. Where everything is in memory

@@ -1,4 +1,4 @@
-"""Says what a kind of fault is, and whom there is to be struck; it has none itself."""
+"""Says what a kind of fault is, and what there is to be struck; it has none itself."""
 
 from __future__ import annotations
 

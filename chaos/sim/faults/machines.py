@@ -27,7 +27,7 @@ def _member(pair: Pair, fault: Fault) -> SimMember:
 
 
 def _is_one_copy(pair: Pair) -> bool:
-    """A copy was harmed and the pair not whole since: if the register went too, only an operator could tell."""
+    """A copy was harmed and the pair not whole since: if the register went too, only an operator could decide."""
     if pair.run.is_harmed and pair.is_whole():
         pair.run.is_harmed = False
     return pair.run.is_harmed
@@ -99,7 +99,7 @@ class Clock:
 
 
 class WrongVerdict:
-    """A member believes that its peer is lost, and is told that its port refuses, whatever is true."""
+    """A member believes that its peer is lost, and finds that its port refuses, whatever is true."""
 
     @staticmethod
     def draw(stream: random.Random) -> Drawn:
@@ -168,7 +168,7 @@ class ClientCut:
 
 
 class Reset:
-    """Connections between two machines break, at any byte; or nobody is told that they have."""
+    """Connections between two machines break, at any byte; or nobody hears that they have."""
 
     @staticmethod
     def draw(stream: random.Random) -> Drawn:

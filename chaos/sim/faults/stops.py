@@ -1,4 +1,4 @@
-"""The kind of fault that is none: a member is told to stop, does so in good order, and is started again."""
+"""The kind of fault that is none: a member gets the signal to stop, does so in good order, and is started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of fault by the name that plans and reports use, and whom it can strike; strikes those of a plan, and
+"""Every kind of fault by the name that plans and reports use, and what it can strike; strikes those of a plan, and
 heals everything. `machines`, `disks`, `moments`, `stops` and `transfers` have the kinds.
 
 A new kind is a class and a line here: profile "swarm" draws it (unless it is apart), plans are checked for it, the
@@ -94,7 +94,9 @@ KINDS: dict[str, Entry] = {
     "half_filled": Entry(HalfFilled, is_apart=True),
 }
 ARMED = ("late_set", "unheard_set", "fsync", "half_ceded", "bit_rot")
-"""Kinds that wait for what they strike, and are counted then; the register's route and the disk tell by `on_struck`."""
+"""Kinds that wait for what they strike, and are counted then; the register's route and the disk report by
+`on_struck`.
+"""
 
 
 def strike(pair: Pair, fault: Fault) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
 
-from chaos.sim.images.trace import Event, Named, NamesSynced, Renamed, Resize, Synced, Told, Unnamed, Write
+from chaos.sim.images.trace import Event, Named, NamesSynced, Renamed, Resize, Said, Synced, Unnamed, Write
 
 _PAGE, _SECTOR = 4096, 512
 LIED_MAX = 3
@@ -81,7 +81,7 @@ class Disk:
                         self._rename(self._names, name_change)
                         self.version += 1
                 self._new_names = [name for name in self._new_names if _directory_of(name) != directory]
-            case Told():
+            case Said():
                 pass
 
     @property

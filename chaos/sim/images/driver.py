@@ -1,7 +1,7 @@
 """Does what a member, a witness and a journal do to a disk, so that it can be traced: the product's code, on real
 files, saying aloud what it has promised. Runs under strace; judges nothing.
 
-    python -m chaos.sim.images.driver SCENARIO ROOT TOLD STORY SEED [--no-sync]
+    python -m chaos.sim.images.driver SCENARIO ROOT SAID STORY SEED [--no-sync]
 
 ROOT is an empty directory. `--no-sync` is the positive control: no file is synced, so the images of such a run must be
 found wanting.
@@ -28,7 +28,7 @@ import storage.commit_log
 import storage.folding
 import storage.mark
 from chaos.sim.images.member import NUMBER, Connection, Member, as_store
-from chaos.sim.images.story import Teller, telling
+from chaos.sim.images.story import Voice, announcing
 from failover.authority import MemoryRegisters
 from failover.classifier import Answer, DomainFacts, Event, EventKind, Evidence, Verdict
 from failover.journal import Journal, call_line
@@ -56,14 +56,14 @@ LOG_BYTES = 80 << 10
 FOLD_S = 0.01
 
 
-async def store_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
+async def store_scenario(root: Path, voice: Voice, draw: random.Random) -> None:
     """Batches of every kind at once, some of whose values fill pages of their own; the store is opened again midway.
     Between them small ones, which go to the commit log, are folded, and go round in it.
     """
     disk = open_disk(root / "data", pair=PAIR, member="a", map_bytes=MAP_BYTES, ballast_bytes=0)
-    teller.story.facts["instance"] = disk.get_meta(META_INSTANCE)
-    teller.say("ready")
-    store = telling(disk, teller)
+    voice.story.facts["instance"] = disk.get_meta(META_INSTANCE)
+    voice.say("ready")
+    store = announcing(disk, voice)
     tops = dict.fromkeys((1, 2, 3), 0)
     for number in range(1, 37):
         batch = WriteBatch(meta={"last": b"%d" % number})
@@ -92,7 +92,7 @@ async def store_scenario(root: Path, teller: Teller, draw: random.Random) -> Non
         if number == 18:
             store.close()
             disk = open_disk(root / "data", pair=PAIR, member="a", map_bytes=MAP_BYTES, ballast_bytes=0)
-            store = telling(disk, teller)
+            store = announcing(disk, voice)
     store.commit(WriteBatch(wipe={2}))  # goes to the database: the last promise of this run is one of its commits
     store.close()
 
@@ -113,14 +113,14 @@ def _record(draw: random.Random, domain: int, log_index: int) -> bytes:
     return assemble(head, body)
 
 
-async def member_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
+async def member_scenario(root: Path, voice: Voice, draw: random.Random) -> None:
     """A manager of its own: producers, consumers, checkpoints, trimming, and an orderly restart."""
     for life in range(2):
         disk = open_disk(root / "data", pair="", member="a", map_bytes=MAP_BYTES, ballast_bytes=0)
         if not life:
-            teller.story.facts["instance"] = disk.get_meta(META_INSTANCE)
-            teller.say("ready")
-        member = Member(telling(disk, teller), "a", "", MemoryRegisters())
+            voice.story.facts["instance"] = disk.get_meta(META_INSTANCE)
+            voice.say("ready")
+        member = Member(announcing(disk, voice), "a", "", MemoryRegisters())
         await member.start()
         await member.until_serving()
         if not life:
@@ -161,17 +161,17 @@ class _Gate:
         return getattr(self._store, name)
 
 
-async def replica_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
+async def replica_scenario(root: Path, voice: Voice, draw: random.Random) -> None:
     """A replica: a full transfer, operations, a delta, a tail that is cut and salvaged, a second full transfer."""
     replica.peer.transfer.WRITE_BYTES = 6_000  # so that a small transfer is written in several transactions too
     replica.peer.transfer.SLICE_BYTES = 3_000
     disk = open_disk(root / "data", pair=PAIR, member="b", map_bytes=MAP_BYTES, ballast_bytes=0)
-    teller.story.facts["instance"] = disk.get_meta(META_INSTANCE)
-    teller.say("ready")
+    voice.story.facts["instance"] = disk.get_meta(META_INSTANCE)
+    voice.say("ready")
     registers = MemoryRegisters()
     gate = _Gate(MemoryStore(pair=PAIR, member="a", instance=b"a" * 16))
     a = Member(as_store(gate), "a", "b", registers)
-    b = Member(telling(disk, teller), "b", "a", registers)
+    b = Member(announcing(disk, voice), "b", "a", registers)
     await a.start()
     await b.start()
     files = SalvageFiles(DirectoryFiles(root / "data" / FOLDER), pair=PAIR, member="b")
@@ -195,7 +195,7 @@ async def replica_scenario(root: Path, teller: Teller, draw: random.Random) -> N
     await _until_paired(a, b)
     await a.enqueue([300])
 
-    gate.hang()  # from here on only b writes, and nobody is told
+    gate.hang()  # from here on only b writes, and nobody hears of it
     before = b.domain.shared.durable_index
     for size in (50, 6000, 50):
         a.enqueue_soon([size])
@@ -231,11 +231,11 @@ async def _until_paired(a: Member, b: Member) -> None:
     await b.until(lambda: b.domain.shared.state.data is DataMark.IN_SYNC, "the end of the transfer")
 
 
-async def witness_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
+async def witness_scenario(root: Path, voice: Voice, draw: random.Random) -> None:
     """A witness with some registers that are claimed, committed and joined; opened again midway."""
     directory = root / "new" / "witness"
     store = WitnessStore(directory, map_bytes=MAP_BYTES)
-    teller.say("ready")
+    voice.say("ready")
     current = {f"domain-{number}": Register() for number in range(4)}
     for turn in range(40):
         domain = draw.choice(sorted(current))
@@ -253,11 +253,11 @@ async def witness_scenario(root: Path, teller: Teller, draw: random.Random) -> N
         request = pb.CompareAndSetRequest(
             pair=PAIR, domain=domain, expected=to_message(found), desired=to_message(wanted), member=member
         )
-        number = teller.doing((domain, wanted))
+        number = voice.doing((domain, wanted))
         _, why = store.compare_and_set(request)
         if why is not None:
             raise RuntimeError(why)
-        teller.done(number)
+        voice.done(number)
         current[domain] = wanted
         if turn == 20:
             store.close()
@@ -265,40 +265,40 @@ async def witness_scenario(root: Path, teller: Teller, draw: random.Random) -> N
     store.close()
 
 
-async def journal_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
+async def journal_scenario(root: Path, voice: Voice, draw: random.Random) -> None:
     """A classifier journal whose files are full after a few lines."""
     make_directory(root / "data")
     for life in range(2):
         journal = Journal(root / "data", size_max=9_000, kept_count=20)
         if not life:
-            teller.say("ready")
+            voice.say("ready")
         for turn in range(30):
             event_id = f"{life}-{turn}"
-            number = teller.doing(event_id)
+            number = voice.doing(event_id)
             facts = DomainFacts("main", Role.REPLICA, DataMark.IN_SYNC, 7, 100, 100, 100, 100, "MASTER", "IN_SYNC", 7)
             event = Event(event_id, EventKind.PEER_LOST, 3, "p", "a", "b", (facts,) * draw.choice((1, 4)))
             answer = Answer(event_id, 3, Verdict.WAIT, "so", Evidence.NONE, by="driver")
             if await journal.write(call_line(event, answer)):
-                teller.done(number)
+                voice.done(number)
         journal.close()
 
 
-async def events_scenario(root: Path, teller: Teller, draw: random.Random) -> None:
-    """An event log whose halves are full after a few events, each on disk before it is shown."""
+async def events_scenario(root: Path, voice: Voice, draw: random.Random) -> None:
+    """An event log whose halves are full after a few events, each on disk before it is listed."""
     make_directory(root / "data")
-    teller.say("ready")
+    voice.say("ready")
     with short_events():
         for _ in range(2):
             log = EventLog(root / "data", "a")
             run = asyncio.ensure_future(log.run())
             for _ in range(20):
                 text = "e" * draw.choice((1, 30, 700))
-                number = teller.doing(text)
+                number = voice.doing(text)
                 changed = log.changed
                 if log.add(PairEventKind.PAIR_EVENT_KIND_ROLE, text) != number:
                     raise RuntimeError("the events are not numbered from 1")
                 await changed.wait()
-                teller.done(number)
+                voice.done(number)
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
 
@@ -314,7 +314,7 @@ def short_events() -> Iterator[None]:
         replica.operations.events.FSYNC_S, replica.operations.events.KEEP = before
 
 
-SCENARIOS: dict[str, Callable[[Path, Teller, random.Random], Awaitable[None]]] = {
+SCENARIOS: dict[str, Callable[[Path, Voice, random.Random], Awaitable[None]]] = {
     "store": store_scenario,
     "member": member_scenario,
     "replica": replica_scenario,
@@ -353,14 +353,14 @@ def without_sync() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    scenario, root, told, story, seed, *rest = arguments
+    scenario, root, said, story, seed, *rest = arguments
     if rest == ["--no-sync"]:
         without_sync()
     storage.commit_log.LOG_BYTES, storage.folding.FOLD_S = LOG_BYTES, FOLD_S
     storage.mark.inode_of = one_inode
-    teller = Teller(Path(told), Path(story))
-    asyncio.run(_run(SCENARIOS[scenario](Path(root), teller, random.Random(f"{seed}/{scenario}"))))
-    teller.close()
+    voice = Voice(Path(said), Path(story))
+    asyncio.run(_run(SCENARIOS[scenario](Path(root), voice, random.Random(f"{seed}/{scenario}"))))
+    voice.close()
 
 
 async def _run(work: Awaitable[None]) -> None:

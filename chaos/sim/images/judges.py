@@ -1,6 +1,6 @@
 """Judges one image: opens it as a restarted product would, and compares what is there with what was promised.
 
-Three faults are told apart. `invalid`: the image cannot be opened, or is not what its format says. `lost`: it is whole,
+There are three faults. `invalid`: the image cannot be opened, or is not what its format says. `lost`: it is whole,
 but of a moment before something that was promised. `half`: what is there is of no moment at all: a part of a batch,
 or more than was ever asked for.
 """
@@ -59,7 +59,7 @@ SOMETIMES = {
     "events": (TAKEN, LEFT),
     "lying": (NOTICED, PROVEN, UNNOTICED, UNDOUBTED),
 }
-"""By scenario, what its images must have shown at least once: a check that never met its case has checked nothing."""
+"""By scenario, what its images must have met at least once: a check that never met its case has checked nothing."""
 
 
 class Finding(NamedTuple):
@@ -76,7 +76,7 @@ class Moment(NamedTuple):
     done: int
     """Number of the last step that was promised."""
     doing: int
-    """Of the last that was begun: the same, or one more."""
+    """Of the last that was started: the same, or one more."""
 
 
 class Judge(Protocol):
@@ -237,7 +237,7 @@ class MemberJudge(StoreJudge):
         except CorruptRecord as corrupt:
             return [Finding(INVALID, f"recovery fails: {corrupt}")]
         if shared.state.data is DataMark.SYNCING and machine.names():
-            return [Finding(HALF, "a transfer is half done, and its queues are shown")]
+            return [Finding(HALF, "a transfer is half done, and its queues are there")]
         return []
 
 

@@ -121,9 +121,9 @@ def trace(scenario: str, directory: Path, *, control: bool, seed: int, images: i
     strace = shutil.which("strace")
     if strace is None:
         raise CannotRunError("strace is not on PATH; on Debian or Ubuntu: apt-get install strace")
-    root, told, story, output = (directory / name for name in ("root", "told", "story", "trace"))
+    root, said, story, output = (directory / name for name in ("root", "said", "story", "trace"))
     root.mkdir()
-    driver = [sys.executable, "-m", "chaos.sim.images.driver", scenario, *map(str, (root, told, story, seed))]
+    driver = [sys.executable, "-m", "chaos.sim.images.driver", scenario, *map(str, (root, said, story, seed))]
     command = [
         strace,
         "-f",
@@ -151,7 +151,7 @@ def trace(scenario: str, directory: Path, *, control: bool, seed: int, images: i
             hint = "; strace may not trace its own children here (in a container it needs the capability SYS_PTRACE)"
         raise CannotRunError(f"scenario {scenario} ended with {ended.returncode}{hint}. It said:\n{last}")
     with output.open() as lines:
-        events = read_trace(lines, str(root), str(told))
+        events = read_trace(lines, str(root), str(said))
     if lies:
         shots = choose_lies(events, str(root), wanted=images, seed=seed, control=control)
         return Run(scenario, control, events, str(root), shots, LyingJudge(read_story(story)))

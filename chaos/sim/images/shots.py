@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from chaos.sim.images.disk import LIED_MAX, Disk, Kept, Loss
 from chaos.sim.images.judges import Moment
-from chaos.sim.images.trace import Event, Named, NamesSynced, Synced, Told
+from chaos.sim.images.trace import Event, Named, NamesSynced, Said, Synced
 from storage.mark import MARK_FILE
 
 _RANDOM = (Loss.WRITES, Loss.PAGES, Loss.SECTORS)
@@ -37,7 +37,7 @@ def moments(events: Sequence[Event]) -> Iterator[Moment]:
     """What had been said after each event."""
     moment = Moment(ready=False, done=0, doing=0)
     for event in events:
-        if isinstance(event, Told):
+        if isinstance(event, Said):
             word, _, number = event.text.partition(" ")
             if word == "ready":
                 moment = moment._replace(ready=True)
@@ -84,7 +84,7 @@ def choose_lies(events: Sequence[Event], root: str, *, wanted: int, seed: int, c
     for at, (event, moment) in enumerate(zip(events, moments(events), strict=True)):
         before = disk.version
         disk.apply(event)
-        if not moment.ready or not (isinstance(event, Told) or disk.version > before):
+        if not moment.ready or not (isinstance(event, Said) or disk.version > before):
             continue
         for count in range(1, LIED_MAX if control else LIED_MAX + 1):
             for torn in (False, True):
@@ -102,7 +102,7 @@ def _round(events: Sequence[Event], root: str, losses: Sequence[Loss], draw: ran
     disk = Disk(root)
     for at, (event, moment) in enumerate(zip(events, moments(events), strict=True)):
         disk.apply(event)
-        if isinstance(event, Synced | NamesSynced) or (isinstance(event, Told) and event.text.startswith("doing")):
+        if isinstance(event, Synced | NamesSynced) or (isinstance(event, Said) and event.text.startswith("doing")):
             continue
         for loss in losses[: 1 if disk.is_clean else len(losses)]:
             yield Shot(at, disk.keep(loss, draw), moment, disk.version)

@@ -27,17 +27,17 @@ class Story:
     """Whatever else the judge of this scenario must know."""
 
 
-class Teller:
+class Voice:
     """The voice of a traced process."""
 
-    def __init__(self, told: Path, story: Path) -> None:
-        self._told = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    def __init__(self, said: Path, story: Path) -> None:
+        self._said = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._path = story
         self.story = Story()
 
     def say(self, text: str) -> None:
         """Before the next system call of this thread."""
-        os.write(self._told, f"{text}\n".encode())
+        os.write(self._said, f"{text}\n".encode())
 
     def doing(self, step: Any) -> int:
         """The next step begins; its number."""
@@ -52,28 +52,28 @@ class Teller:
     def close(self) -> None:
         """Keeps the story."""
         self._path.write_bytes(pickle.dumps(self.story))
-        os.close(self._told)
+        os.close(self._said)
 
 
-class TellingStore:
-    """A disk store whose every commit is told."""
+class AnnouncingStore:
+    """A disk store whose every commit is announced."""
 
-    def __init__(self, store: DiskStore, teller: Teller) -> None:
+    def __init__(self, store: DiskStore, voice: Voice) -> None:
         self._store = store
-        self._teller = teller
+        self._voice = voice
 
     def commit(self, batch: WriteBatch) -> None:
-        number = self._teller.doing(pickle.loads(pickle.dumps(batch)))  # as it is now: the caller may go on with it
+        number = self._voice.doing(pickle.loads(pickle.dumps(batch)))  # as it is now: the caller may go on with it
         self._store.commit(batch)
-        self._teller.done(number)
+        self._voice.done(number)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
 
-def telling(store: DiskStore, teller: Teller) -> Store:
-    """The store, telling."""
-    return cast("Store", TellingStore(store, teller))
+def announcing(store: DiskStore, voice: Voice) -> Store:
+    """The store, announcing its commits."""
+    return cast("Store", AnnouncingStore(store, voice))
 
 
 def read_story(path: Path) -> Story:

@@ -94,13 +94,13 @@ class NamesSynced:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Said:
     """The process said something to whoever watches it."""
 
     text: str
 
 
-Event = Write | Resize | Synced | Named | Renamed | Unnamed | NamesSynced | Told
+Event = Write | Resize | Synced | Named | Renamed | Unnamed | NamesSynced | Said
 
 
 @dataclass(slots=True)
@@ -113,9 +113,9 @@ class _Open:
 
 
 class _Reader:
-    def __init__(self, root: str, told: str) -> None:
+    def __init__(self, root: str, said: str) -> None:
         self.root = root.rstrip("/")
-        self.told = told
+        self.said = said
         self.events: list[Event | None] = []
         self.number = 0
         self._files: dict[str, int | None] = {self.root: None}
@@ -130,19 +130,19 @@ class _Reader:
         if text.startswith(("+++", "---")):
             return
         if text.endswith(_UNFINISHED):
-            begun = text.removesuffix(_UNFINISHED)
+            head = text.removesuffix(_UNFINISHED)
             place = self.number
-            if begun.split("(", 1)[0] in _WRITES:
+            if head.split("(", 1)[0] in _WRITES:
                 place = len(self.events)
                 self.events.append(None)
-            self._waiting[pid] = (begun, place)
+            self._waiting[pid] = (head, place)
             return
         at: int | None = None
         if resumed := _RESUMED.fullmatch(text):
             if pid not in self._waiting:
                 raise TraceError(f"a call is taken up that never began: {text[:200]}")
-            begun, at = self._waiting.pop(pid)
-            text = begun + resumed[2]
+            head, at = self._waiting.pop(pid)
+            text = head + resumed[2]
         found = _CALL.match(text)
         if found is None:
             raise TraceError(f"not a system call: {text[:200]}")
@@ -201,7 +201,7 @@ class _Reader:
 
     def _opened(self, name: str, values: list[str], path: str, fd: int) -> None:
         self._open.pop(fd, None)
-        if not path.startswith("/") or not (self._is_ours(path) or path == self.told):
+        if not path.startswith("/") or not (self._is_ours(path) or path == self.said):
             return
         flags = values[{"open": 1, "openat": 2}.get(name, 1)].split("|")
         if path not in self._files:
@@ -209,7 +209,7 @@ class _Reader:
                 raise TraceError(f"{path} is opened, but nothing made it")
             self._files[path] = len(self._sizes)
             self._sizes.append(0)
-            if path != self.told:
+            if path != self.said:
                 self.events.append(Named(path, self._files[path]))
         file = self._files[path]
         durable = not {"O_DSYNC", "O_SYNC"}.isdisjoint(flags)
@@ -226,8 +226,8 @@ class _Reader:
     def _write(self, name: str, values: list[str], data: bytes, at: int | None) -> None:
         handle = self._open.get(int(values[0]))
         events: list[Event] = []
-        if handle is not None and handle.path == self.told:
-            events = [Told(line) for line in data.decode().splitlines()]
+        if handle is not None and handle.path == self.said:
+            events = [Said(line) for line in data.decode().splitlines()]
         elif handle is not None and handle.file is not None:
             offset = handle.position
             if handle.append:
@@ -271,12 +271,12 @@ class _Reader:
             self.events.append(Unnamed(paths[0]))
 
 
-def read_trace(lines: Iterable[str], root: str, told: str) -> list[Event]:
-    """What happened under `root`, in order, and what was written to the file `told`. Paths stay absolute.
+def read_trace(lines: Iterable[str], root: str, said: str) -> list[Event]:
+    """What happened under `root`, in order, and what was written to the file `said`. Paths stay absolute.
 
     The directory `root` is there, durable and empty, when the trace begins. Raises TraceError.
     """
-    reader = _Reader(str(PurePosixPath(root)), told)
+    reader = _Reader(str(PurePosixPath(root)), said)
     for line in lines:
         if line.strip():
             reader.line(line.rstrip("\n"))

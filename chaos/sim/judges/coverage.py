@@ -1,8 +1,8 @@
 """Counts what a run has met: pairs of a member's role and what arrived there, and points that have a name.
 
 The named points are what every campaign must meet at least once: a run of thousands of seeds that never saw a tail cut
-says nothing about the cutting of tails. They are read from what the product itself tells its operator (its events) and
-from what arrives at members; nothing in a run hangs on them. To add one, add a line to `POINTS`.
+says nothing about the cutting of tails. They are read from what the product itself reports to its operator (its
+events) and from what arrives at members; nothing in a run hangs on them. To add one, add a line to `POINTS`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Event:
     """An event of this kind whose text has the pattern, at any member."""
 
     kind: str
@@ -51,35 +51,39 @@ class Got:
         return f"{self.role} < {self.message}"
 
 
-POINTS: dict[str, Told | Got] = {
-    "takeover": Told("ROLE", "^. is MASTER now: the peer is lost and", "a replica took over or a master went on alone"),
-    "peer back in time": Told("ROLE", "MASTER now: the peer is back", "the peer came back before anything was decided"),
-    "restart as master": Told("ROLE", "register names this member and it may", "a restarted master took a new epoch"),
-    "only copy": Told("ROLE", "only this member holds everything", "the other member missed what was acknowledged"),
-    "fenced by the register": Told("ROLE", "PROBE now: the register holds another", "a master learnt that it is none"),
-    "master stepped down": Told("ROLE", "PROBE now: the master has stepped down", "a replica saw its master leave"),
-    "claim in doubt": Told("ROLE", "PROBE now: claim of epoch .* was unknown", "nobody knew whether a claim was made"),
-    "claim refused": Told("AUTHORITY", "claim of .*: refused", "two claimed, one was late"),
-    "claim unanswered": Told("AUTHORITY", "claim of .*: unknown", "the answer to a claim was lost"),
-    "commit unanswered": Told("AUTHORITY", "commit of .*: unknown", "the answer to a commit was lost"),
-    "addition unanswered": Told("AUTHORITY", "addition of .*: unknown", "the answer to an addition was lost"),
-    "register away": Told("AUTHORITY", "the witness cannot be reached", "a member could not reach the register"),
-    "register back": Told("AUTHORITY", "the witness answers again", "and later it could"),
-    "delta transfer": Told("TRANSFER", "takes what follows", "a replica asked for what it had missed"),
-    "full transfer": Told("TRANSFER", "takes everything from", "a replica asked for everything"),
-    "tail cut": Told("TRANSFER", "go to salvage: the master", "a replica held records that the new master has not"),
-    "older copy": Told("LINK", "copy is an older one", "a member with an old image of its disk was found out"),
-    "port refused": Told("LINK", "counts as lost: its port refuses", "a process died and its machine said so"),
-    "silent peer": Told("LINK", "silent for longer than the lost time", "nothing was heard for too long"),
-    "connection replaced": Told(
+POINTS: dict[str, Event | Got] = {
+    "takeover": Event(
+        "ROLE", "^. is MASTER now: the peer is lost and", "a replica took over or a master went on alone"
+    ),
+    "peer back in time": Event(
+        "ROLE", "MASTER now: the peer is back", "the peer came back before anything was decided"
+    ),
+    "restart as master": Event("ROLE", "register names this member and it may", "a restarted master took a new epoch"),
+    "only copy": Event("ROLE", "only this member holds everything", "the other member missed what was acknowledged"),
+    "fenced by the register": Event("ROLE", "PROBE now: the register holds another", "a master learnt that it is none"),
+    "master stepped down": Event("ROLE", "PROBE now: the master has stepped down", "a replica saw its master leave"),
+    "claim in doubt": Event("ROLE", "PROBE now: claim of epoch .* was unknown", "nobody knew whether a claim was made"),
+    "claim refused": Event("AUTHORITY", "claim of .*: refused", "two claimed, one was late"),
+    "claim unanswered": Event("AUTHORITY", "claim of .*: unknown", "the answer to a claim was lost"),
+    "commit unanswered": Event("AUTHORITY", "commit of .*: unknown", "the answer to a commit was lost"),
+    "addition unanswered": Event("AUTHORITY", "addition of .*: unknown", "the answer to an addition was lost"),
+    "register away": Event("AUTHORITY", "the witness cannot be reached", "a member could not reach the register"),
+    "register back": Event("AUTHORITY", "the witness answers again", "and later it could"),
+    "delta transfer": Event("TRANSFER", "takes what follows", "a replica asked for what it had missed"),
+    "full transfer": Event("TRANSFER", "takes everything from", "a replica asked for everything"),
+    "tail cut": Event("TRANSFER", "go to salvage: the master", "a replica held records that the new master has not"),
+    "older copy": Event("LINK", "copy is an older one", "a member with an old image of its disk was found out"),
+    "port refused": Event("LINK", "counts as lost: its port refuses", "a process died and its machine said so"),
+    "silent peer": Event("LINK", "silent for longer than the lost time", "nothing was heard for too long"),
+    "connection replaced": Event(
         "LINK", "the peer has opened a new connection", "the peer connected before the old end"
     ),
-    "full disk": Told("FAULT", "the store is full", "a commit found no room"),
-    "failed sync": Told("FAULT", "this manager stops: A commit failed", "a failed fsync ended the process"),
-    "stood still": Told("FAULT", "this process stood still", "a member noticed that it had been stopped"),
-    "verdict to assume": Told("VERDICT", "ASSUME_MASTERSHIP .*: claim", "a classifier let a replica claim"),
-    "verdict to continue": Told("VERDICT", "CONTINUE_AS_MASTER .*: claim", "a classifier let a master go on"),
-    "verdict too late": Told("VERDICT", ": drop: the answer is about an earlier", "an answer came after its question"),
+    "full disk": Event("FAULT", "the store is full", "a commit found no room"),
+    "failed sync": Event("FAULT", "this manager stops: A commit failed", "a failed fsync ended the process"),
+    "stood still": Event("FAULT", "this process stood still", "a member noticed that it had been stopped"),
+    "verdict to assume": Event("VERDICT", "ASSUME_MASTERSHIP .*: claim", "a classifier let a replica claim"),
+    "verdict to continue": Event("VERDICT", "CONTINUE_AS_MASTER .*: claim", "a classifier let a master go on"),
+    "verdict too late": Event("VERDICT", ": drop: the answer is about an earlier", "an answer came after its question"),
     "held request ordered": Got("MASTER", "Data hold", "a client's batch came through the replica"),
     "call at a replica": Got("REPLICA", "Produce open", "a client called the member that is not master"),
     "late hello": Got("MASTER", "Data hello", "a member introduced itself to a master"),
@@ -89,11 +93,11 @@ POINTS: dict[str, Told | Got] = {
 }
 MEANINGS = {name: point.text for name, point in POINTS.items()} | NAMED
 
-_TOLD: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+_EVENTS: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
 _GOT: dict[str, str] = {}
 for _name, _point in POINTS.items():
-    if isinstance(_point, Told):
-        _TOLD.setdefault(_point.kind, []).append((_name, re.compile(_point.pattern)))
+    if isinstance(_point, Event):
+        _EVENTS.setdefault(_point.kind, []).append((_name, re.compile(_point.pattern)))
     else:
         _GOT[_point.pair] = _name
 
@@ -105,8 +109,8 @@ class Coverage:
         self._pair = pair
 
     def on_event(self, kind: str, text: str) -> None:
-        """A member told its operator something."""
-        for name, pattern in _TOLD.get(kind, ()):
+        """A member reported something to its operator."""
+        for name, pattern in _EVENTS.get(kind, ()):
             if pattern.search(text):
                 self._pair.run.sometimes(name)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.judges import fates
 from chaos.sim.judges.fates import ANSWER, PLACE, WAITS, Fates
-from chaos.sim.judges.shelves import FINALS, told
+from chaos.sim.judges.shelves import FINALS, name_of
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, message_of, payload_of
 from replica.core.ordering.sweep import Sweep, Verb
 from tandemq.client.completion import Final
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chaos.sim.pair.members import Pair
 
 LOST = "nothing acknowledged is lost"
-TOLD = "senders are told what happened"
+HEARD = "senders hear what happened"
 CONSUMED, REPLIED = service.FINAL_STATE_CONSUMED, service.FINAL_STATE_REPLIED
 COUNTED = (
     *("dead letters", "delayed messages", "redriven", "requests answered", "answers copied"),
@@ -129,7 +129,7 @@ def delays_are_kept(pair: Pair, books: list[Book]) -> Iterator[Finding]:
 
 
 def a_request_has_one_end(_pair: Pair, books: list[Book]) -> Iterator[Finding]:
-    """All who ask are told the same; an answer is one that somebody gave, and the one that was confirmed."""
+    """All who ask get the same answer; an answer is one that somebody gave, and the one that was confirmed."""
     for book in books:
         wishes = book.wishes
         for index, ends in wishes.ends.items():
@@ -184,30 +184,30 @@ def nothing_leaves_by_itself(pair: Pair, found: Fates) -> Iterator[Finding]:
     for copy in found.all():
         book = pair.run.books[copy.shelf.name]
         if not copy.final and book.kind in FATED:
-            yield LOST, f"{told(copy)} has not ended, and the queue is drained"
+            yield LOST, f"{name_of(copy)} has not ended, and the queue is drained"
         if copy.final == CONSUMED and copy.index not in book.done:
-            yield LOST, f"{told(copy)} left by {copy.left}, and nobody had done with it"
+            yield LOST, f"{name_of(copy)} left by {copy.left}, and nobody had done with it"
         if copy.final == REPLIED and copy.answer not in book.wishes.answers.get(copy.index, ()):
-            yield ANSWER, f"{told(copy)} has the answer {copy.answer!r}, which nobody gave"
+            yield ANSWER, f"{name_of(copy)} has the answer {copy.answer!r}, which nobody gave"
 
 
-def senders_are_told_the_truth(pair: Pair, found: Fates) -> Iterator[Finding]:
+def senders_hear_the_truth(pair: Pair, found: Fates) -> Iterator[Finding]:
     """Index by index, end by end."""
     for shelf in found.shelves.values():
         book = pair.run.books[shelf.name]
         for ack in book.history.acked if book.kind in FATED else ():
             copy = shelf.copies.get(ack.index)
             if copy is None or copy.payload != payload_of(ack.message):
-                yield TOLD, f"{ack.message} was acknowledged at {ack.index} of {book.name}, where it is not"
+                yield HEARD, f"{ack.message} was acknowledged at {ack.index} of {book.name}, where it is not"
         for index, ends in book.wishes.ends.items():
             copy = shelf.copies[index]
             for final, payload in ends:
                 if final != Final(copy.final).name or payload != copy.answer:
-                    text = f"ended as {Final(copy.final).name} {copy.answer!r}, and its sender was told {final}"
-                    yield TOLD, f"{told(copy)} {text} {payload!r}"
+                    text = f"ended as {Final(copy.final).name} {copy.answer!r}, and its sender was answered {final}"
+                    yield HEARD, f"{name_of(copy)} {text} {payload!r}"
         for message, index in book.wishes.doubles.items():
             if payload_of(message) in found.payloads:
-                yield TOLD, f"{message} was told to be a double of {index} of {book.name}, and is stored"
+                yield HEARD, f"{message} was answered to be a double of {index} of {book.name}, and is stored"
 
 
 def sweeps_say_what_they_did(pair: Pair, found: Fates) -> Iterator[Finding]:
@@ -222,7 +222,7 @@ def sweeps_say_what_they_did(pair: Pair, found: Fates) -> Iterator[Finding]:
                 pair.run.sometimes("a move carried on by the next master")
             total = sum(found.moved[name] for name in names)
             if total != moved:
-                yield TOLD, f"a move out of {book.name} says {moved} messages, and its records have {total}"
+                yield HEARD, f"a move out of {book.name} says {moved} messages, and its records have {total}"
 
 
 def totals_are_right(pair: Pair, found: Fates) -> Iterator[Finding]:
@@ -243,12 +243,12 @@ def totals_are_right(pair: Pair, found: Fates) -> Iterator[Finding]:
                 "rejected",
             ):
                 if getattr(totals, name) != wanted[name]:
-                    yield TOLD, f"queue {shelf.name} says {name} {getattr(totals, name)}, and it is {wanted[name]}"
+                    yield HEARD, f"queue {shelf.name} says {name} {getattr(totals, name)}, and it is {wanted[name]}"
 
 
 OF_LOG: tuple[Callable[[Pair, Fates], Iterator[Finding]], ...] = (
     nothing_leaves_by_itself,
-    senders_are_told_the_truth,
+    senders_hear_the_truth,
     sweeps_say_what_they_did,
     totals_are_right,
 )

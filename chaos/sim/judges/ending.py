@@ -1,6 +1,6 @@
 """Judges a simulated run that has come to rest: what clients saw, what the members hold, what was lost on the way.
 
-Checks of what was seen from outside are those of `chaos.checker`; here are the ones that look inside, and those that
+Checks of what clients see are those of `chaos.checker`; here are the ones that look inside, and those that
 only a simulated client can know.
 """
 
@@ -52,14 +52,14 @@ BookCheck = Callable[["Book"], Iterator[str]]
 
 
 def check(pair: Pair, memory: Memory) -> None:
-    """Tells the run what does not hold; of each check the first finding."""
-    _tell(pair, "", checker.broken(_of_pair(pair, memory), OF_PAIR))
+    """Reports to the run what does not hold; of each check the first finding."""
+    _report(pair, "", checker.broken(_of_pair(pair, memory), OF_PAIR))
     for book in pair.run.books:
         book.volatile -= set(made_persistent(book))
         broken = checker.broken(book.history, checks_of(book))
         if IN_ORDER in broken and not out_of_order(book, _may_be_late(pair, book)):
             del broken[IN_ORDER]
-        _tell(pair, book.name, broken)
+        _report(pair, book.name, broken)
         if _went_on(book):
             pair.run.sometimes("a group went on after a takeover")
         for each in OF_BOOK:
@@ -83,31 +83,31 @@ def check(pair: Pair, memory: Memory) -> None:
         pair.run.violation(LOG, strange)
 
 
-LOG = "the log tells the same"
+LOG = "the log says the same"
 
 
 def log_of(pair: Pair, memory: Memory) -> Iterator[str]:
-    """What the log must have come to, against what the members hold, and against what clients were told."""
+    """What the log must have come to, against what the members hold, and against what clients were answered."""
     masters = [member for member in pair.members.values() if member.is_serving and member.domain is not None]
     for master in masters:
         assert master.domain is not None
         shared = master.domain.shared
-        told = _whole_log(pair, master, shared)
-        if told is None or shared.machine is None or shared.machine.applied_index != shared.log.last_index:
+        whole = _whole_log(pair, master, shared)
+        if whole is None or shared.machine is None or shared.machine.applied_index != shared.log.last_index:
             continue
         pair.run.count("logs read")
-        pair.run.count("leases ended", told.leases_ended)
-        if told.leases_ended:
+        pair.run.count("leases ended", whole.leases_ended)
+        if whole.leases_ended:
             pair.run.sometimes("lease ended")
-        if told.volatile_losses:
+        if whole.volatile_losses:
             pair.run.sometimes("volatile loss")
-        yield from told.problems
-        if told.machine.digest() != shared.machine.digest():
+        yield from whole.problems
+        if whole.machine.digest() != shared.machine.digest():
             yield f"{master.name}'s queues are not what its log makes of them"
         for book in pair.run.books:
-            yield from story.delivered_after_settled(told, book)
-            yield from story.not_as_asked(told, book)
-        yield from _missing(pair, memory, told)
+            yield from story.delivered_after_settled(whole, book)
+            yield from story.not_as_asked(whole, book)
+        yield from _missing(pair, memory, whole)
 
 
 def _whole_log(pair: Pair, master: SimMember, shared: Shared) -> story.Story | None:
@@ -115,9 +115,9 @@ def _whole_log(pair: Pair, master: SimMember, shared: Shared) -> story.Story | N
     for member in (master, *(each for each in pair.members.values() if each is not master)):
         if member.domain is not None and member.domain.shared.log.digest == shared.log.digest:
             spare = pair.members[member.peer].machine.disk
-            told = story.read(member.machine.disk, sorted(pair.members), shared.limits, _damaged(pair), spare)
-            if told is not None:
-                return told
+            whole = story.read(member.machine.disk, sorted(pair.members), shared.limits, _damaged(pair), spare)
+            if whole is not None:
+                return whole
     return None
 
 
@@ -125,14 +125,14 @@ def _damaged(pair: Pair) -> dict[str, set[int]]:
     return {book.name: book.damaged for book in pair.run.books if book.damaged}
 
 
-def _missing(pair: Pair, memory: Memory, told: story.Story) -> Iterator[str]:
+def _missing(pair: Pair, memory: Memory, whole: story.Story) -> Iterator[str]:
     """What was acknowledged is in the log, and so is what was marked as acknowledged when it was cut away."""
     for name, member in memory.invariants.acknowledged.items():
-        if name not in told.names:
+        if name not in whole.names:
             yield f"{name}, acknowledged by {member}, is not in the log"
     for each in pair.members.values():
         for (number, log_index, epoch), acknowledged in each.machine.salvaged.items():
-            if acknowledged and number == NUMBER and Name(epoch, log_index) not in told.names:
+            if acknowledged and number == NUMBER and Name(epoch, log_index) not in whole.names:
                 yield f"{each.name} gave up {Name(epoch, log_index)}, which it had acknowledged"
 
 
@@ -145,7 +145,7 @@ def _of_pair(pair: Pair, memory: Memory) -> History:
     return history
 
 
-def _tell(pair: Pair, queue: str, broken: dict[str, list[str]]) -> None:
+def _report(pair: Pair, queue: str, broken: dict[str, list[str]]) -> None:
     for name, lines in broken.items():
         pair.run.violation(name, f"queue {queue}: {lines[0]}" if queue else lines[0])
 
@@ -175,8 +175,8 @@ def _may_be_late(pair: Pair, book: Book) -> set[int]:
     late = set(book.damaged)
     for member in pair.members.values():
         if member.is_serving and member.domain is not None:
-            told = _whole_log(pair, member, member.domain.shared)
-            found = told.of(book.name) if told is not None else None
+            whole = _whole_log(pair, member, member.domain.shared)
+            found = whole.of(book.name) if whole is not None else None
             for lease in book.leases if found is not None else ():
                 if found is not None and found.leased.get(lease.index, lease.lease_id) != lease.lease_id:
                     late.add(lease.index)

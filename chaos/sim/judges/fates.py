@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from chaos.sim.judges import logs
 from chaos.sim.judges.invariants import Name
-from chaos.sim.judges.shelves import PRIORITY, Copy, Shelf, told
+from chaos.sim.judges.shelves import PRIORITY, Copy, Shelf, name_of
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
@@ -83,7 +83,7 @@ class Fates:
 
     def _require(self, holds: object, rule: str, copy: Copy, text: str) -> None:
         if not holds:
-            self.problems.append((rule, f"{self._name}: {told(copy)} {text}"))
+            self.problems.append((rule, f"{self._name}: {name_of(copy)} {text}"))
 
     def _found(self, queue_id: int, ranges: Iterable[IndexRange]) -> Iterator[Copy]:
         shelf = self.shelves[queue_id]
@@ -135,7 +135,7 @@ class Fates:
         for copy in entered:
             known = self.payloads.get(copy.payload)
             if known is not None and not op.moved_from.queue_id:
-                self._require(False, PLACE, copy, f"is stored once more, as {told(known)} was")
+                self._require(False, PLACE, copy, f"is stored once more, as {name_of(known)} was")
             self.payloads[copy.payload] = copy
         if shelf.length > shelf.config.max_length:
             rule = DROPS if shelf.config.overflow == admin.OVERFLOW_DROP_HEAD else FULL
@@ -208,7 +208,7 @@ class Fates:
 
     def _move(self, source: Copy, copy: Copy, final: int) -> None:
         """From one queue into another: by the manager when it has died, else by an administrator."""
-        self._require(source.payload == copy.payload, PLACE, copy, f"is a copy of {told(source)}")
+        self._require(source.payload == copy.payload, PLACE, copy, f"is a copy of {name_of(source)}")
         self._require(not source.lease_id, PLACE, source, "is moved, and somebody holds it")
         if final == service.FINAL_STATE_DEAD_LETTERED:
             self._require(source.died is not None, DIES, source, f"goes to {copy.shelf.name}, and has not died")
@@ -226,13 +226,13 @@ class Fates:
         """What a dead letter says of its death; what was moved back says nothing of it."""
         entries = notes.entries
         if final == service.FINAL_STATE_DEAD_LETTERED:
-            told_by = (
+            said = (
                 entries["tq_origin_queue"].text,
                 entries["tq_dead_letter_reason"].text,
                 entries["tq_deliveries"].integer,
             )
             wanted = source.shelf.name, "REJECTED" if source.rejected else "MAX_DELIVERIES", source.failures
-            self._require(told_by == wanted, DIES, copy, f"says {told_by} of its death, which was {wanted}")
+            self._require(said == wanted, DIES, copy, f"says {said} of its death, which was {wanted}")
         elif self._is_for_letters(source.shelf):
             left = [name for name in entries if name.startswith("tq_")]
             self._require(not left, DIES, copy, f"is moved back, and keeps {left}")
@@ -242,7 +242,7 @@ class Fates:
 
     def _pay(self, request: Copy, copy: Copy) -> None:
         self._require(request.owes == copy.shelf.name, ANSWER, request, f"owes no answer to {copy.shelf.name}")
-        self._require(request.answer == copy.payload, ANSWER, copy, f"is no copy of the answer to {told(request)}")
+        self._require(request.answer == copy.payload, ANSWER, copy, f"is no copy of the answer to {name_of(request)}")
         request.owes = ""
         self.counts["answers copied"] += 1
 
@@ -257,7 +257,7 @@ class Fates:
             self._require(early_ms <= 0 and not copy.waits, WAITS, copy, f"is delivered {early_ms} ms before its time")
             self._require(copy.died is None, DIES, copy, f"is delivered, and died by {copy.died}")
             first = copy.shelf.first_of(copy)
-            self._require(first is copy, LINES, copy, f"is delivered before {told(first)}")
+            self._require(first is copy, LINES, copy, f"is delivered before {name_of(first)}")
             late = 0 < copy.expires_ms <= time_ms
             self._require(not late, ENDS, copy, "is delivered, and its time is over")
             if op.immediate:
@@ -324,8 +324,8 @@ class Fates:
                 self._require(self._time_ms >= due_ms, ENDS, copy, f"is given up at {self._time_ms}, before {due_ms}")
                 self._leave(copy, service.FINAL_STATE_REPLY_TIMEOUT)
                 self.counts["requests unanswered"] += 1
-        for told_before in op.forgotten:
-            self._forget(self.shelves[told_before.queue_id], told_before.time_ms)
+        for before in op.forgotten:
+            self._forget(self.shelves[before.queue_id], before.time_ms)
 
     def _forget(self, shelf: Shelf, before_ms: int) -> None:
         """How messages ended, and with it what is owed of their answers."""
@@ -376,9 +376,9 @@ class Fates:
         for shelf in self.shelves.values():
             for copy in shelf.copies.values():
                 if copy.died is not None and not copy.final:
-                    yield DIES, f"{told(copy)} died by {copy.died}, and went nowhere"
+                    yield DIES, f"{name_of(copy)} died by {copy.died}, and went nowhere"
                 if copy.owes:
-                    yield ANSWER, f"{told(copy)} was answered by {copy.left}, and {copy.owes} has no copy of it"
+                    yield ANSWER, f"{name_of(copy)} was answered by {copy.left}, and {copy.owes} has no copy of it"
 
     def all(self) -> Iterator[Copy]:
         """Every copy that ever was."""

@@ -1,8 +1,8 @@
 """Judges a simulated pair at every step: each batch that reaches a disk, and whatever a member's core asks for.
 
-The rules are those of the protocol (pair-protocol.md section 5); what breaks one is told to the run, once a rule and
-name. Nothing is scanned: a step costs what it is about. That a replica's log is a prefix of its master's in one epoch
-follows from the first rule, since the digest of a record is chained to all before it.
+The rules are those of the protocol (pair-protocol.md section 5); what breaks one is reported to the run, once a rule
+and name. Nothing is scanned: a step costs what it is about. That a replica's log is a prefix of its master's in one
+epoch follows from the first rule, since the digest of a record is chained to all before it.
 """
 
 from __future__ import annotations
@@ -57,19 +57,21 @@ class Invariants:
         self.epochs: dict[str, int] = {}
         """Member: the epoch on its disk."""
         self.acknowledged: dict[Name, str] = {}
-        """Records that somebody was told of, and by whom."""
+        """Records that were acknowledged, and by which member."""
         self.highest: dict[int, Name] = {}
         """Epoch: the last of them that was given in it."""
         self.modest: set[tuple[int, int]] = set()
         """(epoch, index) of what was answered with one copy though nobody need be alone, see `_is_modest`."""
         self._serving: dict[str, int] = {}
         self._replaced: dict[str, int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def _broken(self, rule: str, text: str) -> None:
-        """Told once a rule. Its text is written where it is broken only: what holds is looked at a thousand times."""
-        if rule not in self._told:
-            self._told.add(rule)
+        """Reported once a rule. Its text is written where it is broken only: what holds is looked at a thousand
+        times.
+        """
+        if rule not in self._reported:
+            self._reported.add(rule)
             self._pair.run.violation(rule, text)
 
     # -- disks ---------------------------------------------------------------------------------------------------------
@@ -157,12 +159,12 @@ class Invariants:
                 self._look_for_damage(member, domain, effect.done)
 
     def _on_cut(self, member: SimMember, last: int, copied: Iterable[Salvage]) -> None:
-        """Whatever somebody may have been told of is copied before it goes."""
+        """Whatever somebody may know of is copied before it goes."""
         disk, log_index = member.machine.disk, last + 1
         while (record := disk.record(NUMBER, log_index)) is not None:
             epoch = epoch_of(record)
-            told = not epoch or _may_be_known(record)
-            if told and (NUMBER, log_index, epoch) not in member.machine.salvaged:
+            known = not epoch or _may_be_known(record)
+            if known and (NUMBER, log_index, epoch) not in member.machine.salvaged:
                 covered = any(each.first <= log_index <= each.last for each in copied)
                 if not covered:
                     text = f"{member.name} cuts its log at {last}, and has not copied record {log_index}"
@@ -220,8 +222,8 @@ class Invariants:
             book.lost_s.setdefault(index, self._pair.run.loop.now)
 
     def nobody_has(self, member: SimMember, domain: Domain, lost: Iterable[QueueRanges]) -> None:
-        """What a master of two declares lost as it begins to serve is not in the memory of the other one, to whom it is
-        connected, unless that one did not answer in time.
+        """What a master of two declares lost as it begins to serve is not in the memory of the other one, to which it
+        is connected, unless that one did not answer in time.
         """
         replication, peer = domain.replication, self._pair.members[domain.shared.peer].domain
         if peer is None or peer.shared.machine is None or replication.recall.silent:

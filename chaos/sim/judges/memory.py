@@ -1,4 +1,4 @@
-"""What the judges of one simulated run remember while it lasts, and what clients tell them; it judges nothing."""
+"""What the judges of one simulated run remember while it lasts, and what clients report to them; it judges nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chaos.sim.judges.places import Places
 from chaos.sim.judges.publications import Publications
 
 if TYPE_CHECKING:
-    from chaos.sim.judges.weights import Told
+    from chaos.sim.judges.weights import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,5 +20,5 @@ class Memory:
     invariants: Invariants
     places: Places
     publications: Publications = field(default_factory=Publications)
-    weights: list[Told] = field(default_factory=list)
+    weights: list[Asked] = field(default_factory=list)
     """What publishers and readers of routing weights asked and heard, in the order of their asking."""

@@ -73,7 +73,7 @@ class Places:
             self._furthest[name] = max(self._furthest[name], log_index)
 
     def begins(self, name: str, log_index: int, registered_ms: int) -> None:
-        """It was told that this is its place, and when it was given one."""
+        """It was answered that this is its place, and when it was given one."""
         self._furthest[name], self._registered[name] = log_index, registered_ms
         self._safe.pop(name, None)
         if all(kept <= log_index for kept in map(self._first, self._pair.members.values())):

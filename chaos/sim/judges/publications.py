@@ -1,4 +1,4 @@
-"""Judges staged rows and numbered batches: by what clients were told and given, and by the log, without the queue
+"""Judges staged rows and numbered batches: by what clients were answered and given, and by the log, without the queue
 machine. A batch of a writer is in its queues whole or not at all, once, and nobody is given a part of it; a number of a
 consumer is one lease, finished once.
 """
@@ -35,7 +35,7 @@ class Publication:
     rows: dict[str, list[Message]]
     """By queue, in order."""
     placed: tuple[PublishedRows, ...] = ()
-    """Where it is, as its writer was told first; empty: not yet."""
+    """Where it is, as its writer was answered first; empty: not yet."""
 
 
 class Publications:
@@ -85,13 +85,13 @@ def _all(pair: Pair, publications: Publications) -> Iterator[Finding]:
     for member in pair.members.values():
         if member.domain is None or not member.is_serving:
             continue
-        told = read(member.machine.disk, pair.members[member.peer].machine.disk)
-        if told is None:
+        reading = read(member.machine.disk, pair.members[member.peer].machine.disk)
+        if reading is None:
             continue
         pair.run.count("publications followed")
-        for _ in range(told.carried_on):
+        for _ in range(reading.carried_on):
             pair.run.sometimes("a batch carried on by the next master")
-        yield from told.problems
+        yield from reading.problems
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class _Open:
 
 
 @dataclass(slots=True)
-class Told:
+class FromLog:
     """What a log says of publications and numbers."""
 
     problems: list[Finding] = field(default_factory=list)
@@ -187,12 +187,12 @@ class Told:
         self.finished.add(key)
 
 
-def read(disk: Disk, spare: Disk | None = None) -> Told | None:
+def read(disk: Disk, spare: Disk | None = None) -> FromLog | None:
     """What is on that disk (see `logs`)."""
     log = logs.read(disk, spare)
     if log is None:
         return None
-    told = Told()
+    reading = FromLog()
     for (epoch, log_index), header, _ in log:
-        told.add(log_index, epoch, header)
-    return told
+        reading.add(log_index, epoch, header)
+    return reading

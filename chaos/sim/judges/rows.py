@@ -74,17 +74,17 @@ NAMED = {
     "an oldest message dropped": "to make room for others",
     "a stale publisher of weights refused": "another one had been faster",
     "weights read after a takeover": "from another master than the one that had ordered them",
-    "a batch published again, and told so": "by a writer that had died, and staged it anew",
+    "a batch published again, and answered so": "by a writer that had died, and staged it anew",
     "a batch carried on by the next master": "its first parts, or its decision, were another one's",
     "a stage dropped because its time was over": "nobody had published it",
     "a numbered batch read again": "and it was the same rows",
     "a numbered batch read again at the next master": "and it was the same rows",
     "a numbered batch that was gone": "its lease had ended",
     "a reader read on after a takeover": "of the journal, under its name",
-    "a reader that lost its place was told": "it was too far behind",
-    "a client of the pair before was told": "it went on from its place, in a pair that was begun anew",
+    "a reader that lost its place was refused": "it was too far behind",
+    "a client of the pair before was refused": "it went on from its place, in a pair that was emptied and formed anew",
 }
-"""Points that every campaign must meet, beside those of `chaos.sim.judges.coverage`; clients tell of some
+"""Points that every campaign must meet, beside those of `chaos.sim.judges.coverage`; clients report some
 themselves."""
 RARE = {
     "claim replaced": "a claim was not there any more when its member wanted to commit it",
@@ -102,7 +102,7 @@ PROMOTIONS = {id(row): f"promotion {number}: {row.why.name}" for number, row in 
 
 @contextlib.contextmanager
 def watching(met: Callable[[str], None]) -> Iterator[None]:
-    """Tells of every row that is taken while this lasts."""
+    """Counts every row that is taken while this lasts."""
     places = ((vars(claims), "follow"), (vars(driving), "lookup"), (vars(promotion), "row_of"))
     kept = follow, lookup, row_of = [module[name] for module, name in places]
 

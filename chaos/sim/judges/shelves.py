@@ -104,6 +104,6 @@ class Shelf:
         return next(line, copy)
 
 
-def told(copy: Copy) -> str:
+def name_of(copy: Copy) -> str:
     """Which one."""
     return f"{copy.payload.decode(errors='replace')} at {copy.index} of {copy.shelf.name}"

@@ -1,4 +1,4 @@
-"""Tells from a whole log, read from a simulated disk, what the queues must have come to; it changes nothing.
+"""Says from a whole log, read from a simulated disk, what the queues must have come to; it changes nothing.
 
 The state is made anew by the product's own machine. What a record says of indexes, leases and settlements is followed
 beside it, so that clients' words can be compared with what was written.
@@ -62,7 +62,7 @@ class Story:
     leases_ended: int = 0
     volatile_losses: int = 0
     leases: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Lease: the domain time at which it ends as its holder was told, and how long it lasts."""
+    """Lease: the domain time at which it ends as its holder knows it, and how long it lasts."""
     lasted_ms: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Lease: how long it was to last, when it was made and by each extension."""
     lent: dict[int, tuple[QueueStory, list[int]]] = field(default_factory=dict)
@@ -190,7 +190,7 @@ class Story:
                 story, indexes = self.lent[lease_id]
                 story.unsettled.update(indexes)
             end_ms, _ = self.leases.pop(lease_id, (0, 0))
-            if time_ms <= end_ms:  # it may have begun within a millisecond, and ends after the last one
+            if time_ms <= end_ms:  # it may have started within a millisecond, and ends after the last one
                 early = f"{name} ends the lease of {name_of_lease(lease_id)} {end_ms + 1 - time_ms} ms too early"
                 self.problems.append(early)
 

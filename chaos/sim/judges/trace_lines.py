@@ -30,7 +30,7 @@ KNOWN = (peer_service_pb2, manager_admin_service_pb2, pair_service_pb2, queue_ad
 LETTERS_MAX = 160
 BYTES_MAX = 16
 """Longer ones say nothing to a reader."""
-UNTOLD = frozenset(
+LEFT_OUT = frozenset(
     {
         *("domain", "pair", "member", "endpoint", "header", "config", "protocol_min", "protocol_max", "status"),
         *("client_id", "request_id", "instance_id", "write_stall_ms", "room_bytes", "max_batches", "max_batch_bytes"),
@@ -40,7 +40,7 @@ UNTOLD = frozenset(
 """Fields that are the same in every frame of a run, or matter to nobody who reads a story."""
 
 
-class Teller:
+class Tracer:
     """Writes the story of one run, while it happens."""
 
     def __init__(self, pair: Pair) -> None:
@@ -57,7 +57,7 @@ class Teller:
         key = (pipe.connection, item.call)
         if item.kind == "open":
             self._paths[key] = item.path
-        text = told(item, self._paths.get(key, ""), is_request=pipe is pipe.connection.pipes[0])
+        text = line_of(item, self._paths.get(key, ""), is_request=pipe is pipe.connection.pipes[0])
         if text:
             self._pair.run.note(pipe.direction.source, what, text, pipe.direction.target)
 
@@ -72,7 +72,7 @@ class Teller:
                 self._pair.run.note(name, "role", role)
 
 
-def told_register(register: Register) -> str:
+def register_line(register: Register) -> str:
     """What the register says, without its nonce; sets in order, for a text must not hang on a hash seed."""
     in_sync, committed = sorted(register.in_sync_set), sorted(register.committed_set)
     return (
@@ -82,7 +82,7 @@ def told_register(register: Register) -> str:
     )
 
 
-def told(packet: Packet, path: str, *, is_request: bool) -> str:
+def line_of(packet: Packet, path: str, *, is_request: bool) -> str:
     """What a packet says; empty for what only opens or ends a call as it should."""
     name = path.rpartition("/")[2] or f"call {packet.call}"
     method = _method(path)
@@ -108,7 +108,7 @@ def summary(message: Message) -> str:
     words: list[str] = []
     kind = ""
     for field, value in message.ListFields():
-        if field.name in UNTOLD:
+        if field.name in LEFT_OUT:
             continue
         if field.containing_oneof is not None and isinstance(value, Message):
             kind = " ".join(part for part in (field.name, summary(value)) if part)
@@ -140,8 +140,8 @@ def _repeated(field: FieldDescriptor, values: list[object]) -> str:
     if values and isinstance(values[0], bytes):
         values = [value.decode() for value in values if isinstance(value, bytes) and _is_text(value)]
     parts = [summary(value) if isinstance(value, Message) else str(value) for value in values]
-    shown = ", ".join(parts[:3]) + (f", and {len(parts) - 3} more" if len(parts) > 3 else "")
-    return f"{field.name}({shown})" if shown.strip(", ") else ""
+    listed = ", ".join(parts[:3]) + (f", and {len(parts) - 3} more" if len(parts) > 3 else "")
+    return f"{field.name}({listed})" if listed.strip(", ") else ""
 
 
 def _is_text(data: bytes) -> bool:
@@ -151,7 +151,7 @@ def _is_text(data: bytes) -> bool:
 def _record(data: bytes) -> str:
     try:
         prefix = read_prefix(data)
-    except StorageError:  # it would end the connection that is told of: a body may come behind, in a frame of its own
+    except StorageError:  # it would end the connection of the line: a body may come behind, in a frame of its own
         return "record that cannot be read"
     return f"record {prefix.epoch}:{prefix.log_index}"
 

@@ -1,4 +1,4 @@
-"""Judges what publishers and readers of a table of routing weights were told in a run; asks nobody."""
+"""Judges what publishers and readers of a table of routing weights were answered in a run; asks nobody."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from chaos.sim.pair.members import Pair
 
-NAME = "a table of weights is what was told last"
+NAME = "a table of weights is what was answered last"
 
 
 class Kind(Enum):
@@ -22,8 +22,8 @@ class Kind(Enum):
 
 
 @dataclass(slots=True)
-class Told:
-    """One call, and what was told; of one that nobody answered it is not known whether it was done."""
+class Asked:
+    """One call, and its answer; of one that nobody answered it is not known whether it was done."""
 
     kind: Kind
     asked_s: float
@@ -31,7 +31,7 @@ class Told:
     """Whose table: of a publication its own name, of a read what it has read."""
     expected: int = 0
     """What a change was to replace; 0: none."""
-    told_s: float = float("inf")
+    answered_s: float = float("inf")
     version: int = 0
     """Given, or read; 0: there is none."""
     epoch: int = 0
@@ -44,14 +44,14 @@ class Told:
 
     @property
     def is_done(self) -> bool:
-        return self.told_s != float("inf")
+        return self.answered_s != float("inf")
 
     def ends(self, now_s: float, version: int, epoch: int = 0) -> None:
         """The answer."""
-        self.told_s, self.version, self.epoch = now_s, version, epoch
+        self.answered_s, self.version, self.epoch = now_s, version, epoch
 
 
-def broken(pair: Pair, events: list[Told]) -> Iterator[str]:
+def broken(pair: Pair, events: list[Asked]) -> Iterator[str]:
     """What cannot be, whatever went wrong."""
     done = [each for each in events if each.is_done]
     published = [each for each in done if each.kind is Kind.PUBLISH]
@@ -65,10 +65,10 @@ def broken(pair: Pair, events: list[Told]) -> Iterator[str]:
     for name, member in pair.members.items():
         machine = member.domain.shared.machine if member.domain is not None else None
         if machine is not None and machine.state.weights_version < highest:
-            yield f"{name} counts {machine.state.weights_version} publications, and version {highest} was told"
+            yield f"{name} counts {machine.state.weights_version} publications, and version {highest} was answered"
 
 
-def _given_once(events: list[Told], done: list[Told]) -> Iterator[str]:
+def _given_once(events: list[Asked], done: list[Asked]) -> Iterator[str]:
     """A version is one publication's, and none's that was refused."""
     refused = {each.by for each in events if each.refused}
     whose: dict[int, str] = {}
@@ -76,12 +76,12 @@ def _given_once(events: list[Told], done: list[Told]) -> Iterator[str]:
         if each.version and each.kind is not Kind.DELETE:
             known = whose.setdefault(each.version, each.by)
             if known != each.by:
-                yield f"version {each.version} was told as of {known}, and as of {each.by}"
+                yield f"version {each.version} was answered as of {known}, and as of {each.by}"
             if each.by in refused:
                 yield f"version {each.version} is of {each.by}, which was refused"
 
 
-def _compared(published: list[Told]) -> Iterator[str]:
+def _compared(published: list[Asked]) -> Iterator[str]:
     """There is one table: what a publication has replaced is the last one before it, unless that was deleted."""
     versions = sorted(each.version for each in published)
     for each in published:
@@ -90,23 +90,23 @@ def _compared(published: list[Told]) -> Iterator[str]:
                 yield f"{each.by} has replaced {each.expected} by {each.version}, and {version} came between"
 
 
-def _in_real_time(events: list[Told], done: list[Told]) -> Iterator[str]:
-    """What was told is never taken back; that there is none is told after a deletion alone."""
-    by_end = sorted(done, key=lambda each: each.told_s)
+def _in_real_time(events: list[Asked], done: list[Asked]) -> Iterator[str]:
+    """What was answered is never taken back; that there is none is answered after a deletion alone."""
+    by_end = sorted(done, key=lambda each: each.answered_s)
     for read in sorted((each for each in done if each.kind is Kind.READ), key=lambda each: each.asked_s):
         if read.may_be_old:
             continue
-        before = max((each.version for each in by_end if each.told_s < read.asked_s), default=0)
+        before = max((each.version for each in by_end if each.answered_s < read.asked_s), default=0)
         if read.version:
             if read.version < before:
-                yield f"version {before} was told, and {read.version} at {read.told_s:.3f} s"
+                yield f"version {before} was answered, and {read.version} at {read.answered_s:.3f} s"
         elif before and not _may_be_deleted(events, read, before):
-            yield f"version {before} was told, and that there is none at {read.told_s:.3f} s"
+            yield f"version {before} was answered, and that there is none at {read.answered_s:.3f} s"
 
 
-def _may_be_deleted(events: list[Told], read: Told, version: int) -> bool:
+def _may_be_deleted(events: list[Asked], read: Asked, version: int) -> bool:
     """Somebody had asked to delete that version, or a later one, before the read was answered."""
     return any(
-        each.kind is Kind.DELETE and not each.refused and each.expected >= version and each.asked_s < read.told_s
+        each.kind is Kind.DELETE and not each.refused and each.expected >= version and each.asked_s < read.answered_s
         for each in events
     )

@@ -1,9 +1,9 @@
 """One simulated machine's disk, which outlives its processes: keeps what was committed, and fails as disks fail.
 
 It obeys LMDB's contract (reliability.md 6): a commit that has returned stays; one that was under way when its process
-died is there whole or not at all. Faults are told to it by name (`strike`) and end by `heal`; whatever they leave open,
-such as whether a batch survives, comes from the disk's own stream of randomness. It never waits: how long a commit
-takes is `commit_delay_s`, and whoever carries the commit out does the waiting.
+died is there whole or not at all. Faults are given to it by name (`strike`) and end by `heal`; whatever they leave
+open, such as whether a batch survives, comes from the disk's own stream of randomness. It never waits: how long a
+commit takes is `commit_delay_s`, and whoever carries the commit out does the waiting.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SimStore(MemoryStore):
 
     @property
     def used_bytes(self) -> int:
-        """As `usage` tells, closed or not."""
+        """As `usage` says, closed or not."""
         return self._used_bytes
 
     def limit(self, map_bytes: int) -> None:
@@ -152,9 +152,9 @@ class Disk:
         self.files = SimFiles(self.where, lambda: not self.is_full)
         """Beside the store."""
         self.on_commit: Callable[[WriteBatch], None] = lambda _batch: None
-        """Told of each batch that has become part of what lies on the disk."""
+        """Called with each batch that has become part of what lies on the disk."""
         self.on_struck: Callable[[str], None] = lambda _kind: None
-        """Told when a sync fails ("fsync"), not when that is ordered."""
+        """Called when a sync fails ("fsync"), not when that is ordered."""
         self.replaced = 0
         """How often all that was on it has gone or become something older."""
         self._content: SimStore | None = None

@@ -83,13 +83,13 @@ class Machine:
         self.off = False
         """No power: nobody answers, not even with a refusal."""
         self.on_event: Callable[[str, str], None] = lambda _kind, _text: None
-        """Told the kind and the text of every event of the manager."""
+        """Called with the kind and the text of every event of the manager."""
         self.on_open: Callable[[], None] = lambda: None
-        """Told when a process has opened its domains, and nobody has asked them for anything yet."""
+        """Called when a process has opened its domains, and nobody has asked them for anything yet."""
 
 
 class QuietEvents(EventLog):
-    """Events are shown and not written; the world is told too."""
+    """Events are listed and not written; the world hears of them too."""
 
     def __init__(self, member: str, on_event: Callable[[str, str], None]) -> None:
         super().__init__(NO_FILES, member)
@@ -178,7 +178,7 @@ class SimPorts(Ports):
             peers.listen(self.config.listen_peer)
         clients.listen(self.config.listen_client)
 
-    async def tell_health(self, *, master: bool, readable: bool) -> None:
+    async def report_health(self, *, master: bool, readable: bool) -> None:
         """Nobody asks."""
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The simulated classifier: what each member is told about a lost peer, right or in one of five ways not.
+"""The simulated classifier: what each member is answered about a lost peer, right or in one of five ways not.
 
 It runs on the loop, in virtual time, behind the product's own runner, judge and gate, which decide what an answer may
 do. `Oracle` knows what a right answer is; a `Judging` is one member's classifier over all its processes, in the mood
@@ -42,7 +42,7 @@ class Oracle:
     """What a right classifier says; one for both members, whose answers must fit together.
 
     With an authority everybody may ask it, and it decides. Without one nobody but this stands between two masters: who
-    was told to go on alone in an epoch is the only one to be told so until a later epoch has reached both.
+    was answered to go on alone in an epoch is the only one to be answered so until a later epoch has reached both.
     """
 
     def __init__(self, is_up: Callable[[str], bool]) -> None:
@@ -57,7 +57,7 @@ class Oracle:
         if wanted is Verdict.WAIT or not all(self._may(event.member, part) for part in event.domains):
             return Verdict.WAIT
         if wanted is Verdict.ASSUME_MASTERSHIP and self._is_up(event.peer):
-            return Verdict.PEER_ALIVE  # the master will be told to continue
+            return Verdict.PEER_ALIVE  # the master will be ordered to continue
         for part in event.domains if given else ():
             self._grants[part.name] = _Grant(event.member, part.epoch)
         return wanted

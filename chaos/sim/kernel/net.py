@@ -92,7 +92,7 @@ class Pipe:
             self.connection.network.note(self, item)
             self.on_item(item)
         else:
-            self.connection.network.tell("lost", self, item)
+            self.connection.network.report("lost", self, item)
 
     def release(self) -> None:
         """The direction is open again."""
@@ -104,7 +104,7 @@ class Pipe:
         """All but the first items under way are gone; nothing more is taken."""
         for event, item in list(self.travelling)[kept:]:
             event.cancel()
-            self.connection.network.tell("lost", self, item)
+            self.connection.network.report("lost", self, item)
         while len(self.travelling) > kept:
             self.travelling.pop()
         self.lose_held()
@@ -113,11 +113,11 @@ class Pipe:
         """What the cut has held back is gone."""
         held, self.held = self.held, deque()
         for item in held:
-            self.connection.network.tell("lost", self, item)
+            self.connection.network.report("lost", self, item)
 
 
 class Connection:
-    """Between a client's process and a server's. `on_broken(side)` is told to each side once: 0 client, 1 server."""
+    """Between a client's process and a server's. `on_broken(side)` is called for each side once: 0 client, 1 server."""
 
     __slots__ = ("broken", "client", "network", "noticed", "on_broken", "pipes", "server", "server_keepalive_s")
 
@@ -141,7 +141,7 @@ class Connection:
         self.network.forget(self)
         self.pipes[1 - side].open = False  # nothing is read on the closing side any more
         pipe = self.pipes[side]
-        self._tell_after(pipe, 1 - side)
+        self._end_after(pipe, 1 - side)
 
     def reset(self, chance: random.Random) -> None:
         """It breaks in the middle, at any byte; each side hears in its own time."""
@@ -156,7 +156,7 @@ class Connection:
             loop.at(after + chance.choice((0.0005, 0.005, 0.1, 0.6)) * chance.random(), owner, self._notice, side)
 
     def go_silent(self) -> None:
-        """Something between the machines has forgotten it (half-open): nothing arrives, and nobody is told of that."""
+        """Something between the machines has forgotten it (half-open): nothing arrives, and nobody hears of that."""
         self.broken = True
         self.network.forget(self)
         for pipe in self.pipes:
@@ -166,8 +166,8 @@ class Connection:
         loop.at(loop.now + KEEPALIVE_S + KEEPALIVE_SPREAD_S * stream.random(), self.client, self._notice, 0)
         loop.at(loop.now + self.server_keepalive_s, self.server, self._notice, 1)
 
-    def _tell_after(self, pipe: Pipe, side: int) -> None:
-        """The end travels behind what was sent; where it cannot travel, keepalive tells in the end."""
+    def _end_after(self, pipe: Pipe, side: int) -> None:
+        """The end travels behind what was sent; where it cannot travel, keepalive finds out in the end."""
         loop = self.network.loop
         owner = self.server if side else self.client
         if pipe.direction.cut:
@@ -199,7 +199,7 @@ class Connection:
         self._notice(side)
         self.broken = True
         self.network.forget(self)
-        self._tell_after(self.pipes[side], 1 - side)
+        self._end_after(self.pipes[side], 1 - side)
 
 
 class Network:
@@ -223,9 +223,9 @@ class Network:
         """Of everything that arrived, in order."""
         self.arrived = 0
         self.on_arrived: Callable[[Pipe, object], None] = lambda _pipe, _item: None
-        """Told of everything, for the coverage."""
+        """Called with everything, for the coverage."""
         self.on_item: Callable[[str, Pipe, object], None] | None = None
-        """Told ("sent", "arrived" or "lost", pipe, item) when somebody keeps the story."""
+        """Called with ("sent", "arrived" or "lost", pipe, item) when somebody keeps the story."""
 
     def direction(self, source: str, target: str) -> Direction:
         """Made when first asked for, with a stream of its own."""
@@ -349,7 +349,7 @@ class Network:
         if self.on_item is not None:
             self.on_item("arrived", pipe, item)
 
-    def tell(self, what: str, pipe: Pipe, item: object) -> None:
+    def report(self, what: str, pipe: Pipe, item: object) -> None:
         """To whoever keeps the story."""
         if self.on_item is not None:
             self.on_item(what, pipe, item)
@@ -361,4 +361,4 @@ def _is_stopped(process: Process) -> bool:
 
 
 def _nothing() -> None:
-    """Nobody is told."""
+    """Nobody hears of it."""

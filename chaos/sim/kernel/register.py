@@ -48,9 +48,9 @@ class SimRegister(MemoryRegisters):
         self.is_silent = False
         """While it is down: nobody refuses a connection either, callers wait until they give up."""
         self.breaks = 0
-        """How often every connection broke: watches are told anew."""
+        """How often every connection broke: watches start anew."""
         self.on_change: Callable[[str, Register, Register], None] = lambda _domain, _before, _after: None
-        """Told of each set that was made: domain, register before and after."""
+        """Called for each set that was made: domain, register before and after."""
         self._images: dict[str, dict[str, Register]] = {}
         self._late: list[_Late] = []
 
@@ -63,17 +63,17 @@ class SimRegister(MemoryRegisters):
         """See MemoryRegisters."""
         before = self.get(domain)
         outcome = super().set(domain, expected, desired)
-        self._tell(domain, before)
+        self._notify(domain, before)
         return outcome
 
     def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
         """See MemoryRegisters."""
         before = self.get(domain)
         outcome = super().force(domain, expected_version, epoch, holder, reason)
-        self._tell(domain, before)
+        self._notify(domain, before)
         return outcome
 
-    def _tell(self, domain: str, before: Register) -> None:
+    def _notify(self, domain: str, before: Register) -> None:
         after = self.get(domain)
         if after != before:
             self.on_change(domain, before, after)
@@ -140,7 +140,7 @@ class Route:
         self.slow_factor = 1.0
         self.breaks = 0
         self.on_struck: Callable[[str], None] = lambda _kind: None
-        """Told when a set met what was said of the next ones: "late_set" or "unheard_set"."""
+        """Called when a set met what was said of the next ones: "late_set" or "unheard_set"."""
         self._unheard = 0
         self._late_s: list[float] = []
         self._stream = stream
@@ -259,20 +259,20 @@ class SimAuthority:
         route, register = self.route, self.route.register
         changed = asyncio.Event()
         register.watches[changed] = None
-        told: Register | None = None
+        sent: Register | None = None
         breaks = self._breaks()
         try:
             while True:
                 changed.clear()
                 if breaks != self._breaks():
-                    told, breaks, self._connected = None, self._breaks(), False
+                    sent, breaks, self._connected = None, self._breaks(), False
                     await asyncio.sleep(route.draw_reconnect_s())
                     continue
                 current = register.get(domain)
-                if current == told or not route.is_open:
+                if current == sent or not route.is_open:
                     await changed.wait()
                     continue
-                told = current
+                sent = current
                 await asyncio.sleep(route.draw_delay_s())
                 if breaks == self._breaks():
                     self._connected = True

@@ -1,7 +1,8 @@
 """Calls over simulated connections, in the shape of grpc.aio: what handlers see. `chaos.sim.kernel.rpc` is the other
 end.
 
-A handler whose caller is gone is cancelled. One that fails answers UNKNOWN, and the run is told: no handler may fail.
+A handler whose caller is gone is cancelled. One that fails answers UNKNOWN, and the run hears of it: no handler may
+fail.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class Wishes:
     handles: dict[int, bytes] = field(default_factory=dict)
     """By index, of messages that can be asked for."""
     ends: dict[int, set[tuple[str, bytes]]] = field(default_factory=dict)
-    """Index: how its sender was told that it ended, and with which answer, if it was a request."""
+    """Index: how its sender heard that it ended, and with which answer, if it was a request."""
     sweeps: list[tuple[bytes, int]] = field(default_factory=list)
     """Request id of a call that moved messages out of this queue, and how many it says."""
 

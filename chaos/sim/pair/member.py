@@ -81,7 +81,7 @@ class SimMember:
         self.imaged = 0
         """The start of which an image is kept; 0: there is none."""
         self.opened: Process | None = None
-        """The last one that could be told to stop: it has started."""
+        """The last one that could be stopped: it has started."""
         self.stopping: Process | None = None
         self.ended: list[str] = []
         """Why processes ended by themselves."""
@@ -167,7 +167,7 @@ class SimMember:
         return True
 
     def kill(self, *, silently: bool = False) -> None:
-        """kill -9; `silently`: the machine lost power, so that nobody is told."""
+        """kill -9; `silently`: the machine lost power, so that nobody hears of it."""
         process = self.process
         if process is None:
             return
@@ -197,7 +197,7 @@ class SimMember:
             self.run.loop.resume(self.process)
 
     def believe_lost(self, *, refused: bool) -> bool:
-        """Its watch says that the peer is lost, as `replica.peer.watch` does; False when there is nothing to tell."""
+        """Its watch says that the peer is lost, as `replica.peer.watch` does; False when there is nothing to report."""
         manager, process = self.manager, self.process
         if manager is None or process is None or process.paused or self.domain is None:
             return False
@@ -205,14 +205,14 @@ class SimMember:
         if node is None or link is None:
             return False
 
-        def tell() -> None:
+        def report() -> None:
             if link.session is not None:
                 link.session.close("believed lost")
             for domain in node.paired():
                 domain.on_lost(monotonic_ms(), refused=refused, cause="believed lost")
                 node.dispatch(domain)
 
-        loop.at(loop.now, process, tell)
+        loop.at(loop.now, process, report)
         return True
 
     def image(self) -> None:
@@ -221,7 +221,7 @@ class SimMember:
             self.imaged = self.starts
 
     def forget_image(self) -> None:
-        """It shall not be put back: nobody could tell that it is old."""
+        """It shall not be put back: nobody could know that it is old."""
         self.imaged = 0
 
     def _carry_out(self, func: Callable[..., Any], end: Callable[[], None]) -> None:

@@ -70,7 +70,7 @@ class Run:
         """Then a new master may be a day ahead of the one before, and with it the domain's time."""
         return any(fault.kind == "clock" for fault in self.plan.faults)
 
-    # -- what is told --------------------------------------------------------------------------------------------------
+    # -- what is reported ----------------------------------------------------------------------------------------------
 
     def count(self, name: str, by: int = 1) -> None:
         """One more of those."""

@@ -1,3 +1,3 @@
-"""What one calls: campaigns, hunts, shrinking, replaying, pictures, reports. Decides what is tried and shown, and never
-what happens in a run.
+"""What one calls: campaigns, hunts, shrinking, replaying, pictures, reports. Decides what is tried and printed, and
+never what happens in a run.
 """

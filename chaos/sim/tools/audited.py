@@ -1,4 +1,5 @@
-"""Runs a plan and audits the journals of both members at its end, with what clients were told: a right run is clean.
+"""Runs a plan and audits the journals of both members at its end, with what clients were answered: a right run is
+clean.
 
 A check of the audit, not of the pair: what it accuses in a run that breaks no rule is a false alarm.
 """
@@ -10,7 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from chaos.journal_checks import Judged, judged
-from chaos.journals import Head, Row, Told
+from chaos.journals import Asked, Head, Row
 from chaos.sim.pair.books import Book
 from chaos.sim.pair.member import SimMember
 from chaos.sim.pair.plan import Outcome, Plan
@@ -24,7 +25,7 @@ from tandemq.v1.journal_service_pb2 import ReadJournalPageResponse
 EVERY = Wanted(every_record=True)
 ROWS = 4_096
 UNKNOWN_SENDERS = frozenset({"UNSENT", "GHOST"})
-"""Simulated clients do not keep under which name they sent what they were not told of: these are not judged."""
+"""Simulated clients do not keep under which name they sent what was not answered: these are not judged."""
 
 
 class Audited(NamedTuple):
@@ -64,8 +65,8 @@ def _judged(world: World) -> Judged:
         rows += mine
         heads.append(Head(name, first, following))
         ends[name], begins[name] = following, first
-    told = [each for book in world.pair.run.books for each in _told(book)]
-    found = judged(rows, told, heads, ends, begins)
+    asked = [each for book in world.pair.run.books for each in _asked(book)]
+    found = judged(rows, asked, heads, ends, begins)
     accused = [each for each in found.violations if each.kind not in UNKNOWN_SENDERS]
     return found._replace(violations=accused)
 
@@ -112,16 +113,16 @@ def _rows(member: str, rows: Rows, names: Mapping[int, str]) -> Iterator[Row]:
         )
 
 
-def _told(book: Book) -> Iterator[Told]:
+def _asked(book: Book) -> Iterator[Asked]:
     history = book.history
     for sent in history.acked:
-        yield Told("send", "ok", _ns(sent.asked_s), _ns(sent.at_s), book.name, sent.index)
+        yield Asked("send", "ok", _ns(sent.asked_s), _ns(sent.at_s), book.name, sent.index)
     for came in history.delivered:
         at_ns = _ns(came.at_s)
-        yield Told("recv", "ok", at_ns, at_ns, book.name, came.index, client=came.consumer)
+        yield Asked("recv", "ok", at_ns, at_ns, book.name, came.index, client=came.consumer)
     for done in history.settled:
         at_ns = _ns(done.at_s)
-        yield Told("ack", "ok", at_ns, at_ns, book.name, done.index)
+        yield Asked("ack", "ok", at_ns, at_ns, book.name, done.index)
 
 
 def _ns(at_s: float) -> int:

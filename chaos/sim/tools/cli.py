@@ -29,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 ALL = "all"
 LINE_EVERY_S = 10.0
-"""How often progress is told where there is no terminal to draw it on."""
+"""How often progress is printed where there is no terminal to draw it on."""
 EXIT_CODES = "Exit codes: 0 no violation, 1 a violation, 2 usage, 3 too little was tried to say so."
 
 
@@ -136,7 +136,7 @@ def run(
     Example: python -m chaos.sim run --seed 7 --profile swarm --trace --svg story.svg
     """
     plan, again = _chosen(kernel, seed, profile, path, bug)
-    outcome = (kernel.tell if trace or svg else kernel.run)(plan)
+    outcome = (kernel.traced if trace or svg else kernel.run)(plan)
     if trace:
         click.echo("\n".join(story(outcome)), err=output == "json")
     if svg:
@@ -174,7 +174,7 @@ def shrink(
     plan, again = _chosen(kernel, seed, profile, path, bug)
     smallest = _shrink(kernel, plan, out, note, budget, again)
     if svg:
-        _write(svg, picture(kernel.tell(smallest)))
+        _write(svg, picture(kernel.traced(smallest)))
 
 
 @root.command()
@@ -198,14 +198,14 @@ def campaign(
     chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug) if bug else "", max_failures)
     result = _watched(kernel, chosen, jobs)
     points, floors, unasked = _asked(kernel, chosen)
-    told = report.facts(result, list(points), floors) | {"not_asked_for": unasked}
+    facts = report.facts(result, list(points), floors) | {"not_asked_for": unasked}
     if output == "json":
-        _print_json(told)
+        _print_json(facts)
     else:
-        _print_rows(report.lines(told))
+        _print_rows(report.lines(facts))
         if unasked:
             click.echo(f"floors and points are not asked for: {unasked}", err=True)
-        _print_violations(told["violations"])
+        _print_violations(facts["violations"])
     sys.exit(report.exit_code(result, list(points), floors))
 
 
@@ -237,8 +237,8 @@ def coverage(
     if output == "json":
         _print_json({"seeds": tally.seeds, "points": named, "pairs": others})
     else:
-        told = [(name, f"{count:,}  {kernel.points[name]}") for name, count in named.items()]
-        _print_rows(told + [(name, f"{count:,}") for name, count in others.items()])
+        rows = [(name, f"{count:,}  {kernel.points[name]}") for name, count in named.items()]
+        _print_rows(rows + [(name, f"{count:,}") for name, count in others.items()])
     _print_violations([report.failure_facts(failure) for failure in tally.failures], err=True)
     if tally.failures:
         sys.exit(report.VIOLATION)
@@ -270,19 +270,19 @@ def bugs(kernel: Kernel, listed: bool, only: str, first_seed: int, jobs: int, ou
     for catch in hunt(kernel.works, wanted, first_seed, jobs):
         catches.append(catch)
         if output == "table":
-            told = catch.failure.violations[0] if catch.failure else "MISSED"
-            click.echo(f"{catch.quarry.bug:<28} {catch.seeds:>6,} of {catch.quarry.budget:>6,} seeds  {told}")
+            verdict = catch.failure.violations[0] if catch.failure else "MISSED"
+            click.echo(f"{catch.quarry.bug:<28} {catch.seeds:>6,} of {catch.quarry.budget:>6,} seeds  {verdict}")
     missed = [catch.quarry.bug for catch in catches if catch.failure is None]
     if output == "json":
         left_out = [{"rule": rule, "why": why, "test": test} for rule, why, test in kernel.elsewhere if not names]
         _print_json({"bugs": [report.catch_facts(catch) for catch in catches], "missed": missed, "left_out": left_out})
     else:
         _print_elsewhere(kernel, names)
-        click.echo(f"{len(catches) - len(missed)} of {len(catches)} planted bugs found" + _told_missed(missed))
+        click.echo(f"{len(catches) - len(missed)} of {len(catches)} planted bugs found" + _missed_text(missed))
     sys.exit(report.VIOLATION if missed else report.OK if catches else report.INVALID)
 
 
-def _told_missed(missed: list[str]) -> str:
+def _missed_text(missed: list[str]) -> str:
     return f"; missed: {', '.join(missed)}" if missed else ""
 
 
@@ -347,12 +347,12 @@ def _asked(kernel: Kernel, chosen: Campaign) -> tuple[dict[str, str], tuple[Floo
 
 
 def _watched(kernel: Kernel, chosen: Campaign, jobs: int) -> Result:
-    """Runs it and tells on stderr how far it is. Interrupted, it is what was added up so far."""
+    """Runs it and prints on stderr how far it is. Interrupted, it is what was added up so far."""
     result = Result()
     try:
-        with _teller(chosen) as tell:
+        with _progress_lines(chosen) as report_one:
             for result in results(kernel.works, chosen, jobs):
-                tell(result)
+                report_one(result)
     except KeyboardInterrupt:
         result.interrupted = f"interrupted after {result.tally.seeds:,} of {chosen.seeds:,} seeds"
         click.echo(f"{result.interrupted}: too little was tried", err=True)
@@ -361,18 +361,18 @@ def _watched(kernel: Kernel, chosen: Campaign, jobs: int) -> Result:
 
 
 @contextlib.contextmanager
-def _teller(chosen: Campaign) -> Iterator[Callable[[Result], None]]:
+def _progress_lines(chosen: Campaign) -> Iterator[Callable[[Result], None]]:
     """A bar where there is a terminal, else a line now and then."""
     if not sys.stderr.isatty():
-        told = time.monotonic()
+        printed_s = time.monotonic()
 
-        def tell_line(result: Result) -> None:
-            nonlocal told
-            if time.monotonic() - told >= LINE_EVERY_S:
-                told = time.monotonic()
+        def print_line(result: Result) -> None:
+            nonlocal printed_s
+            if time.monotonic() - printed_s >= LINE_EVERY_S:
+                printed_s = time.monotonic()
                 click.echo(f"{result.tally.seeds:,} of {chosen.seeds:,} seeds, {_progress(result)}", err=True)
 
-        yield tell_line
+        yield print_line
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -393,7 +393,7 @@ def _shrink(kernel: Kernel, plan: Plan, out: Path, note: str, budget: int, again
     """Shrinks, writes, and says on stderr how it went."""
     last = -LINE_EVERY_S
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         nonlocal last
         if time.monotonic() - last >= (0.2 if sys.stderr.isatty() else LINE_EVERY_S):
             last = time.monotonic()
@@ -401,7 +401,7 @@ def _shrink(kernel: Kernel, plan: Plan, out: Path, note: str, budget: int, again
             click.echo(f"run {progress.runs:,} of {progress.budget:,}: {progress.step}; {what}", err=True)
 
     try:
-        shrinker = Shrinker(plan, kernel.run, budget, told)
+        shrinker = Shrinker(plan, kernel.run, budget, on_progress)
     except ValueError as error:
         raise click.ClickException(f"{error} ({again})") from error
     smallest = shrinker.smallest()
@@ -421,7 +421,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _print_outcome(outcome: Outcome, again: str, output: str) -> None:
-    told = {
+    facts = {
         "seed": outcome.plan.seed,
         "profile": outcome.plan.profile,
         "bug": outcome.plan.bug,
@@ -433,9 +433,9 @@ def _print_outcome(outcome: Outcome, again: str, output: str) -> None:
         "again": again,
     }
     if output == "json":
-        _print_json(told)
+        _print_json(facts)
         return
-    rows = [(name, str(value)) for name, value in told.items() if name not in ("violations", "counters", "again")]
+    rows = [(name, str(value)) for name, value in facts.items() if name not in ("violations", "counters", "again")]
     rows += [(name, f"{count:,}") for name, count in sorted(outcome.counters.items())]
     _print_rows(rows)
     for violation in outcome.violations:

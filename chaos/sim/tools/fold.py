@@ -22,7 +22,7 @@ KEPT_MARKS = ("fault", "healed", "role", "violation")
 """Never left out, and a run of equal frames does not reach beyond one."""
 HEARTBEAT = re.compile(r"heart|ping|pong|alive", re.IGNORECASE)
 CYCLE_MAX, CYCLE_TIMES_MIN = 4, 3
-"""A call and its answer are one cycle: so often at least until they are shown as one."""
+"""A call and its answer are one cycle: so often at least until they are drawn as one."""
 NUMBER = re.compile(r"\d[\d,.]*")
 
 

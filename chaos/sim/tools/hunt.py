@@ -32,7 +32,7 @@ class Catch:
     seeds: int
     """Runs up to and with the one that found it; all of them when none did."""
     failure: Failure | None
-    """What was shown first. None: the bug was missed."""
+    """The first violation. None: the bug was missed."""
 
 
 def hunt(works: Works, quarries: Iterable[Quarry], first_seed: int, jobs: int) -> Iterator[Catch]:

@@ -192,7 +192,7 @@ class _Page:
         dash = ' stroke-dasharray="4 3"' if arrow.heartbeat or arrow.what == "answer" else ""
         wide = 1.6 if arrow.count > 1 else 1
         line = f'x1="{start:.1f}" y1="{y:.1f}" x2="{end:.1f}" y2="{end_y:.1f}" stroke="{colour}" stroke-width="{wide}"'
-        title = f"<title>{escape(_told(arrow))}</title>"
+        title = f"<title>{escape(_title_of(arrow))}</title>"
         self.lines.append(f"<line {line}{dash}>{title}</line>")
         self.lines.append(_cross(end, end_y) if lost else _tip(start, y, end, end_y, colour))
         room = int((abs(end - start) - 12) / LETTER)
@@ -214,13 +214,13 @@ class _Page:
                 self._band(y, f"VIOLATION {f'{mark.who}: ' if mark.who else ''}{mark.text}", RED)
             case "fault" | "healed":
                 colour = RED if mark.what == "fault" else GREEN
-                told = text if mark.what == "fault" else f"healed {text}".strip()
+                label = text if mark.what == "fault" else f"healed {text}".strip()
                 if mark.who not in self.columns:
-                    told = f"{mark.who} {told}".strip()
+                    label = f"{mark.who} {label}".strip()
                 self._pill(
                     x if x is not None else self.width / 2,
                     y,
-                    told,
+                    label,
                     "#ffebee" if colour == RED else "#e8f5e9",
                     colour,
                     title,
@@ -231,12 +231,12 @@ class _Page:
                 self._pill(x, y, text, colour, INK if down else colour, title, "" if down else "white")
             case _:
                 dot = "" if x is None else f'<circle cx="{x:.1f}" cy="{y - 3:.1f}" r="2.5" fill="{GREY}"/>'
-                told = f"{mark.what} {text}" if mark.what == "commit" else text
+                label = f"{mark.what} {text}" if mark.what == "commit" else text
                 at, anchor = LEFT if x is None else x + 8, "start"
-                if x is not None and x + 8 + len(told) * LETTER > self.width:  # no room on its right
+                if x is not None and x + 8 + len(label) * LETTER > self.width:  # no room on its right
                     at, anchor = x - 8, "end"
                 place = f'x="{at:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-                words = f"<title>{escape(title)}</title>{escape(told)}"
+                words = f"<title>{escape(title)}</title>{escape(label)}"
                 self.labels.append(f'{dot}<text class="label small" {place}>{words}</text>')
 
     def _pill(self, x: float, y: float, text: str, fill: str, stroke: str, title: str, css: str = "") -> None:
@@ -274,11 +274,11 @@ class _Page:
         plan = self.outcome.plan
         bug = f", planted bug {plan.bug}" if plan.bug else ""
         run = f"seed {plan.seed}, profile {plan.profile}{bug}"
-        told = self.outcome.violations[0] if self.outcome.violations else "no violation"
+        label = self.outcome.violations[0] if self.outcome.violations else "no violation"
         room = int((self.width - 20) / 9.1)
         colour = "title red" if self.outcome.violations else "title"
         self.lines.append(f'<text class="title" x="10" y="20">{escape(_cut(run, room))}</text>')
-        head = f"<title>{escape(told)}</title>{escape(_cut(told, room))}"
+        head = f"<title>{escape(label)}</title>{escape(_cut(label, room))}"
         self.lines.append(f'<text class="{colour}" x="10" y="40">{head}</text>')
         facts = [f"{len(self.outcome.trace):,} events", f"{self.outcome.virtual_ms:,} virtual ms"]
         if self.folded.left_out:
@@ -288,9 +288,9 @@ class _Page:
         self.lines.append(f'<text class="small" x="10" y="57">{small}</text>')
 
     def _closing_bands(self) -> list[str]:
-        """Violations that no event of the trace told: found when all was over."""
-        told = {item.text for item in self.folded.items if isinstance(item, Mark) and item.what == "violation"}
-        return [f"VIOLATION {violation}" for violation in self.outcome.violations if violation not in told]
+        """Violations that no event of the trace has: found when all was over."""
+        drawn = {item.text for item in self.folded.items if isinstance(item, Mark) and item.what == "violation"}
+        return [f"VIOLATION {violation}" for violation in self.outcome.violations if violation not in drawn]
 
 
 def _columns(outcome: Outcome, folded: Folded) -> dict[str, float]:
@@ -329,7 +329,7 @@ def _label(arrow: Arrow) -> str:
     return arrow.text if arrow.count == 1 else f"x{arrow.count} {arrow.text} (to {arrow.last_ms:,.0f} ms)"
 
 
-def _told(arrow: Arrow) -> str:
+def _title_of(arrow: Arrow) -> str:
     end = "" if arrow.end_ms is None else f", {arrow.fate} at {arrow.end_ms:,.1f} ms"
     return f"{arrow.who} to {arrow.to} at {arrow.at_ms:,.1f} ms{end}: {_label(arrow)}"
 

@@ -32,7 +32,7 @@ class Kernel:
 
     draw: Draw
     run: Runner
-    tell: Runner
+    traced: Runner
     """Runs a plan and keeps its trace."""
     profiles: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -69,7 +69,7 @@ def run(plan: Plan) -> Outcome:
         return shown(plan, lambda each: World(each).run())
 
 
-def tell(plan: Plan) -> Outcome:
+def traced(plan: Plan) -> Outcome:
     """One run of the product, with its story."""
     with silence(), planted(plan.bug):
         return World(plan, keep_trace=True).run()
@@ -79,4 +79,4 @@ def of_product() -> Kernel:
     """The product's own code, as `chaos.sim.world.world` runs it."""
     quarries = tuple(Quarry(bug.name, (bug.profile,), bug.budget, bug.text) for bug in BUGS.values())
     elsewhere = tuple((f"{each.rule}: {each.text}", each.why, each.test) for each in ELSEWHERE)
-    return Kernel(draw, run, tell, tuple(PROFILES), tuple(KINDS), quarries, MEANINGS, check, elsewhere)
+    return Kernel(draw, run, traced, tuple(PROFILES), tuple(KINDS), quarries, MEANINGS, check, elsewhere)

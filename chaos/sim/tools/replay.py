@@ -75,8 +75,8 @@ def problems(kept: Kept, run: Runner) -> list[str]:
     if kept.plan.bug:
         outcome = run(kept.plan)
         if not shows(outcome, kept.expected):
-            shown = "; ".join(outcome.violations) or "nothing"
-            found.append(f"with the planted bug {kept.plan.bug!r} it should show {kept.expected!r}, it shows {shown}")
+            now = "; ".join(outcome.violations) or "nothing"
+            found.append(f"with the planted bug {kept.plan.bug!r} it should show {kept.expected!r}, it shows {now}")
     return found
 
 

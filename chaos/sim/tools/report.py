@@ -74,28 +74,28 @@ def catch_facts(catch: Catch) -> dict[str, Any]:
     }
 
 
-def lines(told: Mapping[str, Any]) -> list[tuple[str, str]]:
+def lines(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The rows of the table, from `facts`."""
     rows = [
-        ("seeds", f"{told['seeds']:,}{' (stopped early)' if told['stopped_early'] else ''}"),
-        ("by profile", _counts(told["by_profile"])),
-        ("seeds/s per core", f"{told['seeds_per_s_and_core']:,}"),
-        ("steps", f"{told['steps']:,} ({told['steps_per_s_and_core']:,}/s per core)"),
-        ("virtual time", f"{told['virtual_s']:,} s, in {told['wall_s']:,} s ({told['cpu_s']:,} s of processors)"),
-        ("memory", f"{told['memory_mib_max']:,} MiB in one process"),
-        ("counters", _counts(told["counters"])),
-        ("faults", _counts(told["faults"])),
-        ("pairs of state and event", f"{told['pairs_met']:,} met"),
-        ("named points", f"{told['points_met']} of {told['points_named']} met"),
+        ("seeds", f"{facts['seeds']:,}{' (stopped early)' if facts['stopped_early'] else ''}"),
+        ("by profile", _counts(facts["by_profile"])),
+        ("seeds/s per core", f"{facts['seeds_per_s_and_core']:,}"),
+        ("steps", f"{facts['steps']:,} ({facts['steps_per_s_and_core']:,}/s per core)"),
+        ("virtual time", f"{facts['virtual_s']:,} s, in {facts['wall_s']:,} s ({facts['cpu_s']:,} s of processors)"),
+        ("memory", f"{facts['memory_mib_max']:,} MiB in one process"),
+        ("counters", _counts(facts["counters"])),
+        ("faults", _counts(facts["faults"])),
+        ("pairs of state and event", f"{facts['pairs_met']:,} met"),
+        ("named points", f"{facts['points_met']} of {facts['points_named']} met"),
     ]
-    if told["points_missed"]:
-        rows.append(("points missed", ", ".join(told["points_missed"])))
-    if seldom := {point: count for point, count in told["points"].items() if 0 < count < SELDOM}:
+    if facts["points_missed"]:
+        rows.append(("points missed", ", ".join(facts["points_missed"])))
+    if seldom := {point: count for point, count in facts["points"].items() if 0 < count < SELDOM}:
         rows.append(("points met seldom", _counts(seldom)))
     rows += [
-        ("hash of all traces", told["trace_hash"]),
-        ("violations", f"{len(told['violations']):,}"),
-        *(("INVALID", shortfall) for shortfall in told["shortfalls"]),
+        ("hash of all traces", facts["trace_hash"]),
+        ("violations", f"{len(facts['violations']):,}"),
+        *(("INVALID", shortfall) for shortfall in facts["shortfalls"]),
     ]
     return rows
 

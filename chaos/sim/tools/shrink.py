@@ -26,7 +26,7 @@ ROUND_MS = (1_000, 500, 100, 50, 10)
 
 
 def kind_of(violation: str) -> str:
-    """What must be shown again: the invariant, without whom it struck this time."""
+    """What must be shown again: the invariant, without the members it struck this time."""
     return violation.partition(":")[0].strip()
 
 

@@ -30,7 +30,7 @@ from chaos.sim.judges.invariants import Invariants
 from chaos.sim.judges.memory import Memory
 from chaos.sim.judges.places import Places
 from chaos.sim.judges.rows import Steps, watching
-from chaos.sim.judges.trace_lines import Teller, told_register
+from chaos.sim.judges.trace_lines import Tracer, register_line
 from chaos.sim.kernel.disk import Disk
 from chaos.sim.kernel.environment import Machine
 from chaos.sim.kernel.judging import Judging, Oracle
@@ -74,7 +74,7 @@ class World:
         coverage = Coverage(self.pair)
         run.network.on_arrived = coverage.on_arrived
         if keep_trace:
-            run.network.on_item = Teller(self.pair).on_item
+            run.network.on_item = Tracer(self.pair).on_item
         for member in self.pair.members.values():
             member.machine.on_event = coverage.on_event
         self._begin()
@@ -109,7 +109,7 @@ class World:
         return self.pair.members[name].process is not None
 
     def _on_register(self, domain: str, before: Register, after: Register) -> None:  # noqa: ARG002  # see SimRegister
-        self.pair.run.note("register", "note", f"{domain} {told_register(after)}")
+        self.pair.run.note("register", "note", f"{domain} {register_line(after)}")
         if domain == MAIN:
             now, committed = self.loop.now, after.state is RegisterState.COMMITTED
             in_sync = tuple(sorted(after.in_sync_set))
@@ -240,7 +240,7 @@ class World:
         """Where everybody is, in a line."""
         return "; ".join(
             [member.describe() for member in self.pair.members.values()]
-            + [f"register {told_register(self.pair.register)}"]
+            + [f"register {register_line(self.pair.register)}"]
         )
 
 

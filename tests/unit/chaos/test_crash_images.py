@@ -30,8 +30,8 @@ from chaos.sim.images.trace import (
     NamesSynced,
     Renamed,
     Resize,
+    Said,
     Synced,
-    Told,
     TraceError,
     Unnamed,
     Write,
@@ -107,7 +107,7 @@ def test_an_interrupted_write_counts_from_its_beginning_and_a_sync_covers_what_c
         "1 <... fsync resumed>) = 0",
         "2 <... write resumed>) = 1",
     )
-    assert events[1:] == [Write(0, 1, 0, b"a"), Write(0, 2, 1, b"b"), Told("done 1"), Synced(0, 0, 1)]
+    assert events[1:] == [Write(0, 1, 0, b"a"), Write(0, 2, 1, b"b"), Said("done 1"), Synced(0, 0, 1)]
 
 
 def test_appending_ignores_where_the_descriptor_stands() -> None:
@@ -195,14 +195,14 @@ def test_names_go_from_the_last_one_back_until_their_directory_is_synced() -> No
 
 
 def test_images_are_chosen_at_every_write_and_differ() -> None:
-    events = [Named("/r/f", 0), NamesSynced("/r"), Told("ready")]
+    events = [Named("/r/f", 0), NamesSynced("/r"), Said("ready")]
     for number in range(1, 6):
         events += [
-            Told(f"doing {number}"),
+            Said(f"doing {number}"),
             Write(0, 2 * number, 0, bytes(9000)),
             Write(0, 2 * number + 1, 0, b"!" * 600),
         ]
-        events += [Synced(0, 0, 2 * number + 1), Told(f"done {number}")]
+        events += [Synced(0, 0, 2 * number + 1), Said(f"done {number}")]
     shots = choose(events, "/r", wanted=100, seed=1)
     assert len(shots) == len({shot.sight for shot in shots}) == 100
     assert {at for at, event in enumerate(events) if isinstance(event, Write)} <= {shot.at for shot in shots}
@@ -277,9 +277,9 @@ def test_a_commit_log_that_is_not_synced_is_found(store_run: Run) -> None:
         match event:
             case Synced(file):
                 synced.add(file)  # of the database, by the commit itself or by a fold beside it
-            case Told(text) if text.startswith("doing"):
+            case Said(text) if text.startswith("doing"):
                 synced.clear()
-            case Told(text) if text.startswith("done") and synced == {log}:
+            case Said(text) if text.startswith("done") and synced == {log}:
                 resting.append(Shot(len(events) - 1, disk.keep(Loss.ALL, DRAW), moment, disk.version))
     assert resting
     run = replace(store_run, events=events, shots=resting)
@@ -392,7 +392,7 @@ class Killer:
 def test_an_image_that_sends_whoever_opens_it_round_in_circles_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "LOOK_CPU_S", 0)
     shots = [Shot(at, Kept(frozenset(), 0), Moment(True, at + 3, at + 3), 0) for at in range(3)]
-    run = Run("store", False, [Told("ready"), Told("done 4"), Told("done 5")], "/r", shots, Killer())
+    run = Run("store", False, [Said("ready"), Said("done 4"), Said("done 5")], "/r", shots, Killer())
     found = {shot.at: look.findings for _, shot, look in look_at_all([run], jobs=1)}
     assert [found[0], found[2]] == [[], []]
     assert [(kind, text[-3:]) for kind, text in found[1]] == [(INVALID, str(-signal.SIGXCPU))]
@@ -403,7 +403,7 @@ def test_an_image_that_sends_whoever_opens_it_round_in_circles_is_invalid(monkey
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_image_that_kills_or_hangs_whoever_opens_it_is_invalid(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "LOOK_S", 0.5)
-    events: list[Event] = [Told("ready"), Told("done 1"), Told("done 2"), Told("done 3")]
+    events: list[Event] = [Said("ready"), Said("done 1"), Said("done 2"), Said("done 3")]
     shots = [Shot(at, Kept(frozenset(), 0), Moment(True, at, at), 0) for at in range(4)]
     run = Run("store", False, events, "/r", shots, Killer())
     found = {shot.at: look.findings for _, shot, look in look_at_all([run], jobs)}

@@ -9,7 +9,7 @@ import pytest
 
 from chaos.journal_checks import violations
 from chaos.journal_kinds import KINDS
-from chaos.journals import Told
+from chaos.journals import Asked
 from tests.support.pair_faults import PLANTED, planted
 from tests.support.pair_histories import Run, usual
 
@@ -123,5 +123,5 @@ def test_what_clients_say_of_a_time_before_the_journal_without_an_id_is_not_judg
     run = usual()
     run.rows = [row for row in run.rows if row.log_index > 4]
     run.heads = [replace(head, first_log_index=5, first_index=None) for head in run.heads]
-    run.told = [Told("send", "ok", 1, 2, "q1", 1)]
+    run.told = [Asked("send", "ok", 1, 2, "q1", 1)]
     assert "LOST" not in kinds(run)

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from chaos.journal_checks import Judged, judged
-from chaos.journals import Told, Violation
+from chaos.journals import Asked, Violation
 from tests.support.pair_faults import (
     PLANTED,
     epoch_back,
@@ -43,7 +43,7 @@ def begun(count: int = 4) -> Run:
     return run
 
 
-def received(run: Run, index: int, **changes: object) -> Told:
+def received(run: Run, index: int, **changes: object) -> Asked:
     told = next(told for told in run.told if (told.op, told.index) == ("recv", index))
     return replace(told, **changes)  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.adopting import settle
-from pipeline.integrity import LOOKS_MAX, REMOVE, RENAME, RESTORE, examine, prove, prove_stretches, told_by
+from pipeline.integrity import LOOKS_MAX, REMOVE, RENAME, RESTORE, examine, progress_to, prove, prove_stretches
 from pipeline.lake import Lake, Place, Stretch
 from pipeline.problems import PipelineError
 from tests.support.lakes import ROWS, made_lake, of_before, publish, staged, told
@@ -459,7 +459,7 @@ def test_names_that_are_no_text_are_told(lake: Lake) -> None:
 def test_a_long_check_says_how_far_it_is() -> None:
     lines: list[str] = []
     now = iter((0.0, 1.0, 2.0, 3.0, 4.5))
-    on_progress = told_by(lines.append, now.__next__)
+    on_progress = progress_to(lines.append, now.__next__)
     for done in range(1, 5):
         on_progress(done << 20, 4 << 20)
     assert lines == [f"the lake's files are checked: {done} of 4 MiB" for done in (2, 4)]

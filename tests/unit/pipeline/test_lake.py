@@ -244,13 +244,13 @@ def test_a_lake_knows_from_where_on_each_record_has_a_row(tmp_path: Path) -> Non
     with lake.locked():
         assert lake.every_record_from() == {}, "nothing was claimed"
         lake.claim({})
-        lake.tell_every_record("a", 1)
-        lake.tell_every_record("b", 40)
-        lake.tell_every_record("a", 70)
+        lake.note_every_record("a", 1)
+        lake.note_every_record("b", 40)
+        lake.note_every_record("a", 70)
         assert lake.every_record_from() == {"a": 1, "b": 40}, "the next run goes on"
-        lake.tell_every_record("a", None)
+        lake.note_every_record("a", None)
         assert lake.every_record_from() == {"b": 40}, "a member of an older version gave what follows"
-        lake.tell_every_record("a", 90)
+        lake.note_every_record("a", 90)
     assert Lake(tmp_path / "lake").every_record_from() == {"a": 90, "b": 40}
     (lake.path / "_lake.json").write_text('{"every_record_from": {"a": "x"}}')
     with pytest.raises(PipelineError, match=r"BAD_LAKE: .*every_record_from"):

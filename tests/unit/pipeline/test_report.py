@@ -13,7 +13,7 @@ from chaos.timeline.page import document
 from pipeline.outcome import DONE, VIOLATIONS, Mark, Outcome, Plot, Table
 from pipeline.plots import HEAD, HEIGHT, MARKS_MAX, draw
 from pipeline.problems import PipelineError
-from pipeline.report import ROWS_OPEN, ROWS_SHOWN, facts_of, page, write
+from pipeline.report import ROWS_LISTED, ROWS_OPEN, facts_of, page, write
 
 
 def outcome(verdict: str = DONE, rows: int = 2) -> Outcome:
@@ -40,7 +40,7 @@ def test_both_files_tell_the_same(tmp_path: Path) -> None:
 
 
 def test_a_bad_verdict_looks_bad_and_long_tables_say_what_is_left_out() -> None:
-    text = page(outcome(VIOLATIONS, ROWS_SHOWN + 5))
+    text = page(outcome(VIOLATIONS, ROWS_LISTED + 5))
     assert 'class="bad">violations' in text
     assert "and 5 more" in text
 

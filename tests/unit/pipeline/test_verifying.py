@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from pipeline.lake import Lake
 from pipeline.problems import BAD_LAKE, LAKE_CHANGED, UNREADABLE, PipelineError
-from pipeline.running import unreadable_told
+from pipeline.running import reporting_unreadable
 from pipeline.verifying import verify
 from tandemq.cli import root
 from tests.support.lakes import ROWS, made_lake, of_before
@@ -99,7 +99,7 @@ def test_what_spark_could_not_read_is_told_of_the_lake(lake: Lake) -> None:
     path = lake.stretches("a")[1].path / "part-0.parquet"
 
     def read(cause: str) -> None:
-        with unreadable_told(lake):
+        with reporting_unreadable(lake):
             raise PipelineError(UNREADABLE, cause)
 
     with pytest.raises(PipelineError, match="LAKE_CHANGED: an ingest has put") as caught:

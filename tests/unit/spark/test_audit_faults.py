@@ -52,7 +52,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lake, Path, Evidence
     here, run = tmp_path_factory.mktemp("flown"), flown()
     made = in_lake(run, here / "lake")
     for member, first in run.every_record_from.items():
-        made.tell_every_record(member, first)
+        made.note_every_record(member, first)
     history = Path(history_of(run, here / "history.parquet"))
     return made, history, evidence_of(made, history, "q1")
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from chaos import account
 from chaos.account import Span
 from chaos.drill import plan, report
-from chaos.drill.playing import Outcome, Progress, Told
+from chaos.drill.playing import Note, Outcome, Progress
 from chaos.drill.verdict import FAIL, INVALID, PASS, lines, unseen, verdict
 from chaos.history import OK, Acked, Answered, Delivered, History, Message, Operation, Recorded, Seen, Settled, Struck
 from chaos.scenario import judged
@@ -48,7 +48,7 @@ def outcome(found: History, *, kind: str = "kill") -> Outcome:
     struck = [Struck(kind, ("a",), 2.0, 4.0)]
     result = judged("kill-master", 0, 0.0, found, struck, [Span(2.0, 4.0)])
     judged_lines = lines(KILL, result.account, result.broken)
-    progress = Progress(KILL, "a <pair> & its own", found, struck, [Told(2.0, "fault", "round 1: kill <master>")])
+    progress = Progress(KILL, "a <pair> & its own", found, struck, [Note(2.0, "fault", "round 1: kill <master>")])
     return Outcome(KILL, result, judged_lines, verdict(judged_lines, result.invalid), progress, 12.0)
 
 
@@ -174,7 +174,7 @@ def test_every_form_can_be_read_whatever_a_server_answered(tmp_path: Path) -> No
     out = outcome(lost)
     out.result.broken["lost"] = [text]
     out.result.invalid.append(text)
-    out.progress.told.append(Told(3.0, "fault", text))
+    out.progress.notes.append(Note(3.0, "fault", text))
     out.progress.origin = text
     report.write(tmp_path, out)
     for name in report.FILES:
