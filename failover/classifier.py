@@ -165,7 +165,7 @@ class Classifier(Protocol):
 def by_authority(event: Event) -> Verdict:
     """The verdict where an authority exists: both may ask at once, its compare-and-set lets one of them through.
 
-    20 for a master, 21 for a member with a good copy, else wait. A fault of this member's own: hand over while the
+    20 for a master, 21 for a member with a good copy, else wait. A fault of this member's own: stop while the
     peer is there to go on.
     """
     if event.kind is EventKind.LOCAL_FAULT:

@@ -22,7 +22,7 @@ def test_the_journals_that_are_made_are_clean(spark: Any, tmp_path: Path) -> Non
     heads = spark.read.schema(ddl(HEADS)).parquet(str(tmp_path / "heads"))
     found = audit(journal, history, heads, {"a": 3_001, "b": 3_001}, {"a": 1, "b": 1})
     try:
-        assert (found.clean, found.rows, found.told) == (True, {"a": 3_000, "b": 3_000}, 2_000)
+        assert (found.clean, found.rows, found.asked) == (True, {"a": 3_000, "b": 3_000}, 2_000)
         assert [line for line in found.unjudged if not line.startswith("The client history")] == []
     finally:
         found.close()

@@ -75,7 +75,7 @@ def test_a_lake_is_judged_as_its_rows_are(tmp_path: Path) -> None:
     lake, history = in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "told.parquet")
     found, wanted = audit_small(lake, history), judged(run.rows, run.told, run.heads, run.ends)
     assert set(found.violations) == set(wanted.violations)
-    assert (found.rows, found.told, found.unjudged) == (wanted.rows, wanted.told, wanted.unjudged)
+    assert (found.rows, found.asked, found.unjudged) == (wanted.rows, wanted.asked, wanted.unjudged)
     assert ends_of(lake) == run.ends
     assert rows_there(lake, history) == len(run.rows) + len(run.told)
 
