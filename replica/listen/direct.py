@@ -21,7 +21,7 @@ import grpc.aio
 WINDOW_BYTES = 1 << 20
 """Written and not read yet; beyond it the writer waits. One message may be larger than this."""
 PEER = "inproc:direct"
-"""What a handler is told about where its caller is, unless somebody else is behind it: this process."""
+"""What a handler gets as the place of its caller, unless somebody else is behind it: this process."""
 LOCALLY = "Locally cancelled by application!"
 
 Metadata = tuple[tuple[str, str | bytes], ...]
@@ -364,8 +364,8 @@ class DirectCall(CallerSide):
         self._served.requests.end(drop=True)
         self._served.replies.end(drop=drop)
 
-    def when_over(self, tell: Callable[[DirectCall], object]) -> None:
-        self._over.add_done_callback(lambda _: tell(self))
+    def when_over(self, then: Callable[[DirectCall], object]) -> None:
+        self._over.add_done_callback(lambda _: then(self))
 
     def ask(self, request: Any) -> None:
         self._served.requests.push(self._serialize(request) if self._serialize is not None else request)
@@ -394,7 +394,7 @@ class DirectServer:
         return DirectChannel(self, peer)
 
     def begin(self, served: HandlerSide, path: str, on_end: Callable[..., None]) -> asyncio.Task[None] | None:
-        """Runs the handler; `on_end` is told how it ended. None: there is nothing to run, and it was told."""
+        """Runs the handler; `on_end` is called with how it ended. None: there is nothing to run, and it was called."""
         if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("a client of an embedded manager belongs to the event loop that runs the manager")
         handler = self._handlers.find(path)

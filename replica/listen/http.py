@@ -81,7 +81,7 @@ class HttpServer:
         except OSError:
             self._socket.close()
             raise
-        self._stopping, self._told = socket.socketpair()
+        self._stopping, self._stop_end = socket.socketpair()
         self._connections: dict[asyncio.Task[None], socket.socket] = {}
         """One a client, in the order in which they came. Of the thread alone."""
         self._metrics: dict[str, tuple[float, bytes]] = {}
@@ -99,7 +99,7 @@ class HttpServer:
 
     def stop(self) -> None:
         """Stop serving and free the port."""
-        self._told.close()
+        self._stop_end.close()
         if self._thread.is_alive():
             self._thread.join(2 * STOP_S)
         self._stopping.close()

@@ -1,4 +1,4 @@
-"""The ports of a manager: clients, peer, HTTP, and what health checks are told. Binds and serves; decides nothing.
+"""The ports of a manager: clients, peer, HTTP, and what health checks are answered. Binds and serves; decides nothing.
 
 A manager without listeners (`server_required = false`) is reached by `direct` alone, in its own process.
 """

@@ -114,8 +114,8 @@ def restored_meta(head: BackupHead, member: str, key: str, value: bytes) -> byte
         if state.data is not DataMark.EMPTY:
             state.data = DataMark.STALE
     else:
-        # Nobody else knows which epochs were begun after the backup: ids of messages are made of them, so none of
-        # those may be begun again. What no peer has cannot be older than anything: the mark stays.
+        # Nobody else knows which epochs were started after the backup: ids of messages are made of them, so none of
+        # those may be started again. What no peer has cannot be older than anything: the mark stays.
         above = unrecorded_epoch(max(state.epoch, state.promised_epoch), member, "")
         state.promised_epoch = max(state.promised_epoch, above if above < EPOCH_LAST else 0)
     return state.encode()

@@ -123,8 +123,8 @@ def _check_bodies(state: DomainState, indexes: array[int], machine: Machine) -> 
 
 
 def _check_head(head: BackupHead, found: list[ExaminedDomain]) -> None:
-    told = [(each.name, each.epoch, each.log_index, each.digest, each.records) for each in head.domains]
+    named = [(each.name, each.epoch, each.log_index, each.digest, each.records) for each in head.domains]
     there = [(each.name, each.epoch, each.log_index, each.digest, each.records) for each in found]
-    if told != there:
-        names = ", ".join(sorted({row[0] for row in {*told} ^ {*there}}))
-        raise CorruptRecord(f"The head tells of other domains than there are: {names}")
+    if named != there:
+        names = ", ".join(sorted({row[0] for row in {*named} ^ {*there}}))
+        raise CorruptRecord(f"The head names other domains than there are: {names}")

@@ -33,9 +33,9 @@ _QUEUE_FIELDS = ("queue", "name", "from_queue")
 
 
 def generic_handler(service: str, methods: Mapping[str, Method]) -> grpc.GenericRpcHandler:
-    """As grpc.method_handlers_generic_handler, with failures told."""
-    told = {name: _told(f"{service}/{name}", method) for name, method in methods.items()}
-    return grpc.method_handlers_generic_handler(service, told)
+    """As grpc.method_handlers_generic_handler, with failures logged."""
+    logged = {name: _logged_method(f"{service}/{name}", method) for name, method in methods.items()}
+    return grpc.method_handlers_generic_handler(service, logged)
 
 
 def pair_handler(*parts: Mapping[str, Method]) -> grpc.GenericRpcHandler:
@@ -47,15 +47,15 @@ def pair_handler(*parts: Mapping[str, Method]) -> grpc.GenericRpcHandler:
     return generic_handler(PAIR_SERVICE, methods)
 
 
-def _told(path: str, method: Any) -> Method:
+def _logged_method(path: str, method: Any) -> Method:
     if method.unary_unary is not None:
-        return grpc.unary_unary_rpc_method_handler(_telling(path, method.unary_unary))
+        return grpc.unary_unary_rpc_method_handler(_logged(path, method.unary_unary))
     if method.unary_stream is not None:
-        return grpc.unary_stream_rpc_method_handler(_telling(path, method.unary_stream))
-    return grpc.stream_stream_rpc_method_handler(_telling(path, method.stream_stream))
+        return grpc.unary_stream_rpc_method_handler(_logged(path, method.unary_stream))
+    return grpc.stream_stream_rpc_method_handler(_logged(path, method.stream_stream))
 
 
-def _telling(path: str, handle: Handle) -> Handle:
+def _logged(path: str, handle: Handle) -> Handle:
     assert handle.__code__.co_flags & inspect.CO_COROUTINE, f"{path} is answered by no coroutine"
 
     async def handled(request: Any, context: Any) -> Any:

@@ -41,8 +41,8 @@ def _cut(text: str, bytes_max: int) -> str:
     data = text.encode(errors="replace")
     if len(data) <= bytes_max:
         return text
-    told = f"... ({len(data)} bytes)"
-    return data[: bytes_max - len(told)].decode(errors="ignore") + told
+    ending = f"... ({len(data)} bytes)"
+    return data[: bytes_max - len(ending)].decode(errors="ignore") + ending
 
 
 def refusal(reason: Reason, message: str, metadata: dict[str, str] | None = None) -> Failed:

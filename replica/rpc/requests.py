@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Message)
 
 
 def fingerprint(*parts: bytes) -> int:
-    """Tells a repetition of a unary call from another call under the same id."""
+    """Distinguishes a repetition of a unary call from another call under the same id."""
     chain = hashlib.blake2b(digest_size=8)
     for part in parts:
         chain.update(len(part).to_bytes(8, "big"))

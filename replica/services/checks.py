@@ -1,6 +1,6 @@
 """What is asked of a request before a domain sees it: values of the contract, lengths of time, the caller's epoch.
 
-The core refuses these too, but some of them only when messages are handed out, where nobody is left to be told.
+The core refuses these too, but some of them only when messages are handed out, where nobody is left to get the refusal.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def problem_of_format(request: ConsumeOpen) -> Failed | None:
 
 
 def problem_of_ttl(messages: Iterable[Message]) -> Failed | None:
-    """A time to live, or until delivery, that no clock can tell."""
+    """A time to live, or until delivery, beyond what a clock can count."""
     for place, message in enumerate(messages):
         if text := _problem_of_times(message):
             return refusal(Reason.REASON_BAD_ATTRIBUTE, f"messages[{place}].{text}")
@@ -78,7 +78,7 @@ def _problem_of_times(message: Message) -> str:
 
 def problem_of_answer(message: Message) -> Failed | None:
     """What no client may send, and what no queue could hold, if the request wants its answer in one: nobody is left to
-    be told then.
+    get the refusal then.
     """
     if text := _problem_of_times(message):
         return refusal(Reason.REASON_BAD_ATTRIBUTE, f"message.{text}")
@@ -91,7 +91,7 @@ def problem_of_answer(message: Message) -> Failed | None:
 
 
 def problem_of_wait(name: str, wait: Duration) -> Failed | None:
-    """A wait that no clock can tell."""
+    """A wait beyond what a clock can count."""
     if 0 <= wait.seconds <= TTL_S_MAX and wait.nanos >= 0:
         return None
     text = f"{name} is {wait.seconds} s; it must be from 0 (not at all) to ten years"

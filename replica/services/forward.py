@@ -137,7 +137,7 @@ async def unary(
                 await abort(context, stale)
             try:
                 result = await local(domain)
-            except CorruptRecord as corrupt:  # told where it was read
+            except CorruptRecord as corrupt:  # reported where it was read
                 result = refusal(Reason.REASON_CORRUPT_STORE, str(corrupt), {"member": members.member})
             if isinstance(result, bytes):
                 return result
@@ -147,8 +147,8 @@ async def unary(
             continue
         call: Any = members.channel().unary_unary(QUERY + method)
         try:
-            told = [entry for domain, epoch in epochs.items() for entry in seen.told(domain, epoch)]
-            metadata = ((HOP, members.member), *told)
+            pairs = [entry for domain, epoch in epochs.items() for entry in seen.told(domain, epoch)]
+            metadata = ((HOP, members.member), *pairs)
             reply: bytes = await call(request, timeout=time_left_s(context, otherwise_ms), metadata=metadata)
             return reply
         except grpc.aio.AioRpcError as error:

@@ -1,4 +1,4 @@
-"""Tells from the bytes of a request that carries messages what would be costly to parse: maps that are far too large.
+"""Finds from the bytes of a request that carries messages what would be costly to parse: maps that are far too large.
 Decides by counts alone, and leaves what it does not understand to the parser.
 """
 

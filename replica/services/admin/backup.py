@@ -164,7 +164,7 @@ class BackupHandlers:
 
 
 def _is_current(domain: Domain) -> bool:
-    """Whether everything that anybody was told of is on this member's disk."""
+    """Whether everything that anybody got an answer about is on this member's disk."""
     if domain.shared.name == LOCAL or domain.shared.serving:
         return True
     return domain.shared.role is Role.REPLICA and domain.shared.state.data.is_good and domain.target.counts

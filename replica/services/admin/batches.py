@@ -198,9 +198,9 @@ def _taken(domain: Domain, request: pb.LeaseBatchRequest) -> pb.LeaseBatchRespon
 
 
 def _words(number: int, batch: NumberedBatch, lease: Lease) -> pb.LeasedBatch:
-    told = pb.LeasedBatch(number=number, count=batch.size, lease_id=lease.lease_id)
-    told.expires_at.FromMilliseconds(lease.expires_at_ms)
-    return told
+    taken = pb.LeasedBatch(number=number, count=batch.size, lease_id=lease.lease_id)
+    taken.expires_at.FromMilliseconds(lease.expires_at_ms)
+    return taken
 
 
 def _ranges(runs: Iterable[tuple[int, int]], first: int, until: int) -> Sequence[IndexRange]:

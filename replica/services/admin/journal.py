@@ -74,7 +74,7 @@ _UNHEARD = (
     Reason.REASON_READER_LOST,
     Reason.REASON_SYNCING,
 )
-"""A replica may not have heard of it yet, or that it has begun anew: the master has."""
+"""A replica may not have heard of it yet, or that it registered anew: the master has."""
 
 T = TypeVar("T")
 
@@ -292,7 +292,9 @@ class JournalHandlers:
 
     @staticmethod
     async def _reader_of(domain: Domain, name: str) -> Reader | Failed | None:
-        """As below. A loss that a takeover may still take back is told to nobody: he would begin anew over nothing."""
+        """As below. A loss that a takeover may still take back is reported to nobody: he would start over for
+        nothing.
+        """
         found = _reader_of(domain, name)
         if isinstance(found, Failed) and domain.shared.serving:
             if not await until_committed(domain):
@@ -339,7 +341,7 @@ class JournalHandlers:
             if following is None or now is None:
                 return _no_queue(name)
             if not following < index <= now:
-                break  # else it came while it was looked for, and the look tells nothing of it
+                break  # else it came while it was looked for, and the look says nothing of it
         bounds, first, at, before = found
         facts = {"queue": name, "first_index": str(first or following), "next_index": str(following)}
         if index < (first or following) or (asked.epoch and index > 1 and before is None and index <= following):
@@ -438,7 +440,7 @@ def _following(shared: Shared, number: int) -> int | None:
 
 
 def _lacking(shared: Shared) -> Failed | None:
-    """Where the queues tell of messages that this disk does not have yet: a replica that is in step and not required
+    """Where the queues count messages that this disk does not have yet: a replica that is in step and not required
     has heard of their commit (J1), and what it says of a queue would not fit what it gives of it.
     """
     if shared.durable_index >= shared.commit_index:

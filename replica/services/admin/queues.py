@@ -176,8 +176,8 @@ class AdminHandlers:
         return info
 
     async def _committed(self, domain: Domain, context: Any) -> bool:
-        """Until what is ordered now counts, so that a message that is shown as ready can be received; where nothing can
-        be committed, as long as the call may be parked. False: another member's log counts now, perhaps without it.
+        """Until what is ordered now counts, so that a message that is counted as ready can be received; where nothing
+        can be committed, as long as the call may be parked. False: another member's log counts now, perhaps without it.
         """
         if domain.shared.serving:
             with contextlib.suppress(TimeoutError):

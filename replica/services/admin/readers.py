@@ -64,7 +64,7 @@ class ReaderHandlers:
             return RegisterCall(parsed.name, place, ttl_ms, parsed.restart, parsed.request_id, digest)
 
         def reply(domain: Domain, done: QueueDone) -> pb.RegisterReaderResponse:
-            return pb.RegisterReaderResponse(reader=_told(domain.shared, parsed.name), duplicate=done.duplicate)
+            return pb.RegisterReaderResponse(reader=_reader_of(domain.shared, parsed.name), duplicate=done.duplicate)
 
         return await self._order("RegisterReader", parsed, request, context, call_of, reply)
 
@@ -77,7 +77,7 @@ class ReaderHandlers:
             return AdvanceCall(parsed.name, _reached(shared, state, parsed), parsed.request_id, digest)
 
         def reply(domain: Domain, done: QueueDone) -> pb.AdvanceReaderResponse:
-            return pb.AdvanceReaderResponse(reader=_told(domain.shared, parsed.name), duplicate=done.duplicate)
+            return pb.AdvanceReaderResponse(reader=_reader_of(domain.shared, parsed.name), duplicate=done.duplicate)
 
         return await self._order("AdvanceReader", parsed, request, context, call_of, reply)
 
@@ -197,14 +197,14 @@ def _refuse(problem: Failed | None) -> None:
         raise Refused(problem.reason, problem.message, problem.metadata, problem.retry_after_ms)
 
 
-def _told(shared: Shared, name: str) -> pb.JournalReader:
+def _reader_of(shared: Shared, name: str) -> pb.JournalReader:
     assert shared.machine is not None
     return _words(shared, readers.named_reader(shared.machine.state, name))
 
 
 def _words(shared: Shared, reader: Reader) -> pb.JournalReader:
     place = reader.place
-    told = pb.JournalReader(
+    made = pb.JournalReader(
         name=reader.name,
         position=pb.JournalPosition(
             log_index=place.log_index, epoch=place.epoch, row=place.row, history_id=history_id_of(shared)
@@ -213,7 +213,7 @@ def _words(shared: Shared, reader: Reader) -> pb.JournalReader:
         lost_because=reader.lost_because,
         lag_records=max(0, bounds_of(shared).end - place.log_index),
     )
-    told.ttl.FromMilliseconds(reader.ttl_ms)
-    told.expires_at.FromMilliseconds(reader.expires_ms)
-    told.registered_at.FromMilliseconds(reader.registered_ms)
-    return told
+    made.ttl.FromMilliseconds(reader.ttl_ms)
+    made.expires_at.FromMilliseconds(reader.expires_ms)
+    made.registered_at.FromMilliseconds(reader.registered_ms)
+    return made

@@ -312,11 +312,11 @@ async def _committed(domain: Domain) -> bool:
     if not domain.shared.serving:
         return False
 
-    def tell(*, committed: bool) -> None:
+    def answer(*, committed: bool) -> None:
         if not answered.done():
             answered.set_result(committed)
 
-    domain.orders.when_committed(shared.log.last_index, lambda: tell(committed=True), lambda: tell(committed=False))
+    domain.orders.when_committed(shared.log.last_index, lambda: answer(committed=True), lambda: answer(committed=False))
     return await answered
 
 

@@ -168,10 +168,10 @@ class SweepHandlers:
                 under_way.append(waiter.future)
                 await asyncio.sleep(monotonic_s() - began_s)  # everybody else has as much of the loop
             if over or len(under_way) > AHEAD:
-                told = await under_way.popleft()
-                if not isinstance(told, SweepDone) or told.over:
-                    assert isinstance(told, SweepDone | Failed | Moved)
-                    return told
+                outcome = await under_way.popleft()
+                if not isinstance(outcome, SweepDone) or outcome.over:
+                    assert isinstance(outcome, SweepDone | Failed | Moved)
+                    return outcome
         raise AssertionError("a sweep ends with an answer")
 
 

@@ -81,7 +81,7 @@ class WeightHandlers:
         parsed = await parse(pb.GetWeightsRequest, request, context)
 
         def reply(_machine: Machine, done: WeightsDone) -> pb.GetWeightsResponse:
-            return pb.GetWeightsResponse(table=_told(done.tables[0]))
+            return pb.GetWeightsResponse(table=_table_of(done.tables[0]))
 
         return await self._run("GetWeights", parsed, request, context, ReadWeights(parsed.name), reply)
 
@@ -90,7 +90,7 @@ class WeightHandlers:
         parsed = await parse(pb.ListWeightsRequest, request, context)
 
         def reply(_machine: Machine, done: WeightsDone) -> pb.ListWeightsResponse:
-            return pb.ListWeightsResponse(tables=map(_told, done.tables))
+            return pb.ListWeightsResponse(tables=map(_table_of, done.tables))
 
         return await self._run("ListWeights", parsed, request, context, ReadWeights(None), reply)
 
@@ -109,12 +109,12 @@ class WeightHandlers:
         home = await forward.domain_named(self.members, parsed.domain, context)
 
         async def local(domain: Domain) -> Answered:
-            def told(done: Any) -> Any:
+            def answer(done: Any) -> Any:
                 machine = domain.shared.machine
                 assert machine is not None
                 return reply(machine, done)
 
-            return await self.admin.run(domain, call, told)
+            return await self.admin.run(domain, call, answer)
 
         return await forward.unary(self.members, f"WeightsService/{method}", request, context, lambda: home, local)
 
@@ -141,7 +141,7 @@ def _answer(machine: Machine, request_id: bytes, digest: int) -> RequestAnswer:
     return found
 
 
-def _told(seen: ToldWeights) -> pb.WeightTable:
+def _table_of(seen: ToldWeights) -> pb.WeightTable:
     table = seen.table
     made = pb.WeightTable(
         name=table.name,

@@ -342,11 +342,11 @@ class WatchStream:
         self.out: list[tuple[str, Answer]] = []
         self.wake = asyncio.Event()
         self.open = 0
-        """Handles that it was not told of yet."""
+        """Handles whose end it has not heard yet."""
         self.closing = False
 
     def take(self, queue: str, result: Answer) -> None:
-        """To be told by the writer, in order."""
+        """To be sent by the writer, in order."""
         self.out.append((queue, result))
         self.wake.set()
 

@@ -173,7 +173,7 @@ class ConsumeStream:
                 damaged = self.domain.shared.damaged
                 sound = [part for part in slices if part.log_index not in damaged]
                 if len(sound) == len(slices):
-                    raise  # in memory: nothing was told, and a second look would find the same
+                    raise  # in memory: nothing was sent, and a second look would find the same
                 slices = sound
             else:
                 break
@@ -333,7 +333,7 @@ class CarriedStream:
         self._signing = asyncio.create_task(self._sign(response.SerializeToString()))
 
     async def _sign(self, frame: bytes) -> None:
-        with contextlib.suppress(grpc.aio.BaseError, asyncio.InvalidStateError):  # its reader is told that it is over
+        with contextlib.suppress(grpc.aio.BaseError, asyncio.InvalidStateError):  # its reader hears that it is over
             async with self._writing:
                 await self.context.write(frame)
 

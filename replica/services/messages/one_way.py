@@ -1,8 +1,9 @@
 """Batches for queues of type ONE_WAY: answered from this member's memory, and seen to afterwards. Orders nothing.
 
-What is refused at once is told to the caller; what is refused later (a full queue, no master for too long) is counted,
-and told as an event, at most one for each queue and reason in `TELL_S`. What is accepted and not answered is bounded:
-beyond it a caller waits until his own messages are stored, and is held up by as much as the pair is.
+What is refused at once is answered to the caller; what is refused later (a full queue, no master for too long) is
+counted, and reported as an event, at most one for each queue and reason in `REPORT_S`. What is accepted and not
+answered is bounded: beyond it a caller waits until his own messages are stored, and is held up by as much as the pair
+is.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 OPEN_MAX = 1_000
 OPEN_BYTES_MAX = 64 << 20
-TELL_S = 10.0
+REPORT_S = 10.0
 
 
 class OneWay:
@@ -39,8 +40,8 @@ class OneWay:
         self.members = members
         self.open = 0
         self.open_bytes = 0
-        self.untold: Counter[tuple[str, str]] = Counter()
-        """Refused since it was told last, by queue and reason."""
+        self.unreported: Counter[tuple[str, str]] = Counter()
+        """Refused since the last report, by queue and reason."""
         self.timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
     def takes(self, domain: Domain, queue: str) -> bool:
@@ -65,10 +66,10 @@ class OneWay:
         return [too_large if size > size_max else accepted for size in columns.sizes]
 
     async def send(
-        self, domain: Domain, queue: str, told: int, size: int, work: Awaitable[EnqueueDone | Failed]
+        self, domain: Domain, queue: str, refused: int, size: int, work: Awaitable[EnqueueDone | Failed]
     ) -> Failed | None:
-        """Begin the work of ordering a batch. Failed: it was refused at once. `told`: entries that the caller is told
-        are refused.
+        """Begin the work of ordering a batch. Failed: it was refused at once. `refused`: entries that are refused
+        in the caller's answer.
         """
         task = asyncio.ensure_future(work)
         waits = self.open >= OPEN_MAX or self.open_bytes >= OPEN_BYTES_MAX
@@ -83,20 +84,22 @@ class OneWay:
             result = task.result()
             if not isinstance(result, EnqueueDone):
                 return result
-        self.members.node.spawn(self._see_to(domain, queue, told, task))
+        self.members.node.spawn(self._see_to(domain, queue, refused, task))
         return None
 
     def _free(self, size: int) -> None:
         self.open -= 1
         self.open_bytes -= size
 
-    async def _see_to(self, domain: Domain, queue: str, told: int, task: asyncio.Future[EnqueueDone | Failed]) -> None:
+    async def _see_to(
+        self, domain: Domain, queue: str, refused: int, task: asyncio.Future[EnqueueDone | Failed]
+    ) -> None:
         result = await task
         if not isinstance(result, EnqueueDone):
             self._refused(domain, queue, Reason.Name(result.reason), 1)
             return
         reasons = Counter(Reason.Name(reason) for _, reason in result.refusals)
-        reasons[Reason.Name(Reason.REASON_MESSAGE_TOO_LARGE)] -= told
+        reasons[Reason.Name(Reason.REASON_MESSAGE_TOO_LARGE)] -= refused
         for reason, count in reasons.items():
             if count > 0:
                 self._refused(domain, queue, reason, count)
@@ -104,12 +107,12 @@ class OneWay:
     def _refused(self, domain: Domain, queue: str, reason: str, count: int) -> None:
         self.members.refused_later[queue] += count
         key = queue, reason
-        self.untold[key] += count
+        self.unreported[key] += count
         if key not in self.timers:
-            self._tell(domain, key)
+            self._report(domain, key)
 
-    def _tell(self, domain: Domain, key: tuple[str, str]) -> None:
-        count = self.untold.pop(key, 0)
+    def _report(self, domain: Domain, key: tuple[str, str]) -> None:
+        count = self.unreported.pop(key, 0)
         if not count:
             self.timers.pop(key, None)
             return
@@ -120,4 +123,4 @@ class OneWay:
         domain.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
         self.members.node.dispatch(domain)
         loop = asyncio.get_running_loop()
-        self.timers[key] = loop.call_later(TELL_S, self._tell, domain, key)
+        self.timers[key] = loop.call_later(REPORT_S, self._report, domain, key)

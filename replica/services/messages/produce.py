@@ -327,7 +327,7 @@ def _pack(out: list[EnqueueAck | EnqueueReject | Goaway], at: int) -> tuple[Prod
 
 
 def _messages_max(domain: Domain, name: str) -> int:
-    """What the queue can hold, as far as it is known here and worth telling."""
+    """What the queue can hold, as far as it is known here and worth sending."""
     machine = domain.shared.machine
     queue_id = machine.queue_id(name) if machine is not None else None
     if machine is None or queue_id is None:

@@ -159,9 +159,9 @@ class QueueHandlers:
     ) -> bytes:
         """ONE_WAY: answered from memory, with index 0 (R015)."""
         results = self.one_way.results(domain, request.queue, columns)
-        told = sum(result.HasField("error") for result in results)
+        too_large = sum(result.HasField("error") for result in results)
         work = self._order(request, columns, batch, self.members.park_ms, 0)
-        refused = await self.one_way.send(domain, request.queue, told, len(batch), work)
+        refused = await self.one_way.send(domain, request.queue, too_large, len(batch), work)
         if refused is not None:
             await abort(context, refused)
         header = header_of(self.members, domain)
@@ -302,7 +302,7 @@ class QueueHandlers:
         if isinstance(result, (Failed, Moved)):
             return result
         assert isinstance(result, LeaseDone)
-        # Who is master, and in which epoch, is told as it was when the messages were leased.
+        # Who is master, and in which epoch, is answered as it was when the messages were leased.
         header = header_of(self.members, domain)
         response = DequeueResponse(header=header, lease_id=result.lease_id, duplicate=result.duplicate)
         rows = bodies.fill_rows(

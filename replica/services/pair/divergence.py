@@ -100,7 +100,7 @@ class DivergenceHandlers:
         await self._done(domain)
         infos = await asyncio.get_running_loop().run_in_executor(None, self.salvage.infos)
         names = [info.name for info in infos if (info.head.number, info.head.last) == (shared.domain, last)]
-        text = f"{shared.member} gives way to {shared.peer}, and takes its state when it serves"
+        text = f"{shared.member} yields to {shared.peer}, and takes its state when it serves"
         return pb.ResolveResponse(done=True, text=text, salvage=names[-1] if names else "").SerializeToString()
 
     async def _keep_own(self, domain: Domain, reason: str, context: Context) -> pb.ResolveResponse:
@@ -164,7 +164,7 @@ class DivergenceHandlers:
         shared = domain.shared
         for look in range(1, LOOKS + 1):
             await asyncio.sleep(LOOK_S)
-            # A small transfer has begun and ended between two looks.
+            # A small transfer has started and ended between two looks.
             if domain.target.fills > fills or (shared.role is Role.PROBE and shared.wants_full):
                 return ""
             if shared.role is not Role.REPLICA or not shared.wants_full:

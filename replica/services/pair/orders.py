@@ -111,9 +111,9 @@ class OrderHandlers:
     ) -> None:
         by = str(context.peer())
         said = f" ({reason})" if reason else ""
-        told = {"order": order, "reason": reason, "by": by, "outcome": outcome, **facts}
+        recorded = {"order": order, "reason": reason, "by": by, "outcome": outcome, **facts}
         text = f"an operator at {by} ordered {order}{said}: {outcome}"
-        self.operator.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, told)
+        self.operator.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, recorded)
 
     async def _refuse(self, order: str, reason: str, context: Context, why: Reason, text: str) -> NoReturn:
         self._journal(order, reason[:REASON_CHARS_MAX], context, f"refused: {text}", None, {})
