@@ -14,8 +14,6 @@ OK, FAIL, UNKNOWN = "ok", "fail", "unknown"
 
 
 class Message(NamedTuple):
-    """Which message."""
-
     producer: int
     number: int
 

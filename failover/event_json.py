@@ -298,5 +298,4 @@ def schema(name: str) -> str:
 
 
 def schema_file(name: str) -> str:
-    """Its file name."""
     return f"classifier-{name}-{SCHEMA_VERSION}.json"

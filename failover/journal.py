@@ -38,8 +38,6 @@ log = logging.getLogger("tandemq.classifier")
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One recorded call."""
-
     time: str  # ISO 8601, UTC
     event: Event
     answer: Answer

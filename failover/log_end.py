@@ -30,8 +30,6 @@ class Ends(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The end of one log."""
-
     epoch: int = 0  # of the last record; 0 = no record is known
     log_index: int = 0
     digest: bytes = b""  # chained, at log_index; empty = unknown

@@ -59,8 +59,6 @@ class Asked(NamedTuple):
 
 
 def replaying(asked: Asked) -> Job:
-    """The job."""
-
     def job(context: Context) -> Outcome:
         history_id = _history_id(context, asked)
         messages = chosen(_journal(context, asked, history_id), asked.wanted).persist()

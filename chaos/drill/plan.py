@@ -78,8 +78,6 @@ class Rollback(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Drill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One drill."""
-
     name: str
     method: list[Step]
     title: str = ""

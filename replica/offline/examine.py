@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 class QueueFacts(NamedTuple):
-    """One queue."""
-
     name: str
     messages: int
     bytes: int
@@ -39,8 +37,6 @@ class QueueFacts(NamedTuple):
 
 
 class ExaminedDomain(NamedTuple):
-    """One domain."""
-
     name: str
     epoch: int
     log_index: int

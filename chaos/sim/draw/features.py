@@ -61,8 +61,6 @@ def draw_requests(stream: random.Random, safety_ms: int, handoffs: int = 0) -> t
 
 
 class _Draw:
-    """One drawing."""
-
     def __init__(self, stream: random.Random, safety_ms: int) -> None:
         self.stream, self.safety_ms = stream, safety_ms
         self.numbers = 0

@@ -63,8 +63,6 @@ def draw_rebuilt(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
 
 
 class _Draw:
-    """One drawing."""
-
     def __init__(self, stream: random.Random, safety_ms: int, *, before: bool = False) -> None:
         self.stream, self.safety_ms, self.before = stream, safety_ms, before
         self.numbers = 0

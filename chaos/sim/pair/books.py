@@ -182,7 +182,6 @@ class Books:
 
 
 def message_of(payload: bytes) -> Message:
-    """Which message it is."""
     producer, _, number = bytes(payload).partition(b":")
     return Message(int(producer), int(number))
 
