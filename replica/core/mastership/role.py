@@ -146,7 +146,7 @@ class MemberRole:
     def become_claimant(self, claim: ClaimUnderWay) -> None:
         """A claim is under way, and nothing is served meanwhile; the role it was made in stands until it ends."""
         if not self.shared.serving:  # who serves already knows more of the peer's copy
-            self.source.peer_is_good = self.shared.peer in claim.members
+            self.source.trust_copy(is_good=self.shared.peer in claim.members)
         self.claim = claim
         self._stop_serving()
 

@@ -120,6 +120,10 @@ class SyncSource:
         self.in_flight_bytes = 0
         self.held_open = 0
 
+    def trust_copy(self, *, is_good: bool) -> None:
+        """What a member that did not serve knows of its peer's copy: whether the epoch that it claims counts it in."""
+        self.peer_is_good = is_good
+
     def refused(self) -> None:
         """The peer has DIVERGED: it takes nothing from us, and is not asked again before it says another HELLO."""
         self.stop()
