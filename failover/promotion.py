@@ -178,7 +178,7 @@ def words_of(facts: Facts) -> dict[str, str]:
         "lower name": "self" if facts.member < facts.peer else "peer",
         "eligible": _eligible_word(facts),
         "ends": compare(facts.end, facts.peer_end).value,
-        "named": _named_word(facts),
+        "named": named_word(facts),
         "lost": "not met" if facts.not_met else "yes" if facts.peer_lost else "no",
         "verdict": "claim" if facts.verdict_lets else "wait",
         "young claim": "yes" if register and facts.young_claim and register.holder == facts.peer else "no",
@@ -260,8 +260,8 @@ def _peer_word(facts: Facts) -> str:
 
 
 def _eligible_word(facts: Facts) -> str:
-    own = _is_eligible(facts.member, facts.data, facts.register)
-    other = facts.peer_connected and _is_eligible(facts.peer, facts.peer_data, facts.register)
+    own = is_eligible(facts.member, facts.data, facts.register)
+    other = facts.peer_connected and is_eligible(facts.peer, facts.peer_data, facts.register)
     if own and other and facts.register is not None:
         # An epoch above the register's is unrecorded: started by a handoff or an operator's word without the authority.
         # Of two that may claim, the one that does not know it may lack what was acknowledged in it.
@@ -273,12 +273,12 @@ def _eligible_word(facts: Facts) -> str:
     return {(True, True): "both", (True, False): "self", (False, True): "peer"}.get((own, other), "none")
 
 
-def _is_eligible(member: str, data: DataMark | None, register: Register | None) -> bool:
+def is_eligible(member: str, data: DataMark | None, register: Register | None) -> bool:
     # P5: both halves. A mark alone is what a member believed when it last ran; the set alone says nothing of its disk.
     return register is not None and data is not None and data.is_good and member in register.eligible_set
 
 
-def _named_word(facts: Facts) -> str:
+def named_word(facts: Facts) -> str:
     # Should the register name a stranger, the lower name goes first.
     known = (facts.member, facts.peer)
     holder = facts.register.holder if facts.register else ""

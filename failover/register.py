@@ -164,7 +164,7 @@ def check_set(current: Register, expected: Register, desired: Register) -> str |
     if desired.holder not in desired.in_sync_set:
         return f"holder {desired.holder!r} is not in its own in-sync set"
     if desired.state is RegisterState.CLAIMED:
-        return _check_claim(current, desired)
+        return check_claim(current, desired)
     if current.state is RegisterState.CLAIMED:
         return _check_commit(current, desired)
     return _check_add(current, desired)
@@ -184,7 +184,7 @@ def check_form(register: Register) -> str | None:
     return None
 
 
-def _check_claim(current: Register, desired: Register) -> str | None:
+def check_claim(current: Register, desired: Register) -> str | None:
     if desired.epoch <= current.epoch:
         return f"a claim needs an epoch above {current.epoch}"  # P4
     if desired.committed_set != current.eligible_set:

@@ -112,7 +112,7 @@ def serves_before_the_commit(patch: Patch) -> None:
 
 
 def both_claim(patch: Patch) -> None:
-    patch.setattr(failover.promotion, "_named_word", lambda _facts: "self")
+    patch.setattr(failover.promotion, "named_word", lambda _facts: "self")
     patch.setattr(Claims, "back_off", lambda _self, _now_ms: None)  # pauses would end it, too
 
 
@@ -126,13 +126,13 @@ def claims_are_not_spared(patch: Patch) -> None:
 
 
 def a_promise_is_an_epoch(patch: Patch) -> None:
-    original = failover.promotion._named_word
+    original = failover.promotion.named_word
 
     def named_word(facts: Any) -> str:
         ahead = facts.register is not None and facts.register.epoch > facts.epoch
         return "peer" if ahead else original(facts)
 
-    patch.setattr(failover.promotion, "_named_word", named_word)
+    patch.setattr(failover.promotion, "named_word", named_word)
 
 
 def an_older_hello_undoes_the_sync(patch: Patch) -> None:

@@ -147,6 +147,6 @@ def test_one_number_twice_and_trimmed() -> None:
 def test_one_number_twice_is_seen_by_what_is_not_known() -> None:
     """Where nothing is known of the peer's log it counts as different."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("replica.core.replication.divergence._as_far_as_not_alone", lambda _shared, end: end)
+        patch.setattr("replica.core.replication.divergence.as_far_as_not_alone", lambda _shared, end: end)
         with pytest.raises(AssertionError, match="in silence"):
             one_number_twice_and_trimmed()

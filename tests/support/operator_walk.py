@@ -34,7 +34,7 @@ class ToldWalk(ForcedWalk):
         self.pair.quiesce(link=False)
         if not member.up or member.in_session:
             return
-        goes_on = member.core.replication.verdicts._role() in MASTERS
+        goes_on = member.core.replication.verdicts.role_in_question() in MASTERS
         self.excuse()
         self.words += 1
         verdict = Verdict.CONTINUE_AS_MASTER if goes_on else Verdict.ASSUME_MASTERSHIP

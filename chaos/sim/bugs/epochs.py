@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 )
 def set_is_no_condition(patch: Patch) -> None:
     patch.setattr(
-        failover.promotion, "_is_eligible", lambda _member, data, _register: data is not None and data.is_good
+        failover.promotion, "is_eligible", lambda _member, data, _register: data is not None and data.is_good
     )
-    patch.setattr(failover.register, "_check_claim", lambda _current, _desired: None)  # the witness asks the same
+    patch.setattr(failover.register, "check_claim", lambda _current, _desired: None)  # the witness asks the same
 
 
 @bug("bad-copy-promoted", "P5", "A member may become master whatever its data mark says.", "disk", first=13)
@@ -51,7 +51,7 @@ def mark_is_no_condition(patch: Patch) -> None:
     def is_eligible(member: str, _data: DataMark, register: Any) -> bool:
         return register is not None and member in register.eligible_set
 
-    patch.setattr(failover.promotion, "_is_eligible", is_eligible)
+    patch.setattr(failover.promotion, "is_eligible", is_eligible)
     patch.setattr(failover.gate, "_misfit", lambda _verdict, _now, **_by: "")  # the gate asks the same
 
 
@@ -70,13 +70,13 @@ def resume_the_epoch(patch: Patch) -> None:
 
 
 def _compare_no_digests(patch: Patch) -> None:
-    patch.setattr(SyncSource, "_judge", lambda self, common, _digest: self._begin_delta(common, full=False))
-    patch.setattr(SyncTarget, "_expected", lambda self, begin: self.shared.log.digest_at(begin.base_index))
+    patch.setattr(SyncSource, "judge_point", lambda self, common, _digest: self.begin_delta(common, full=False))
+    patch.setattr(SyncTarget, "expected", lambda self, begin: self.shared.log.digest_at(begin.base_index))
 
 
 def _any_number_is_let_in(patch: Patch) -> None:
     """Both the author and the witness would refuse a number that is not new."""
-    patch.setattr(failover.register, "_check_claim", lambda _current, _desired: None)
+    patch.setattr(failover.register, "check_claim", lambda _current, _desired: None)
 
     def claim(current: Register, *, member: str, epoch: int, members: frozenset[str], nonce: bytes) -> Register:
         state = RegisterState.CLAIMED
@@ -167,7 +167,7 @@ def register_is_not_read_again(patch: Patch) -> None:
 
 @bug("both-wait", "P8", "Of two members with equal logs each waits for the other.", "restart", first=6)
 def each_waits_for_the_other(patch: Patch) -> None:
-    patch.setattr(failover.promotion, "_named_word", lambda _facts: "peer")
+    patch.setattr(failover.promotion, "named_word", lambda _facts: "peer")
 
 
 def both_wait_for_the_named(patch: Patch) -> None:

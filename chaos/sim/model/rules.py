@@ -48,13 +48,13 @@ def epoch_at_restart_and_digest(patch: Patch) -> None:
             self.maybe_open()
 
     patch.setattr(Mastership, "start", start)
-    patch.setattr(SyncSource, "_judge", lambda self, common, _digest: self._begin_delta(common, full=False))
-    patch.setattr(SyncTarget, "_expected", lambda self, begin: self.shared.log.digest_at(begin.base_index))
+    patch.setattr(SyncSource, "judge_point", lambda self, common, _digest: self.begin_delta(common, full=False))
+    patch.setattr(SyncTarget, "expected", lambda self, begin: self.shared.log.digest_at(begin.base_index))
     patch.setattr(SyncTarget, "on_end", on_end)
 
 
 def named_one_first(patch: Patch) -> None:
-    patch.setattr(failover.promotion, "_named_word", lambda _facts: "peer")
+    patch.setattr(failover.promotion, "named_word", lambda _facts: "peer")
 
 
 RULES = (

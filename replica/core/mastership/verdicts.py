@@ -116,9 +116,10 @@ class Verdicts:
         self.shared.outbox.add(AskVerdict(kind, self.generation, self.facts(), cause))
 
     def _by_role(self) -> Verdict:
-        return Verdict.CONTINUE_AS_MASTER if self._role() in MASTERS else Verdict.ASSUME_MASTERSHIP
+        return Verdict.CONTINUE_AS_MASTER if self.role_in_question() in MASTERS else Verdict.ASSUME_MASTERSHIP
 
-    def _role(self) -> Role:
+    def role_in_question(self) -> Role:
+        """What a verdict is about: the mastership held, or the role held when the connection ended."""
         return self.shared.role if self.shared.role in MASTERS else self.role_at_loss
 
     def facts(self) -> DomainFacts:
@@ -126,7 +127,7 @@ class Verdicts:
         shared = self.shared
         return DomainFacts(
             name=shared.name,
-            role=self._role(),
+            role=self.role_in_question(),
             data=shared.state.data,
             epoch=shared.state.epoch,
             last_index=shared.log.last_index,
@@ -165,7 +166,7 @@ class Verdicts:
         now = Situation(
             kind=kind,
             link_generation=self.generation,
-            role=self._role(),
+            role=self.role_in_question(),
             data=self.shared.state.data,
             connected=self.peer.connected,
             has_authority=policy.has_authority,

@@ -72,13 +72,13 @@ def _end_of_shared(shared: Shared, theirs: Sequence[EpochBoundary], last_index: 
         end = min(end, later[0].first_index - 1 if later else last_index)
         own = log.digest_at(boundary.first_index) if boundary.digest else None
         if own is None:
-            return _as_far_as_not_alone(shared, end)
+            return as_far_as_not_alone(shared, end)
         if own[1] == boundary.digest:
             return end
     return 0
 
 
-def _as_far_as_not_alone(shared: Shared, end: int) -> int:
+def as_far_as_not_alone(shared: Shared, end: int) -> int:
     """Of an epoch whose first record is trimmed at either member: nothing says whose it was. What we acknowledged alone
     the peer has never confirmed, so we do not believe that it is there.
     """

@@ -154,7 +154,7 @@ class SyncSource:
         if common is None or common < max(log.base_index, self.shared.state.kept_from - 1):
             self._begin_full()
         elif common == hello.last_index:
-            self._judge(common, hello.digest)
+            self.judge_point(common, hello.digest)
         else:
             self.phase = Phase.COMPARE
             self.compared = common
@@ -178,14 +178,15 @@ class SyncSource:
             if reply.epoch == 0:
                 self._begin_full()
             else:
-                self._judge(reply.index, reply.digest)
+                self.judge_point(reply.index, reply.digest)
 
-    def _judge(self, common: int, digest: bytes) -> None:
+    def judge_point(self, common: int, digest: bytes) -> None:
+        """Both are in one epoch there; only equal digests say that they hold the same up to there (P11)."""
         mine = self.shared.log.digest_at(common)
         if mine is None or mine[1] != digest or self._lacks_volatile(common):
             self._begin_full()
         else:
-            self._begin_delta(common, full=False)
+            self.begin_delta(common, full=False)
 
     def _lacks_volatile(self, common: int) -> bool:
         """Whether the peer's restart lost bodies of live volatile messages: a delta does not bring them."""
@@ -277,7 +278,8 @@ class SyncSource:
         shared.tell_transfer(f"sends everything up to log index {log.last_index}", full="true")
         shared.effects.append(StartTransfer(self.sync_id, log.last_index, log.digest, machine.snapshot(), transfers))
 
-    def _begin_delta(self, common: int, *, full: bool) -> None:
+    def begin_delta(self, common: int, *, full: bool) -> None:
+        """Send records from there on; `full`: what is below was sent as a whole."""
         shared = self.shared
         self.phase = Phase.DELTA
         self.cursor = common + 1
@@ -308,7 +310,7 @@ class SyncSource:
             self.in_flight_bytes -= self.in_flight.pop(0)[1]
         self.peer_is_good |= self.phase in (Phase.FULL, Phase.DELTA, Phase.LIVE) and self.peer_durable >= self.target
         if self.phase is Phase.FULL and ack.durable_index == self.target:
-            self._begin_delta(self.target, full=True)
+            self.begin_delta(self.target, full=True)
 
     def on_open_ack(self, ack: OpenAck) -> bool:
         """True when the peer has verified the transfer; a refusal starts a full one, but for two histories."""

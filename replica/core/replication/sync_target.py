@@ -79,7 +79,7 @@ class SyncTarget:
         self.received = 0
         shared.follow(frame_epoch)  # before anything is said: a refusal of a lower epoch is not heard (P13)
         if not begin.full and (
-            self._is_too_low(begin.base_index) or shared.log.digest_at(begin.base_index) != self._expected(begin)
+            self._is_too_low(begin.base_index) or shared.log.digest_at(begin.base_index) != self.expected(begin)
         ):
             shared.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
             return
@@ -101,7 +101,7 @@ class SyncTarget:
         whole = shared.state.kept_from <= 1 and not shared.log.base_index
         return not whole and base_index < max(shared.checkpoint_index, shared.log.base_index)
 
-    def _expected(self, begin: SyncBegin) -> tuple[int, bytes] | None:
+    def expected(self, begin: SyncBegin) -> tuple[int, bytes] | None:
         """What this log must say at the base: the master's digest there, whatever the epoch (the digest covers it)."""
         mine = self.shared.log.digest_at(begin.base_index)
         return mine if mine is not None and mine[1] == begin.base_digest else (-1, b"")
