@@ -27,8 +27,8 @@ from _pytest.runner import runtestprotocol
 from tools.mutants.kinds import Mutant, code_of, watched_code_of
 
 KILLED, ALIVE, UNREACHED, HUNG = "killed", "alive", "unreached", "hung"
-MUTANT_S = 120.0
-"""Of tests, for one mutant; one that makes them take longer is seen."""
+SILENT_S = 120.0
+"""A child in which no test ends for so long goes round in circles, which is seen too."""
 STRAY_NAME = "__mutants_entered__"
 """A global of each module that is looked at."""
 
@@ -76,8 +76,8 @@ def function_of(module: str, name: str) -> FunctionType | None:
     return found if isinstance(found, FunctionType) else None
 
 
-def in_child(work: Callable[[Say], None], limit_s: float | None) -> tuple[list[Any], bool]:
-    """What a forked child says, and whether it ended in time. What it prints goes nowhere."""
+def in_child(work: Callable[[Say], None], silent_s: float | None) -> tuple[list[Any], bool]:
+    """What a forked child says, and whether it was never silent for longer. What it prints goes nowhere."""
     reading, writing = os.pipe()
     sys.stdout.flush()
     pid = os.fork()
@@ -95,20 +95,18 @@ def in_child(work: Callable[[Say], None], limit_s: float | None) -> tuple[list[A
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
     os.close(writing)
-    lines, in_time = _lines(reading, limit_s)
+    lines, in_time = _lines(reading, silent_s)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     return [json.loads(line) for line in lines], in_time
 
 
-def _lines(descriptor: int, limit_s: float | None) -> tuple[list[str], bool]:
-    until = None if limit_s is None else time.monotonic() + limit_s
+def _lines(descriptor: int, silent_s: float | None) -> tuple[list[str], bool]:
     data = b""
     with os.fdopen(descriptor, "rb", buffering=0) as source:
         while True:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            if not select.select([source], [], [], left)[0]:
+            if not select.select([source], [], [], silent_s)[0]:
                 return data.decode().splitlines(), False
             more = source.read(1 << 16)
             if not more:
@@ -173,20 +171,21 @@ def asked(mutant: Mutant, items: Sequence[pytest.Item]) -> Verdict:
             say(["", False])
             return
         for at, item in enumerate(items):
-            if _fails(item, items[at + 1] if at + 1 < len(items) else None):
-                say([item.nodeid, True])
+            failed = _fails(item, items[at + 1] if at + 1 < len(items) else None)
+            say([item.nodeid, failed])
+            if failed:
                 return
-        say(["", True])
+        say(["", False])
 
     if not items:
         return Verdict(mutant, UNREACHED)
-    said, in_time = in_child(work, MUTANT_S)
+    said, in_time = in_child(work, SILENT_S)
     if not in_time:
         return Verdict(mutant, HUNG, tests=len(items))
-    if not said:
+    if not said or (said[-1][0] and not said[-1][1]):
         return Verdict(mutant, KILLED, "the process ended", len(items))
-    nodeid, _ = said[0]
-    return Verdict(mutant, KILLED if nodeid else ALIVE, nodeid, len(items))
+    nodeid, failed = said[-1]
+    return Verdict(mutant, KILLED if failed else ALIVE, nodeid, len(items))
 
 
 def asked_of_seeds(mutant: Mutant, seeds: int) -> str:
@@ -200,10 +199,15 @@ def asked_of_seeds(mutant: Mutant, seeds: int) -> str:
         if put_in(mutant):
             for seed in range(1, seeds + 1):
                 profile = profiles[seed % len(profiles)]
-                if run(draw(profile, seed)).violations:
-                    say(f"{profile} {seed}")
+                broken = bool(run(draw(profile, seed)).violations)
+                say([f"{profile} {seed}", broken])
+                if broken:
                     return
-        say("")
+        say(["", False])
 
-    said, in_time = in_child(work, MUTANT_S)
-    return str(said[0]) if said else "a run that ended its process" if in_time else "a run that did not end"
+    said, in_time = in_child(work, SILENT_S)
+    if not in_time:
+        return "a run that did not end"
+    if not said or (said[-1][0] and not said[-1][1]):
+        return "a run that ended its process"
+    return str(said[-1][0])
