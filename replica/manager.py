@@ -15,8 +15,8 @@ from failover.detector import Detector
 from failover.local_authority import LocalAuthority
 from failover.marks import Role
 from replica.core.domain import Domain
-from replica.core.messages.bodies import is_whole, read_stored
 from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
+from replica.core.ports import Settings, ports_of
 from replica.listen.direct import PEER
 from replica.listen.machine_access import MachineAccess
 from replica.listen.ports import Served
@@ -254,19 +254,18 @@ class Manager:
 
     async def _open_domains(self, node: Node, members: Members) -> None:
         config = self.config
+        call_of = functools.partial(held_call, member=config.peer_member)
+        settings = Settings(
+            bias_ms=config.timers.replica_bias_ms,
+            volatile_bytes_max=config.limits.volatile_bytes,
+            hold_ms=config.failover.hold_ms,
+            cooldown_ms=config.failover.cooldown_ms,
+        )
         for name in dict.fromkeys((*config.domains, MAIN, LOCAL)):
             peer = "" if name == LOCAL else config.peer_member
             limits = self._limits(name)
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
-            domain = Domain(shared, bias_ms=config.timers.replica_bias_ms)
-            domain.orders.volatile_bytes_max = config.limits.volatile_bytes
-            domain.holding.held_call = functools.partial(held_call, member=config.peer_member)
-            read = functools.partial(read_stored, node.store, shared)
-            domain.dying.read = domain.orders.saving.read = read
-            domain.orders.replying.read = domain.orders.publishing.read = read
-            domain.consumers.damage.is_whole = functools.partial(is_whole, node.store, shared)
-            domain.handoff.hold_ms = config.failover.hold_ms
-            domain.handoff.cooldown_ms = config.failover.cooldown_ms
+            domain = Domain(shared, ports_of(node.store, shared, call_of), settings)
             domain.replication.claims.may_claim = not peer  # until the witness has seen this start
             shared.machine = await recover(node.store, shared)
             members.add(domain)

@@ -31,10 +31,14 @@ from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
     from failover.register import Register, SetOutcome
+    from replica.core.handoff.attempt import Outcome
     from replica.core.mastership.role import ClaimUnderWay
+    from replica.core.ports import Ports, Settings
     from replica.core.state.calls import Call, Consumer, PendingEnqueue
     from replica.core.state.effects import Effect, Purpose
     from replica.core.state.shared import Shared
@@ -46,22 +50,26 @@ if TYPE_CHECKING:
 class Domain:
     """One domain at one member. Every method takes the time it happens at; `take` gives the effects, in order."""
 
-    def __init__(self, shared: Shared, *, bias_ms: int) -> None:
+    def __init__(self, shared: Shared, ports: Ports, settings: Settings) -> None:
         self.shared = shared
-        # What the two sessions ask is made below them.
+        # What the source asks is made below it.
         self.source = SyncSource(shared, lambda: self.replication.leaving.aside())  # noqa: PLW0108 - as above
-        self.target = SyncTarget(
-            shared,
-            held_body=lambda key: self.holding.held_body(key),  # noqa: PLW0108 - as above
-            on_next_epoch=lambda: self.holding.on_following(),  # noqa: PLW0108 - as above
-        )
-        self.replication = Mastership(shared, self.source, self.target, self, bias_ms=bias_ms)
-        self.orders = Orders(shared, self.replication)
-        self.holding = Holding(shared, self.orders, self.target)
-        self.consumers = Consumers(shared, self.orders, self.replication)
+        self.target = SyncTarget(shared, self)
+        self.replication = Mastership(shared, self.source, self.target, self, bias_ms=settings.bias_ms)
+        self.orders = Orders(shared, self.replication, self, ports.read, settings.volatile_bytes_max)
+        self.holding = Holding(shared, self.orders, self.target, ports.held_call)
+        self.consumers = Consumers(shared, self.orders, self.replication, ports.is_whole)
         self.completing = Completing(shared, self.orders)
-        self.handoff = Handoff(shared, self.orders, self.replication, self.target, self._resume)
-        self.dying = Dying(shared, self.orders)
+        self.handoff = Handoff(
+            shared,
+            self.orders,
+            self.replication,
+            self.target,
+            self._resume,
+            hold_ms=settings.hold_ms,
+            cooldown_ms=settings.cooldown_ms,
+        )
+        self.dying = Dying(shared, self.orders, ports.read)
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
@@ -69,13 +77,13 @@ class Domain:
             self.orders.room.serve()
         if self.handoff.open is not None:
             self.handoff.observe()
-        return self.shared.take()
+        return self.shared.outbox.take()
 
     # -- clients ---------------------------------------------------------------------------------------------------
 
     def submit(self, call: Call, domain_ms: int) -> None:
         """A client's call."""
-        self.orders.now_ms = domain_ms
+        self.orders.set_now(domain_ms)
         if self.shared.draining:
             self.holding.park(call)
         elif self.shared.serving:
@@ -85,13 +93,13 @@ class Domain:
 
     def withdraw(self, pending: PendingEnqueue, domain_ms: int) -> None:
         """The caller of an unanswered call has gone: it waits for room no longer. What is ordered stays ordered."""
-        self.orders.now_ms = domain_ms
+        self.orders.set_now(domain_ms)
         if not self.orders.room.leave(pending):
             self.holding.withdraw(pending)
 
     def attach(self, consumer: Consumer, domain_ms: int, last_lease_id: int | None = None) -> None:
         """A consumer, perhaps one that was here before; only while serving (the shell sends others to the master)."""
-        self.orders.now_ms = domain_ms
+        self.orders.set_now(domain_ms)
         if self.shared.draining:
             self.orders.reply(consumer.waiter, Moved("the mastership is being handed over; open the stream again"))
         elif self.shared.serving:
@@ -105,6 +113,20 @@ class Domain:
         """The refusal while nobody serves."""
         message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"
         return Reason.REASON_NO_MASTER, message, {"role": self.shared.role.name}, 200
+
+    def start_handoff(
+        self,
+        domain_ms: int,
+        reason: str,
+        *,
+        dry_run: bool = False,
+        hold_ms: int = 0,
+        automatic: bool = False,
+        tell: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        """Give the role away, or ask for it. `tell` is called once, with how it ended."""
+        self.orders.set_now(domain_ms)
+        self.handoff.start(reason, dry_run=dry_run, hold_ms=hold_ms, automatic=automatic, tell=tell)
 
     # -- what the mastership reports -------------------------------------------------------------------------------
 
@@ -153,7 +175,7 @@ class Domain:
 
     def start(self, now_ms: int, domain_ms: int) -> None:
         """Disk is read, the queues' state is rebuilt."""
-        self.orders.now_ms = domain_ms
+        self.orders.set_now(domain_ms)
         self.replication.start(now_ms)
 
     def on_persisted(self, generation: int, last_index: int, tokens: list[WriteToken]) -> None:
@@ -189,7 +211,7 @@ class Domain:
         """The queues' state is made anew, up to where the log was cut or the snapshot stands."""
         shared = self.shared
         shared.machine = machine
-        shared.apply_up_to(shared.commit_index)
+        shared.apply_up_to(shared.commit_index, self.holding.on_applied)
         machine.commit(min(machine.applied_index, max(shared.commit_index, shared.log.base_index)))
         self.replication.recall.after_rebuild()
         self.target.maybe_open()
@@ -206,7 +228,7 @@ class Domain:
 
     def on_tick(self, now_ms: int, domain_ms: int) -> None:
         """Time passes."""
-        self.orders.now_ms = domain_ms
+        self.orders.set_now(domain_ms)
         self.replication.on_tick(now_ms)
         if self.handoff.open is not None:
             self.handoff.on_tick()
@@ -285,7 +307,7 @@ class Domain:
     def on_frame(self, frame: PeerFrame, domain_ms: int) -> bool:
         """A frame of the Data stream. False: of a lower epoch (P13), the shell answers with a HELLO."""
         shared = self.shared
-        self.orders.now_ms = domain_ms
+        self.orders.set_now(domain_ms)
         kind = frame.WhichOneof("frame")
         if kind == "digest_query":
             self.target.on_digest_query(frame.digest_query.index)

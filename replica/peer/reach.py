@@ -57,8 +57,7 @@ class Reach:
             self._moved_ms = now
             text = f"no client was taken here for {missed_ms} ms, and the peer is connected"
             log.warning("domain %s: %s: handing off", domain.shared.name, text, extra=domain.shared.tags)
-            domain.orders.now_ms = self.node.clock.now_ms()
-            domain.handoff.start(text, automatic=True)
+            domain.start_handoff(self.node.clock.now_ms(), text, automatic=True)
             self.node.dispatch(domain)
 
 

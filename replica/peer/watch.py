@@ -146,8 +146,8 @@ class Watch:
                     domain.shared.name,
                     extra=domain.shared.tags,
                 )
-                domain.orders.now_ms = self.node.clock.now_ms()
-                domain.handoff.start("the store is full here, and the peer has room", automatic=True)
+                why = "the store is full here, and the peer has room"
+                domain.start_handoff(self.node.clock.now_ms(), why, automatic=True)
                 self.node.dispatch(domain)
 
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import google_crc32c
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
 from replica.core.domain import Domain
-from replica.core.messages.bodies import read_stored
+from replica.core.ports import Settings, ports_of
 from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.effects import (
@@ -177,11 +176,7 @@ class Member:
         self.incarnation += 1
         self._forget()
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer_name, self.incarnation, self.pair.limits)
-        domain = Domain(shared, bias_ms=BIAS_MS)
-        domain.holding.held_call = self._held_call
-        read = functools.partial(read_stored, self.store, shared)
-        domain.dying.read = domain.orders.saving.read = read
-        domain.orders.replying.read = domain.orders.publishing.read = read
+        domain = Domain(shared, ports_of(self.store, shared, self._held_call), Settings(bias_ms=BIAS_MS))
         shared.machine = drive(recover(self.store, shared))
         self.domain = domain
         domain.start(self.pair.now_ms, self.pair.wall_ms)

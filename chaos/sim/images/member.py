@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.classifier import Answer, EventKind, Verdict
 from replica.core.domain import Domain
+from replica.core.ports import Settings, ports_of
 from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.effects import AskVerdict
 from replica.core.state.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
@@ -19,7 +21,7 @@ from replica.node.loop import Node
 from replica.node.maintenance import NO_JOURNAL, Maintenance
 from replica.node.recovery import open_shared, recover
 from replica.peer.identity import incarnation
-from replica.peer.session import Session
+from replica.peer.session import Session, held_call
 from tandemq.ambient import monotonic_ms
 from tandemq.peer.v1.peer_service_pb2 import Hello
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE
@@ -93,7 +95,9 @@ class Member:
         number = (await incarnation.begin(node, b"")).starts.number
         self._client = f"{self.name} of start {number}".ljust(16).encode()  # a new producer each time
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer, number, node.limits)
-        self.domain = domain = Domain(shared, bias_ms=_BIAS_MS)
+        self.domain = domain = Domain(
+            shared, ports_of(self.store, shared, partial(held_call, member=self.peer)), Settings(bias_ms=_BIAS_MS)
+        )
         shared.machine = await recover(self.store, shared)
         node.domains[NUMBER] = domain
         node.on_ask = self._on_ask

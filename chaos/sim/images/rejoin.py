@@ -4,6 +4,7 @@ was interrupted is made good by the next one. Judges nothing else of it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from chaos.sim.images.driver import PAIR
@@ -13,9 +14,11 @@ from failover.classifier import Answer, Evidence, Verdict
 from failover.marks import DataMark
 from failover.register import Register, RegisterState, add_member, claim, commit
 from replica.core.domain import Domain
+from replica.core.ports import Settings, ports_of
 from replica.core.state.effects import AskVerdict, SetRegister
 from replica.machine import Machine
 from replica.node.recovery import open_shared
+from replica.peer.session import held_call
 from storage.memory import MemoryStore
 from storage.records import verify_stored
 
@@ -40,7 +43,7 @@ def find_vote(store: DiskStore, mark: DataMark, last: DomainState) -> str:
     """Its peer is gone and everybody lets it be master: only a copy that is whole may claim. What is wrong, or ""."""
     shared = open_shared(store, NUMBER, NAME, "b", "a", 1, limits_of("a"))
     shared.machine = Machine(NUMBER, ["a", "b"], limits_of("a"))
-    domain = Domain(shared, bias_ms=0)
+    domain = Domain(shared, ports_of(store, shared, partial(held_call, member="a")), Settings(bias_ms=0))
     claims = 0
     now = 10_000
     domain.start(now, now)

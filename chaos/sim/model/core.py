@@ -11,10 +11,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from replica.core.domain import Domain
+from replica.core.ordering.holding import Holding
+from replica.core.ports import Ports, Settings
 from replica.core.state.durable import checkpoint_key, state_key
 from replica.core.state.log import Entry
-from replica.core.state.progress import Pending
-from replica.core.state.shared import Shared
 from replica.machine import Applied, Limits
 from replica.machine.state.state import State
 from replica.node.recovery import open_shared
@@ -26,6 +26,11 @@ from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from replica.core.state.calls import PendingEnqueue
+    from replica.core.state.progress import Pending
+    from replica.core.state.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 NAME, NUMBER = "main", 7
 BIAS_MS = 300
@@ -95,15 +100,37 @@ class NoReader:
         return True
 
 
+def never_asked(_frame: PeerFrame) -> PendingEnqueue:
+    """No request is held here."""
+    raise AssertionError("a HOLD frame in a model without one")
+
+
+PORTS = Ports(read=lambda _log_index: None, is_whole=lambda _log_index: True, held_call=never_asked)
+"""All records of a model are in memory, and none is damaged."""
+
+
+class NotedHolding(Holding):
+    """As if each operation were a request that was held here."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.shared, core.orders, core.target, never_asked)
+        self._core = core
+
+    def on_applied(self, record: Pending) -> None:
+        """At the replica: a client whose request was held here is answered when its record is applied."""
+        if record.header.HasField("enqueue"):
+            self._core.told.append((record.log_index, copies_at_replica(self._core, record.log_index)))
+
+
 class Core(Domain):
     """The product's core, and a note of what clients were told."""
 
     def __init__(self, shared: Shared) -> None:
-        super().__init__(shared, bias_ms=BIAS_MS)
+        super().__init__(shared, PORTS, Settings(bias_ms=BIAS_MS))
+        self.holding = NotedHolding(self)
         self.told: list[tuple[int, int]] = []
         """(log index, copies) of operations."""
         self.told_up_to = 0
-        shared.on_apply = self._on_apply
 
     def on_committed(self) -> None:
         """At the master: a client whose operation is committed now hears of it now."""
@@ -111,11 +138,6 @@ class Core(Domain):
         for log_index in range(self.told_up_to + 1, self.shared.commit_index + 1):
             self._tell(log_index, self.replication.commit.copies)
         self.told_up_to = self.shared.commit_index
-
-    def _on_apply(self, record: Pending) -> None:
-        """At the replica: a client whose request was held here is answered when its record is applied."""
-        if record.header.HasField("enqueue"):
-            self.told.append((record.log_index, copies_at_replica(self, record.log_index)))
 
     def _tell(self, log_index: int, copies: int) -> None:
         entry = self.shared.log.get(log_index)

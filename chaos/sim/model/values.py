@@ -67,7 +67,6 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "last_change": "words for people",
         "told_register": "without a register service only",
         "outbox": "empty between steps",
-        "on_apply": "ours",
         "damaged doubts": "no disk is damaged here",
         "instance": "of the directory; only the id of a history is made of it",
         "volatile": "nothing is volatile here",
@@ -107,7 +106,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "peer_has_copy": "decides whether live records are looked at before a transfer; there are none",
     },
     "target": {
-        "shared _held_body on_next_epoch": "parts of the core",
+        "shared _parts": "parts of the core",
         "received fills": "counts for people",
         "_bodies": "nothing is volatile here",
     },

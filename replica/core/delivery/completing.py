@@ -81,7 +81,6 @@ class Completing:
         asked = self.asked.setdefault(ask.queue_id, {})
         if handles and not asked:
             self.orders.machine.listen(ask.queue_id, wanted=True)
-            self.orders.on_applied = self.on_applied
         for handle in handles:
             index = int.from_bytes(handle[HANDLE_BYTES // 2 :], "big")
             if index not in ask.pending:
@@ -118,8 +117,6 @@ class Completing:
     def _close(self, queue_id: int) -> None:
         del self.asked[queue_id]
         self.orders.machine.listen(queue_id, wanted=False)
-        if not self.asked:
-            self.orders.on_applied = None
 
     def on_applied(self, queue_ids: Sequence[int]) -> None:
         """A record was ordered: messages of these queues may have ended by it. Only called while somebody waits."""
@@ -178,7 +175,6 @@ class Completing:
         """Another member is master: send everybody there. Each knows its handles and asks again."""
         asked, self.asked = self.asked, {}
         self.count = 0
-        self.orders.on_applied = None
         if (machine := self.shared.machine) is not None:  # else what is rebuilt listens to nothing
             for queue_id in asked:
                 machine.listen(queue_id, wanted=False)

@@ -24,7 +24,7 @@ from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from replica.core.mastership.mastership import Mastership
     from replica.core.ordering.orders import Orders
@@ -84,7 +84,9 @@ class Sole:
 class Consumers:
     """The consumers of one domain."""
 
-    def __init__(self, shared: Shared, orders: Orders, replication: Mastership) -> None:
+    def __init__(
+        self, shared: Shared, orders: Orders, replication: Mastership, is_whole: Callable[[int], bool]
+    ) -> None:
         self.shared = shared
         self.orders = orders
         self.replication = replication
@@ -93,10 +95,8 @@ class Consumers:
         """By queue, once somebody has asked for a correlation or group id; made anew by each master."""
         self.count = self._arrivals = 0
         self.sole = Sole()
-        self.damage = Damage(shared)
+        self.damage = Damage(shared, is_whole)
         self._rounds = Rounds()
-        orders.on_change = self.pump
-        orders.on_queue = self.on_queue
 
     def attach(self, consumer: Consumer) -> None:
         """A consumer arrives. Refusals: no such queue, not open here, receiving disabled, too many."""
@@ -366,11 +366,9 @@ class Consumers:
         elif consumer.immediate or machine.is_ordered(op.queue_id):
             # Else a new master that never heard of the lease would give the message, and the next of its group, to
             # others while this consumer is at work on it.
-            self.orders.when_committed(
-                log_index, lambda: self.shared.effects.append(Deliver(consumer, done)), lambda: None
-            )
+            self.orders.when_committed(log_index, lambda: self.shared.outbox.add(Deliver(consumer, done)), lambda: None)
         else:
-            self.shared.effects.append(Deliver(consumer, done))
+            self.shared.outbox.add(Deliver(consumer, done))
 
     def on_following(self) -> None:
         """Another member is master: send everybody there."""

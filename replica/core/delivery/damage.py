@@ -39,10 +39,10 @@ class Sound:
 class Damage:
     """Of one domain at one member. The records that were found are `Shared.damaged`."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, is_whole: Callable[[int], bool]) -> None:
         self.shared = shared
-        self.is_whole: Callable[[int], bool] = lambda _log_index: True
-        """Whether a record is on disk as it was written: the shell's way to its store, which tells what it finds."""
+        self.is_whole = is_whole
+        """Whether a record is on disk as it was written; reports what it finds."""
         self.sound = Sound(self._is_sound)
 
     def _is_sound(self, log_index: int) -> bool:
@@ -72,4 +72,4 @@ class Damage:
 
     def forget(self) -> None:
         """Another member is master, or this one is again: what is there now is looked at anew."""
-        self.shared.damaged.clear()
+        self.shared.forget_damage()

@@ -47,14 +47,17 @@ class Handoff:
         replication: Mastership,
         target: SyncTarget,
         resume: Callable[[], None],
+        *,
+        hold_ms: int = HOLD_MS,
+        cooldown_ms: int = COOLDOWN_MS,
     ) -> None:
         self.shared = shared
         self.orders = orders
         self.replication = replication
         self.target = target
         self.resume = resume
-        self.hold_ms = HOLD_MS
-        self.cooldown_ms = COOLDOWN_MS
+        self.hold_ms = hold_ms
+        self.cooldown_ms = cooldown_ms
         self.bars: set[str] = set()
         """What the shell knows to stand in the way here: PINNED, BUSY."""
         self.open: Attempt | None = None

@@ -174,7 +174,7 @@ class Claims:
         shared.state.diverged = ""  # only an operator's word leads from there to here
         shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
         shared.state.in_sync_set = sorted(members)
-        shared.apply_up_to(shared.log.last_index, tell=False)
+        shared.apply_up_to(shared.log.last_index, None)
         self.commit.begin_epoch(self.log.on_epoch_begin(under_way))
         if few := told_few(under_way.epoch):
             shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, few, {"epoch": str(under_way.epoch)}))

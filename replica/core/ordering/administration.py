@@ -43,8 +43,8 @@ def order_queue(orders: Desk, saving: Saving, waiter: Waiter, call: QueueCall) -
         orders.order(header)
         saving.on_action(header.queue)
         done = QueueDone(call.name, header.queue.removed, duplicate=False)
-        orders.on_queue(header.queue.queue_id)
-        orders.on_change([header.queue.queue_id])
+        orders.parts.consumers.on_queue(header.queue.queue_id)
+        orders.parts.consumers.pump([header.queue.queue_id])
     if not saving.holds(waiter, call, done):
         last = orders.shared.log.last_index
         orders.when_committed(last, lambda: orders.reply(waiter, done), orders.moved(waiter))
@@ -75,7 +75,7 @@ def _order(orders: Desk, call: SideCall) -> bool:
     header = _plan(orders.machine.state, orders.time_ms, call)
     if header is not None:
         orders.order(header)
-        orders.on_change(orders.touched)
+        orders.parts.consumers.pump(orders.touched)
     return header is not None
 
 

@@ -5,13 +5,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence, Sized
 
-    from replica.core.state.calls import Waiter
+    from replica.core.state.calls import PendingEnqueue, Waiter
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
     from replica.machine import Machine
     from tandemq.peer.v1.record_pb2 import RecordHeader
+
+
+class Deliveries(Protocol):
+    """Who waits for messages."""
+
+    def pump(self, queue_ids: Iterable[int], /) -> None:
+        """These queues may have something for consumers."""
+
+    def on_queue(self, queue_id: int, /) -> None:
+        """Its attributes or its state have changed."""
+
+
+class Endings(Protocol):
+    """Who waits to hear how messages end."""
+
+    @property
+    def asked(self) -> Sized:
+        """Empty: nobody does, and nothing is reported."""
+
+    def on_applied(self, queue_ids: Sequence[int], /) -> None:
+        """A record was ordered: messages of these queues may have ended by it."""
+
+
+class Parking(Protocol):
+    """Where calls wait for a master."""
+
+    def repark(self, pending: PendingEnqueue, /) -> None:
+        """One that was ordered here and not committed."""
+
+
+class OrderParts(Protocol):
+    """The domain, as far as the ordering reports to the other parts of it; they are built after it, as they need it."""
+
+    @property
+    def consumers(self) -> Deliveries: ...
+
+    @property
+    def completing(self) -> Endings: ...
+
+    @property
+    def holding(self) -> Parking: ...
 
 
 class Desk(Protocol):
@@ -25,8 +66,7 @@ class Desk(Protocol):
     is_full: bool
     touched: Sequence[int]
     """Queues that the last record was about."""
-    on_queue: Callable[[int], None]
-    on_change: Callable[[Sequence[int]], None]
+    parts: OrderParts
 
     @property
     def machine(self) -> Machine:

@@ -42,11 +42,11 @@ AGAIN_MS = 1_000
 class Dying:
     """One domain at one member."""
 
-    def __init__(self, shared: Shared, orders: Desk) -> None:
+    def __init__(self, shared: Shared, orders: Desk, read: Callable[[int], Stored | None]) -> None:
         self.shared = shared
         self.orders = orders
-        self.read: Callable[[int], Stored | None] = lambda _log_index: None
-        """A record from the store, by log index; set by the shell."""
+        self.read = read
+        """A record from the store, by log index."""
         self.held_back: dict[int, str] = {}
         """Queues whose dead letters cannot go, and why."""
         self._told: dict[int, set[str]] = {}
@@ -196,5 +196,5 @@ def move(orders: Desk, header: RecordHeader, body: bytes) -> int:
     orders.check_space(len(body), all_volatile=all_volatile)
     orders.room_bytes -= len(body)
     log_index = orders.order(header, body, volatile_body=all_volatile)
-    orders.on_change([op.queue_id])
+    orders.parts.consumers.pump([op.queue_id])
     return log_index

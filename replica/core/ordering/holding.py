@@ -44,7 +44,9 @@ Key = tuple[bytes, str, int]
 class Holding:
     """Held and parked calls of one domain."""
 
-    def __init__(self, shared: Shared, orders: Orders, target: SyncTarget) -> None:
+    def __init__(
+        self, shared: Shared, orders: Orders, target: SyncTarget, held_call: Callable[[PeerFrame], PendingEnqueue]
+    ) -> None:
         self.shared = shared
         self.orders = orders
         self.target = target
@@ -57,10 +59,8 @@ class Holding:
         """Repetitions of a held request that came while it is under way: answered with it."""
         self.repetitions: dict[Key, int] = {}
         """Held requests that the master had executed before, and the log index to reach before answering."""
-        self.held_call: Callable[[PeerFrame], PendingEnqueue] | None = None
-        """Makes a call of what the peer holds; set by the shell."""
-        orders.repark = self.repark
-        shared.on_apply = self._on_apply
+        self._held_call = held_call
+        """Makes a call of what the peer holds."""
 
     def __len__(self) -> int:
         return len(self.parked) + len(self.held)
@@ -84,14 +84,14 @@ class Holding:
     def on_hold(self, frame: PeerFrame) -> None:
         """At the master: order a batch that the peer holds for its client, refuse it, or let it wait in its turn."""
         orders = self.orders
-        if not orders.shared.serving or self.held_call is None:
+        if not orders.shared.serving:
             return
         hold = frame.hold
         if not hold.batch:
             self._on_hold_withdrawn(hold)
             return
         try:
-            pending = self.held_call(frame)
+            pending = self._held_call(frame)
         except Refused as refused:
             error = Error(reason=refused.reason, message=refused.message, metadata=refused.metadata)
             self.shared.send(hold_reject=HoldReject(key=hold.key, error=error))
@@ -290,7 +290,7 @@ class Holding:
         # What a master acknowledged alone is committed before it is durable here.
         return 2 if self.target.counts and log_index <= self.shared.durable_index else 1
 
-    def _on_apply(self, record: Pending) -> None:
+    def on_applied(self, record: Pending) -> None:
         """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not
         our fsync).
         """

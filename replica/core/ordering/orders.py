@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.core.mastership.mastership import Mastership
+    from replica.core.messages.bodies import Stored
+    from replica.core.ordering.desk import OrderParts
     from replica.core.state.calls import AnyCall, Call, PendingCall, Waiter
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
@@ -59,26 +61,30 @@ class Waiting(NamedTuple):
 class Orders:
     """Ordering and answering at the master."""
 
-    def __init__(self, shared: Shared, replication: Mastership) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        replication: Mastership,
+        parts: OrderParts,
+        read: Callable[[int], Stored | None],
+        volatile_bytes_max: int,
+    ) -> None:
         self.shared = shared
         self.replication = replication
+        self.parts = parts
         self.waiting: deque[Waiting] = deque()
-        self.room, self.replying = Room(self), Replying(self)
-        self.saving, self.publishing = Saving(self), Publishing(self)
+        self.room, self.replying = Room(self), Replying(self, read)
+        self.saving, self.publishing = Saving(self, read), Publishing(self, read)
         self.now_ms, self._behind_ms = 0, 0  # by this member's clock; what that is behind the domain's time
         self.room_bytes = 1 << 62
         """What enqueues may still take of the store, by `on_room`; counted down in between."""
         self.is_full = False
         self.again_bytes = 0
         """With no more room than this, sending would not be allowed again."""
-        self.volatile_bytes_max = 256 << 20
+        self.volatile_bytes_max = volatile_bytes_max
         self.freed_later: list[int] = []
         self.touched: Sequence[int] = ()
         """Queues that the last record was about."""
-        self.on_queue: Callable[[int], None] = lambda _queue_id: None  # its attributes or its state have changed
-        self.on_change: Callable[[Sequence[int]], None] = lambda _queue_ids: None  # may have something for consumers
-        self.on_applied: Callable[[Sequence[int]], None] | None = None  # set while somebody waits for ends
-        self.repark: Callable[[PendingEnqueue], None] = lambda _call: None
 
     @property
     def machine(self) -> Machine:
@@ -96,6 +102,10 @@ class Orders:
     def time_ms(self) -> int:
         """The domain's time: goes on from the last record's where the clock of its writer was ahead (rulings.md 14)."""
         return self.now_ms + self._behind_ms
+
+    def set_now(self, now_ms: int) -> None:
+        """By this member's clock."""
+        self.now_ms = now_ms
 
     def set_time(self) -> None:
         """A takeover: the domain's time meets this member's clock."""
@@ -127,8 +137,9 @@ class Orders:
         self.touched = queue_ids
         if self.room.lines:
             self.room.on_applied(queue_ids, changed=header.WhichOneof("op") == "queue")
-        if self.on_applied is not None:
-            self.on_applied(queue_ids)
+        completing = self.parts.completing
+        if completing.asked:
+            completing.on_applied(queue_ids)
         if keep_bodies:
             self.when_committed(entry.log_index, lambda: self.freed_later.extend(freed), lambda: None)
         else:
@@ -150,7 +161,7 @@ class Orders:
         while self.waiting and self.waiting[0].log_index <= commit_index:
             self.waiting.popleft().answer()
         if visible:
-            self.on_change(visible)
+            self.parts.consumers.pump(visible)
 
     def on_following(self) -> None:
         """Another member orders now: what is unanswered goes to it, or back to the caller."""
@@ -233,7 +244,11 @@ class Orders:
 
     def _again(self, pending: PendingEnqueue) -> Callable[[], None]:
         """When another member orders: the call goes to it, unless only its maker can make it anew."""
-        return self.moved(pending.waiter) if pending.call.left_out is not None else lambda: self.repark(pending)
+        return (
+            self.moved(pending.waiter)
+            if pending.call.left_out is not None
+            else lambda: self.parts.holding.repark(pending)
+        )
 
     def execute_now(self, pending: PendingEnqueue, *, full: bool) -> None:
         """Order a call that has waited for room, or refuse it. `full`: it finds none, whatever there is."""
@@ -338,7 +353,7 @@ class Orders:
             results, duplicate = list(plan.results), False
             if plan.header is not None:
                 self.order(plan.header)
-                self.on_change([plan.header.settle.queue_id])
+                self.parts.consumers.pump([plan.header.settle.queue_id])
         # Waited for even when nothing changes: a result may rest on a settle that is ordered and not committed yet.
         done = SettleDone(results, duplicate)
         self.when_committed(self.shared.log.last_index, lambda: self.reply(waiter, done), self.moved(waiter))
@@ -355,4 +370,4 @@ class Orders:
             self.publishing.tell_expired(header.expire.stage_ids)
             self.order(header)
             tell_expired(self.shared, header.expire.readers)
-            self.on_change(self.touched)
+            self.parts.consumers.pump(self.touched)

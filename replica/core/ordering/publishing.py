@@ -48,10 +48,10 @@ class Waiting(NamedTuple):
 class Publishing:
     """One domain at one member."""
 
-    def __init__(self, orders: Desk) -> None:
+    def __init__(self, orders: Desk, read: Callable[[int], Stored | None]) -> None:
         self.orders = orders
-        self.read: Callable[[int], Stored | None] = lambda _log_index: None
-        """A record from the store, by log index; set by the shell."""
+        self.read = read
+        """A record from the store, by log index."""
         self.turn_parts = TURN_PARTS
         self.last_part = 0
         """Log index of the last part that was put into its queue."""

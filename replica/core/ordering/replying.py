@@ -68,10 +68,10 @@ class _Waiting:
 class Replying:
     """One domain at one member."""
 
-    def __init__(self, orders: Desk) -> None:
+    def __init__(self, orders: Desk, read: Callable[[int], Stored | None]) -> None:
         self.orders = orders
-        self.read: Callable[[int], Stored | None] = lambda _log_index: None
-        """A record from the store, by log index; set by the shell."""
+        self.read = read
+        """A record from the store, by log index."""
         self.waiting: dict[tuple[int, str], _Waiting] = {}
         """By queue of the requests, and the one that they named."""
         self._round: list[tuple[int, str]] = []
@@ -103,7 +103,7 @@ class Replying:
                 self._address(header)
             orders.room_bytes -= len(body)
             orders.order(header, body)
-            orders.on_change([queue_id])
+            orders.parts.consumers.pump([queue_id])
             if header.reply.reply_to:
                 self._one_more(queue_id, header.reply.reply_to, header.reply.index)
         done = ReplyDone(duplicate=header is None)

@@ -51,10 +51,10 @@ class Waiting(NamedTuple):
 class Saving:
     """One domain at one member."""
 
-    def __init__(self, orders: Desk) -> None:
+    def __init__(self, orders: Desk, read: Callable[[int], Stored | None]) -> None:
         self.orders = orders
-        self.read: Callable[[int], Stored | None] = lambda _log_index: None
-        """A record from the store, by log index; set by the shell."""
+        self.read = read
+        """A record from the store, by log index."""
         self.part = PART
         self.last_part = 0
         """Log index of the last SAVE that was ordered."""

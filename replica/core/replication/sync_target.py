@@ -4,7 +4,7 @@ Never orders anything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -20,27 +20,41 @@ from tandemq.peer.v1.peer_service_pb2 import DigestReply, FetchBody, OpAck, Open
 from tandemq.peer.v1.record_pb2 import RecordHeader, SaveOp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from replica.core.state.log import Entry
     from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import HeldKey, Op, SyncBegin, SyncEnd
 
 
+class Held(Protocol):
+    """The requests that this member holds for its clients until the master has ordered them."""
+
+    def held_body(self, key: HeldKey, /) -> bytes | None:
+        """The body that a record without one needs."""
+
+    def on_applied(self, record: Pending, /) -> None:
+        """A committed record was applied here."""
+
+    def on_following(self) -> None:
+        """A master is known and takes held requests."""
+
+
+class TargetParts(Protocol):
+    """The domain, as far as this part of it needs the others; they are built after it, as they need it."""
+
+    @property
+    def holding(self) -> Held: ...
+
+
 class SyncTarget:
     """One session of receiving from the master."""
 
-    def __init__(
-        self, shared: Shared, held_body: Callable[[HeldKey], bytes | None], on_next_epoch: Callable[[], None]
-    ) -> None:
+    def __init__(self, shared: Shared, parts: TargetParts) -> None:
         self.shared = shared
-        self._held_body = held_body
+        self._parts = parts
         self.sync_id = 0
         self.active = False
         self.full = False
         self.base_index = 0
-        self.on_next_epoch = on_next_epoch
-        """Called when the transfer under way goes on in another epoch: the master has forgotten what it was asked."""
         self._history: list[Boundary] = []
         self._bodies: list[tuple[int, bytes]] = []
         """That the records of this frame want written beside them."""
@@ -126,6 +140,10 @@ class SyncTarget:
         }
         shared.effects.append(Persist(wipe=True, meta=meta))
 
+    def on_next_epoch(self) -> None:
+        """The transfer under way goes on in another epoch: the master has forgotten what it was asked."""
+        self._parts.holding.on_following()
+
     def on_transfer_done(self, log_index: int, log_digest: bytes, checkpoint: bytes) -> None:
         """Every record is stored and the state's digest was right: install the snapshot as the new base."""
         shared = self.shared
@@ -177,7 +195,7 @@ class SyncTarget:
         for item in op.entries:
             record = item.record
             if item.HasField("held"):
-                body = self._held_body(item.held)
+                body = self._parts.holding.held_body(item.held)
                 if body is None:
                     self._fetch()
                     break
@@ -271,7 +289,7 @@ class SyncTarget:
         shared = self.shared
         if not self.active or self.full:
             return
-        shared.apply_up_to(shared.progress.follow_commit(commit_index))
+        shared.apply_up_to(shared.progress.follow_commit(commit_index), self._parts.holding.on_applied)
         if shared.machine is not None:
             shared.machine.commit(shared.machine.applied_index)
 

@@ -69,8 +69,6 @@ class Shared:
         """The register as HELLO carries it, where the members keep it themselves."""
         self.wants_full = False
         """An operator wants everything anew, even where the logs could be compared."""
-        self.on_apply: Callable[[Pending], None] | None = None
-        """Told of each record that is applied here as replica, while it has held requests to answer."""
         self.doubts = doubts
         """What the copy could not prove about its last writes when this process opened it."""
         self.instance = instance
@@ -97,6 +95,10 @@ class Shared:
         facts = {"log_index": str(log_index), "damaged": str(count)}
         self.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
+    def forget_damage(self) -> None:
+        """What is on disk now is looked at anew."""
+        self.damaged.clear()
+
     def mark(self, data: DataMark) -> None:
         """Change what this copy is worth (in memory; the caller persists)."""
         self.state.data = data
@@ -111,21 +113,23 @@ class Shared:
         if self.state.data is DataMark.SOLE:
             self.mark(DataMark.IN_SYNC)
 
-    def apply_up_to(self, log_index: int, *, tell: bool = True) -> list[int]:
-        """Apply pending records; returns the log indexes of records that hold no live message any more.
+    def apply_up_to(self, log_index: int, on_applied: Callable[[Pending], None] | None) -> list[int]:
+        """Apply pending records, and report each; returns the log indexes of records that hold no live message any
+        more.
 
-        `tell` is off at a promotion: what is applied then is not committed, and nobody may be answered from it (P14).
+        `on_applied` is None at a promotion: what is applied then is not committed, and nobody may be answered from it
+        (P14).
         """
         freed: list[int] = []
         machine, pending = self.machine, self.progress.pending
         if machine is None:
             return freed
-        assert log_index <= self.progress.commit_index or not tell, f"{log_index} is not committed, and would be told"
+        assert on_applied is None or log_index <= self.progress.commit_index, f"{log_index} is not committed"
         while pending and pending[0].log_index <= log_index:
             record = pending.popleft()
             freed.extend(machine.apply(record.log_index, record.epoch, record.header).freed)
-            if tell and self.on_apply is not None:
-                self.on_apply(record)
+            if on_applied is not None:
+                on_applied(record)
         self.volatile.forget(freed)
         if self.volatile.saved:
             self.volatile.forget_saved()

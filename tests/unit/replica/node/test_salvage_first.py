@@ -17,6 +17,7 @@ from replica.node.recovery import open_shared
 from replica.node.salvage import SalvageFiles
 from storage.errors import StoreFull
 from storage.files import DirectoryFiles
+from tests.support.domains import domain_over
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 CUT = Salvage(2, 3, 3, "test")
@@ -32,7 +33,7 @@ class Writer:
         self.failures = list(failures)
         self.seen: list[str] = []
         shared = open_shared(self.store, DOMAIN, "main", "a", "b", 1, Limits())
-        self.domain = Domain(shared, bias_ms=0)
+        self.domain = domain_over(self.store, shared)
         self.node.domains[DOMAIN] = self.domain
         self.node.on_salvage = self._copy
         self.node.start()

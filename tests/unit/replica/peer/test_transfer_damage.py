@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from replica.core.domain import Domain
 from replica.core.replication.sync_source import NeedRead
 from replica.core.state.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
@@ -20,6 +19,7 @@ from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.store import Append, WriteBatch
 from tandemq.peer.v1.peer_service_pb2 import TransferFrame
+from tests.support.domains import domain_over
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 
@@ -29,7 +29,7 @@ class Member:
     def __init__(self, store: MemoryStore) -> None:
         self.node = Node(store, None, Limits())
         shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
-        self.domain = self.node.domains[DOMAIN] = Domain(shared, bias_ms=0)
+        self.domain = self.node.domains[DOMAIN] = domain_over(store, shared)
         self.node.start()
 
 

@@ -15,6 +15,7 @@ from replica.node.recovery import open_shared
 from replica.peer.verify import QUERIES_MAX, Digest, Verifier
 from tandemq.peer.v1.peer_service_pb2 import VerifyQuery
 from tandemq.v1.pair_service_pb2 import VerifyResponse
+from tests.support.domains import domain_over
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 
@@ -23,7 +24,7 @@ def verifier() -> tuple[Verifier, Domain, Domain]:
     domains = []
     for number in (DOMAIN, DOMAIN + 1):
         shared = open_shared(node.store, number, f"d{number}", "a", "b", 1, Limits())
-        node.domains[number] = Domain(shared, bias_ms=0)
+        node.domains[number] = domain_over(node.store, shared)
         domains.append(node.domains[number])
     return Verifier(node, lambda *_: None, lambda _why: None), domains[0], domains[1]
 

@@ -15,7 +15,6 @@ from chaos.sim.kernel.register import Route, SimAuthority, SimRegister
 from failover.authority import CasDone
 from failover.marks import DataMark, Role
 from failover.register import NONCE_BYTES_MAX, Register, RegisterState, claim, commit
-from replica.core.domain import Domain
 from replica.core.mastership.register_view import NAME_MAX, nonce_of, short
 from replica.machine import Limits
 from replica.node.loop import Node
@@ -28,6 +27,7 @@ from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.seal import unseal
 from storage.store import WriteBatch
+from tests.support.domains import domain_over
 
 Result = TypeVar("Result")
 NAME = incarnation.register_name("a")
@@ -74,7 +74,7 @@ class Start:
         node.start()
         self.shared = open_shared(self.store, 7, "main", "a", "b", number, Limits())
         self.shared.mark(DataMark.IN_SYNC)
-        node.domains[7] = Domain(self.shared, bias_ms=0)
+        node.domains[7] = domain_over(self.store, self.shared)
         return node
 
     async def prove(self, number: int) -> int:

@@ -1,0 +1,58 @@
+"""What the core of one domain is built with: what it reads of the store at once, and what is configured. Holds values;
+decides nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replica.core.handoff.attempt import HOLD_MS
+from replica.core.handoff.handoff import COOLDOWN_MS
+from replica.core.messages.bodies import is_whole, read_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.core.messages.bodies import Stored
+    from replica.core.state.calls import PendingEnqueue
+    from replica.core.state.shared import Shared
+    from storage.store import Store
+    from tandemq.peer.v1.peer_service_pb2 import PeerFrame
+
+VOLATILE_BYTES_MAX = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Answered at once, while the core decides; everything else it asks for by effects."""
+
+    read: Callable[[int], Stored | None]
+    """A record by log index. None: it is gone, or its volatile body is. Raises CorruptRecord."""
+    is_whole: Callable[[int], bool]
+    """Whether a record is on disk as it was written; reports what it finds."""
+    held_call: Callable[[PeerFrame], PendingEnqueue]
+    """The call of a HOLD frame, which the peer holds for one of its clients. Raises Refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator configures of a domain."""
+
+    bias_ms: int
+    """How much later than a master a replica claims."""
+    volatile_bytes_max: int = VOLATILE_BYTES_MAX
+    hold_ms: int = HOLD_MS
+    """How long clients wait for a handoff, at most, where its caller does not say."""
+    cooldown_ms: int = COOLDOWN_MS
+    """A replica's request this soon after the last handoff is refused; an operator at the master is not."""
+
+
+def ports_of(store: Store, shared: Shared, held_call: Callable[[PeerFrame], PendingEnqueue]) -> Ports:
+    """Over the store that the domain was opened from."""
+    return Ports(
+        read=functools.partial(read_stored, store, shared),
+        is_whole=functools.partial(is_whole, store, shared),
+        held_call=held_call,
+    )
