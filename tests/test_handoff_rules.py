@@ -52,13 +52,13 @@ def recorded_from_probe(patch: Patch) -> None:
 
 
 def crossing_is_not_seen(patch: Patch) -> None:
-    original = Handoff._on_propose
+    original = Handoff.on_propose
 
     def on_propose(self: Handoff, propose: Any) -> None:
         if self.open is None:
             original(self, propose)
 
-    patch.setattr(Handoff, "_on_propose", on_propose)
+    patch.setattr(Handoff, "on_propose", on_propose)
 
 
 def abort_is_not_free(patch: Patch) -> None:

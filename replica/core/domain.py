@@ -8,7 +8,9 @@ answer rests on is committed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from failover.marks import Role
 from replica.core.delivery.completing import Completing
@@ -31,7 +33,7 @@ from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, Hello
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
@@ -53,14 +55,14 @@ class Domain:
     def __init__(self, shared: Shared, ports: Ports, settings: Settings) -> None:
         self.shared = shared
         # What the source asks is made below it.
-        self.source = SyncSource(shared, lambda: self.replication.leaving.aside())  # noqa: PLW0108 - as above
-        self.target = SyncTarget(shared, self)
-        self.replication = Mastership(shared, self.source, self.target, self, bias_ms=settings.bias_ms)
-        self.orders = Orders(shared, self.replication, self, ports.read, settings.volatile_bytes_max)
-        self.holding = Holding(shared, self.orders, self.target, ports.held_call)
-        self.consumers = Consumers(shared, self.orders, self.replication, ports.is_whole)
-        self.completing = Completing(shared, self.orders)
-        self.handoff = Handoff(
+        self.source: SyncSource = SyncSource(shared, lambda: self.replication.leaving.aside())  # noqa: PLW0108 - as above
+        self.target: SyncTarget = SyncTarget(shared, self)
+        self.replication: Mastership = Mastership(shared, self.source, self.target, self, bias_ms=settings.bias_ms)
+        self.orders: Orders = Orders(shared, self.replication, self, ports.read, settings.volatile_bytes_max)
+        self.holding: Holding = Holding(shared, self.orders, self.target, ports.held_call)
+        self.consumers: Consumers = Consumers(shared, self.orders, self.replication, ports.is_whole)
+        self.completing: Completing = Completing(shared, self.orders)
+        self.handoff: Handoff = Handoff(
             shared,
             self.orders,
             self.replication,
@@ -69,7 +71,7 @@ class Domain:
             hold_ms=settings.hold_ms,
             cooldown_ms=settings.cooldown_ms,
         )
-        self.dying = Dying(shared, self.orders, ports.read)
+        self.dying: Dying = Dying(shared, self.orders, ports.read)
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
@@ -306,64 +308,102 @@ class Domain:
 
     def on_frame(self, frame: PeerFrame, domain_ms: int) -> bool:
         """A frame of the Data stream. False: of a lower epoch (P13), the shell answers with a HELLO."""
-        shared = self.shared
         self.orders.set_now(domain_ms)
         kind = frame.WhichOneof("frame")
-        if kind == "digest_query":
-            self.target.on_digest_query(frame.digest_query.index)
-            return True
-        if kind == "volatile_bodies":
-            self.replication.recall.on_answer(frame.volatile_bodies)
-            return True
-        if kind == "fetch_body" and not self.shared.serving:
-            answer_recall(shared, frame.fetch_body.indexes)  # of any epoch: a body is known by its CRC
-            return True
-        if kind == "digest_reply":
-            if self.shared.serving:
-                self.source.on_digest_reply(frame.digest_reply)
-            return True
-        if kind == "sync_begin":
-            return self._on_sync_begin(frame)
-        if kind == "handoff_nack":
-            self.handoff.on_frame(kind, frame)  # of any epoch: whoever took the role may refuse it in its new one
-            return True
-        if frame.epoch < shared.state.epoch:
-            return False
-        if frame.epoch > shared.state.epoch:
-            if self.shared.serving:
-                self.replication.role.become_probe("the peer speaks in a higher epoch")
-            return True
-        self._on_current(frame, kind)
-        return True
+        row = FRAMES[kind] if kind is not None else UNKNOWN
+        serving = self.shared.serving
+        if row.epoch is Epochs.CURRENT or (serving and row.epoch is Epochs.CURRENT_AT_MASTER):
+            epoch = self.shared.state.epoch
+            if frame.epoch < epoch:
+                return False
+            if frame.epoch > epoch:
+                if serving:
+                    self.replication.role.become_probe("the peer speaks in a higher epoch")
+                return True
+        return row.take(self, frame) is not False
 
-    def _on_sync_begin(self, frame: PeerFrame) -> bool:
-        if not self.replication.following.may_follow(frame.epoch, frame.sync_begin):
-            return False
-        begin = frame.sync_begin
-        what = "everything" if begin.full else f"what follows log index {begin.base_index}"
-        self.shared.tell_transfer(f"takes {what} from {self.shared.peer}", full=str(begin.full).lower())
-        self.target.begin(frame.epoch, begin)
-        self.orders.on_following()
-        self.consumers.on_following()
-        self.completing.on_following()
-        self.holding.on_following()
-        return True
 
-    def _on_current(self, frame: PeerFrame, kind: str | None) -> None:
-        if kind == "op":
-            self.target.on_op(frame.op)
-            self.holding.answer_repetitions()
-        elif kind == "op_ack":
-            self.replication.commit.on_op_ack(frame.op_ack)
-        elif kind == "hold":
-            self.holding.on_hold(frame)
-        elif kind == "hold_reject":
-            self.holding.on_hold_reject(frame.hold_reject)
-        elif kind == "open_ack":
-            self.replication.on_open_ack(frame.open_ack)
-        elif kind == "sync_end":
-            self.target.on_end(frame.sync_end)
-        elif kind == "fetch_body":
-            self.source.on_fetch(list(frame.fetch_body.indexes))
-        else:
-            self.handoff.on_frame(kind, frame)
+class Epochs(Enum):
+    """Of which epochs a kind of frame is taken."""
+
+    CURRENT = "the one in force: a lower one has no effect (P13), by a higher one a master hears that it is none"
+    CURRENT_AT_MASTER = "at a master, the one in force; elsewhere any: a body is known by its CRC"
+    ANY = "any"
+    JUDGED = "whichever its handler takes; False: it is a lower one"
+
+
+class Row(NamedTuple):
+    """What is done with one kind of frame."""
+
+    epoch: Epochs
+    take: Callable[[Domain, PeerFrame], bool | None]
+
+
+def _on_sync_begin(domain: Domain, frame: PeerFrame) -> bool:
+    if not domain.replication.following.may_follow(frame.epoch, frame.sync_begin):
+        return False
+    begin = frame.sync_begin
+    what = "everything" if begin.full else f"what follows log index {begin.base_index}"
+    domain.shared.tell_transfer(f"takes {what} from {domain.shared.peer}", full=str(begin.full).lower())
+    domain.target.begin(frame.epoch, begin)
+    domain.orders.on_following()
+    domain.consumers.on_following()
+    domain.completing.on_following()
+    domain.holding.on_following()
+    return True
+
+
+def _on_op(domain: Domain, frame: PeerFrame) -> None:
+    domain.target.on_op(frame.op)
+    domain.holding.answer_repetitions()
+
+
+def _on_fetch_body(domain: Domain, frame: PeerFrame) -> None:
+    if domain.shared.serving:
+        domain.source.on_fetch(list(frame.fetch_body.indexes))
+    else:
+        answer_recall(domain.shared, frame.fetch_body.indexes)
+
+
+def _on_digest_reply(domain: Domain, frame: PeerFrame) -> None:
+    if domain.shared.serving:
+        domain.source.on_digest_reply(frame.digest_reply)
+
+
+def _ignore(_domain: Domain, _frame: PeerFrame) -> None:
+    """Not for a domain, or of a later version."""
+
+
+UNKNOWN = Row(Epochs.CURRENT, _ignore)
+FRAMES: Mapping[str, Row] = MappingProxyType(
+    {
+        # The log, from the master.
+        "sync_begin": Row(Epochs.JUDGED, _on_sync_begin),
+        "op": Row(Epochs.CURRENT, _on_op),
+        "sync_end": Row(Epochs.CURRENT, lambda domain, frame: domain.target.on_end(frame.sync_end)),
+        "hold_reject": Row(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold_reject(frame.hold_reject)),
+        # What the replica says of it.
+        "op_ack": Row(Epochs.CURRENT, lambda domain, frame: domain.replication.commit.on_op_ack(frame.op_ack)),
+        "open_ack": Row(Epochs.CURRENT, lambda domain, frame: domain.replication.on_open_ack(frame.open_ack)),
+        "hold": Row(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold(frame)),
+        # Questions of either side. A digest says nothing of who is master, and a body is taken by its CRC.
+        "digest_query": Row(Epochs.ANY, lambda domain, frame: domain.target.on_digest_query(frame.digest_query.index)),
+        "digest_reply": Row(Epochs.ANY, _on_digest_reply),
+        "fetch_body": Row(Epochs.CURRENT_AT_MASTER, _on_fetch_body),
+        "volatile_bodies": Row(
+            Epochs.ANY, lambda domain, frame: domain.replication.recall.on_answer(frame.volatile_bodies)
+        ),
+        # Handoffs. Whoever took the role may refuse one in its new epoch.
+        "handoff_request": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_request(frame.handoff_request)),
+        "handoff_propose": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_propose(frame.handoff_propose)),
+        "handoff_ready": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_ready(frame.handoff_ready)),
+        "handoff_nack": Row(Epochs.ANY, lambda domain, frame: domain.handoff.on_nack(frame.handoff_nack)),
+        "handoff_ack": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_ack(frame.handoff_ack)),
+        # Not of a domain: the session takes them, or nobody does.
+        "hello": UNKNOWN,
+        "error": UNKNOWN,
+        "verify_query": UNKNOWN,
+        "verify_reply": UNKNOWN,
+        "verify_done": UNKNOWN,
+    }
+)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from replica.core.ordering.orders import Orders
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.shared import Shared
-    from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest, PeerFrame
+    from tandemq.peer.v1.peer_service_pb2 import HandoffAck, HandoffPropose, HandoffRequest
 
 HOLD_MS_MAX = 60_000
 ANSWER_MS = DEADLINES[HandoffState.PROPOSED].milliseconds
@@ -116,25 +116,21 @@ class Handoff:
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
-    def on_frame(self, kind: str | None, frame: PeerFrame) -> None:
-        """A frame of the current epoch (a NACK of any: it only ever ends something)."""
-        if kind == "handoff_request":
-            self._on_request(frame.handoff_request)
-        elif kind == "handoff_propose":
-            self._on_propose(frame.handoff_propose)
-        elif kind == "handoff_ready":
-            if (attempt := self._opened_as(frame.handoff_ready.id)) is not None:
-                self._feed(HandoffEvent.READY_DRY if attempt.dry_run else HandoffEvent.READY, attempt)
-        elif kind == "handoff_nack":
-            if (attempt := self._opened_as(frame.handoff_nack.id)) is not None:
-                self._feed(HandoffEvent.NACK, attempt, tuple(frame.handoff_nack.reasons))
-        elif kind == "handoff_ack":
-            self._on_ack(frame.handoff_ack)
+    def on_ready(self, ready: HandoffReady) -> None:
+        """The other member takes the role, once what is ordered is there."""
+        if (attempt := self._opened_as(ready.id)) is not None:
+            self._feed(HandoffEvent.READY_DRY if attempt.dry_run else HandoffEvent.READY, attempt)
+
+    def on_nack(self, nack: HandoffNack) -> None:
+        """The other member refuses; of any epoch, for it only ever ends something."""
+        if (attempt := self._opened_as(nack.id)) is not None:
+            self._feed(HandoffEvent.NACK, attempt, tuple(nack.reasons))
 
     def _opened_as(self, handoff_id: bytes) -> Attempt | None:
         return self.open if self.open is not None and self.open.id == handoff_id else None
 
-    def _on_request(self, request: HandoffRequest) -> None:
+    def on_request(self, request: HandoffRequest) -> None:
+        """A replica asks for the role."""
         attempt = Attempt(request.id, request.reason, request.dry_run, self.hold_ms)
         state = self.state
         reasons = list(self._barred_here())
@@ -152,7 +148,8 @@ class Handoff:
         ended = self.ended_at_ms
         return 0 if ended is None else max(0, ended + self.cooldown_ms - self.orders.now_ms)
 
-    def _on_propose(self, propose: HandoffPropose) -> None:
+    def on_propose(self, propose: HandoffPropose) -> None:
+        """The master gives the role away."""
         known = self.open
         if known is not None and known.id != propose.id:
             self._feed(HandoffEvent.CROSSING, known, ("COLLISION",))
@@ -169,7 +166,8 @@ class Handoff:
         else:
             self._feed(HandoffEvent.PROPOSE_DRY if propose.dry_run else HandoffEvent.PROPOSE, attempt)
 
-    def _on_ack(self, ack: HandoffAck) -> None:
+    def on_ack(self, ack: HandoffAck) -> None:
+        """The master has ceded an epoch: all that it ordered is in it."""
         shared = self.shared
         attempt = self._opened_as(ack.id)
         if attempt is None:
