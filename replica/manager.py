@@ -267,7 +267,7 @@ class Manager:
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             domain = Domain(shared, ports_of(node.store, shared, call_of), settings)
             domain.replication.claims.may_claim = not peer  # until the witness has seen this start
-            shared.machine = await recover(node.store, shared)
+            shared.set_machine(await recover(node.store, shared))
             members.add(domain)
 
     def _start_domains(self, node: Node) -> None:

@@ -142,7 +142,7 @@ class Domain:
         header = epoch_record(shared, under_way, self.orders.time_ms)
         epoch = under_way.epoch
         entry = shared.log.build(header, b"", epoch, volatile_body=False, held=None)
-        shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
+        shared.state.note_history(shared.log.history)
         machine.apply(entry.log_index, epoch, header)
         meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode()}
         shared.effects.append(Persist(appends=(entry,), meta=meta, token=EpochStored(epoch)))
@@ -212,7 +212,7 @@ class Domain:
     def on_rebuilt(self, machine: Machine, now_ms: int) -> None:
         """The queues' state is made anew, up to where the log was cut or the snapshot stands."""
         shared = self.shared
-        shared.machine = machine
+        shared.set_machine(machine)
         shared.apply_up_to(shared.commit_index, self.holding.on_applied)
         machine.commit(min(machine.applied_index, max(shared.commit_index, shared.log.base_index)))
         self.replication.recall.after_rebuild()

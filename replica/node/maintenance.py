@@ -118,7 +118,7 @@ class Maintenance:
             return
 
         def fill(batch: WriteBatch) -> None:
-            shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
+            shared.state.note_history(shared.log.history)
             batch.meta[checkpoint_key(shared.domain)] = encode_checkpoint(index, data)
             batch.meta[state_key(shared.domain)] = shared.state.encode()
 
@@ -225,11 +225,12 @@ class Maintenance:
 
         def fill(batch: WriteBatch) -> None:
             batch.drops.setdefault(shared.domain, []).extend(drops)
-            shared.state.kept_from = max(shared.state.kept_from, end + 1)
+            shared.state.keep_from(max(shared.state.kept_from, end + 1))
             if known is not None and end > shared.state.base_index:
                 # Where the log ends can be told even if a cut lands here and its records are the ones that went.
-                shared.log.base_index, (shared.log.base_epoch, shared.log.base_digest) = end, known
-                shared.state.base_index, (shared.state.base_epoch, shared.state.base_digest) = end, known
+                epoch, digest = known
+                shared.log.raise_base(end, digest, epoch)
+                shared.state.set_base(end, digest, epoch)
             batch.meta[state_key(shared.domain)] = shared.state.encode()
 
         await self.node.write(fill)

@@ -35,7 +35,7 @@ def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[],
 
     def on_change(name: str, register: bytes) -> None:
         if name in by_name:
-            by_name[name].shared.told_register = register
+            by_name[name].shared.set_register(register)
             say_hello()
 
     def on_hello(domain: Domain, hello: DomainHello) -> None:
@@ -55,7 +55,7 @@ def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[],
     authority.on_change = on_change
     node.on_peer_hello = on_hello
     for name, domain in by_name.items():
-        domain.shared.told_register = authority.as_bytes(name)
+        domain.shared.set_register(authority.as_bytes(name))
 
 
 async def _wait(adopting: Awaitable[None]) -> None:

@@ -104,7 +104,7 @@ class Watch:
             self.on_fault(f"this process stood still for {now - last_tick_ms} ms: it answers nobody until it has asked")
         suspect = reading.paused or (session is not None and reading.light is not Light.GREEN)
         for domain in self.node.paired():
-            domain.shared.suspect = suspect
+            domain.shared.set_suspect(suspect=suspect)
         if reading.light is not Light.RED:
             self._lost = self._lost and session is None
             return

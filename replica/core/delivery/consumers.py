@@ -58,7 +58,7 @@ class Sole:
         """A consumer arrives: behind all others, but before an older stream of its own that has most likely broken."""
         for at, other in enumerate(turn):
             if other.client_id == consumer.client_id:
-                consumer.number = other.number
+                consumer.take_place_of(other)
                 turn.insert(at, consumer)
                 return
         turn.append(consumer)
@@ -115,7 +115,7 @@ class Consumers:
                 {},
                 1000,
             )
-        consumer.queue_id = self._check_queue(consumer)
+        consumer.enter(self._check_queue(consumer))
         if consumer.request_id:
             found = machine.find_request(consumer.request_id, consumer.request_hash)
             if found is not None:
@@ -128,10 +128,10 @@ class Consumers:
             turn = self.turns.get(consumer.queue_id) or deque()
         self.turns[consumer.queue_id] = turn
         self._arrivals += 1
-        consumer.number = self._arrivals
-        if consumer.immediate is None:
-            consumer.immediate = machine.queue(consumer.queue_id).config.default_settle == SETTLE_MODE_IMMEDIATE
-        consumer.attached = True
+        immediate = consumer.immediate
+        if immediate is None:
+            immediate = machine.queue(consumer.queue_id).config.default_settle == SETTLE_MODE_IMMEDIATE
+        consumer.attach(self._arrivals, immediate=immediate)
         self.count += 1
         if config.single_active:
             self.sole.place(turn, consumer)
@@ -162,7 +162,7 @@ class Consumers:
                 Reason.REASON_INVALID_STATE, f"queue {consumer.queue} is not open at {member}; open it there first"
             )
         # An alias may go while it consumes, and what it holds must still be settled.
-        consumer.queue = queue.name
+        consumer.resolve(queue.name)
         if not queue.config.dequeue_enabled:
             raise disabled(consumer.queue, queue.config, receiving=True)
         if consumer.immediate and queue.config.queue_type == QUEUE_TYPE_TWO_WAY:
@@ -226,7 +226,7 @@ class Consumers:
     def _remove(self, consumer: Consumer) -> None:
         turn = self.turns.get(consumer.queue_id)
         if consumer.attached and turn is not None:
-            consumer.attached = False
+            consumer.detach()
             self.count -= 1
             turn.remove(consumer)
             if not turn:
@@ -355,7 +355,7 @@ class Consumers:
             slices = machine.segments_of(op.queue_id, op.ranges)
         lease_id = 0 if consumer.immediate else lease_id_of(self.shared.state.epoch, log_index)
         done = LeaseDone(op.queue_id, consumer.queue, lease_id, slices, duplicate=False)
-        consumer.credit_messages -= sum(part.count for part in op.ranges)
+        consumer.charge(sum(part.count for part in op.ranges))
         if consumer.one_shot:
             self._remove(consumer)
             self.orders.when_committed(
@@ -379,5 +379,5 @@ class Consumers:
         self.count = 0
         for turn in turns.values():
             for consumer in turn:
-                consumer.attached = False
+                consumer.detach()
                 self.orders.reply(consumer.waiter, Moved("the master is the other member; open the stream again"))

@@ -275,12 +275,12 @@ class Handoff:
             shared.send(handoff_nack=nack)
         elif action is Action.DRAIN:
             attempt.drain_at_ms = now_ms
-            shared.draining = True
+            shared.drain(draining=True)
         elif action is Action.RESUME:
-            shared.draining = False
+            shared.drain(draining=False)
             self.resume()
         elif action is Action.CEDE:
-            shared.draining = False
+            shared.drain(draining=False)
             attempt.final_index, attempt.final_digest = shared.log.last_index, shared.log.digest
             attempt.epoch = self.replication.claims.epoch_above_all()
             self.replication.role.become_ceding(attempt.epoch, CededStored(attempt.id))

@@ -72,13 +72,13 @@ class Holding:
             self.orders.reply(pending.waiter, Failed(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000))
         else:
             if isinstance(pending, PendingEnqueue):
-                pending.parked_until_ms = 0
+                pending.park()
             self.parked.append(pending)
 
     def park_first(self, calls: list[PendingEnqueue]) -> None:
         """Keep calls that waited here for room: they came before all that is parked, and the order begins anew."""
         for pending in calls:
-            pending.parked_until_ms = 0
+            pending.park()
         self.parked.extendleft(reversed(calls))
 
     def on_hold(self, frame: PeerFrame) -> None:
@@ -97,7 +97,7 @@ class Holding:
             self.shared.send(hold_reject=HoldReject(key=hold.key, error=error))
             return
         if hold.full_wait_ms:
-            pending.full_until_ms = orders.now_ms + hold.full_wait_ms
+            pending.wait_for_room(orders.now_ms + hold.full_wait_ms)
         if self.shared.draining:
             self.park(pending)
         else:
@@ -166,7 +166,7 @@ class Holding:
             joined.append(pending)
             if pending.full_until_ms > previous.full_until_ms:
                 self.waiting_bytes += 0 if previous.full_until_ms else len(pending.batch)
-                previous.full_until_ms = pending.full_until_ms
+                previous.wait_for_room(pending.full_until_ms)
                 self._send(previous)  # the master lets it wait for longer, in the same place
             return
         self.held[pending.key] = pending
@@ -197,7 +197,7 @@ class Holding:
         pending = self.held.get((key.client_id, key.queue, key.first_sequence))
         if pending is None:
             return None
-        pending.named = True
+        pending.on_named()
         return pending.batch
 
     def _release(self, key: Key) -> PendingEnqueue | None:
@@ -325,7 +325,7 @@ class Holding:
             if pending.waiter is not None and pending.waiter.cancelled:
                 continue
             if isinstance(pending, PendingEnqueue) and pending.park_ms and not pending.parked_until_ms:
-                pending.parked_until_ms = now_ms + pending.park_ms
+                pending.park(now_ms + pending.park_ms)
             until_ms = pending.parked_until_ms if isinstance(pending, PendingEnqueue) else 0
             if until_ms and until_ms <= now_ms:
                 message = f"no master in domain {self.shared.name}: {self.shared.last_change}; repeat the call"

@@ -127,7 +127,7 @@ class SyncSource:
     def refused(self) -> None:
         """The peer has DIVERGED: it takes nothing from us, and is not asked again before it says another HELLO."""
         self.stop()
-        self.shared.link = Link.HANDSHAKE
+        self.shared.set_link(Link.HANDSHAKE)
 
     # -- where the logs part -------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class SyncSource:
         """Compare logs with a peer that says where it stands (P11)."""
         self.stop()
         self.sync_id += 1
-        self.shared.link = Link.SYNC_SRC
+        self.shared.set_link(Link.SYNC_SRC)
         mark = data_of(hello.data_state)
         self.peer_has_copy = mark not in (DataMark.EMPTY, DataMark.SYNCING)
         self.peer_is_good = mark.is_good

@@ -99,7 +99,7 @@ class SyncTarget:
             return
         self.active = True
         self.full = begin.full
-        shared.link = Link.SYNC_DST
+        shared.set_link(Link.SYNC_DST)
         history = [Boundary(b.epoch, b.first_index) for b in begin.history]
         if begin.full:
             self._begin_full(history, begin)
@@ -124,13 +124,14 @@ class SyncTarget:
         shared = self.shared
         why = f"a full transfer of epoch {shared.state.epoch} replaced this copy"
         salvage_above(shared, common_point(shared, begin), why)
-        shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
+        shared.state.forget_alone()
         shared.progress.follow_another()
-        shared.wants_full, self.fills = False, self.fills + 1
+        shared.want_full(wanted=False)
+        self.fills += 1
         shared.mark(DataMark.SYNCING)
         shared.progress.wipe()
         shared.volatile.wipe()
-        shared.machine = None
+        shared.set_machine(None)
         self._history = history
         self.base_index = begin.base_index
         # The mark is durable before the first record goes: a half-filled copy is never promoted (P10).
@@ -152,9 +153,9 @@ class SyncTarget:
         history = [b for b in self._history if b.first_index <= log_index]
         base_epoch = history[-1].epoch if history else 0
         shared.log.reset(log_index, log_digest, base_epoch, history)
-        shared.state.base_index, shared.state.base_digest, shared.state.base_epoch = log_index, log_digest, base_epoch
-        shared.state.history = [(b.epoch, b.first_index) for b in history]
-        shared.state.kept_from = log_index + 1
+        shared.state.set_base(log_index, log_digest, base_epoch)
+        shared.state.note_history(history)
+        shared.state.keep_from(log_index + 1)
         shared.progress.on_base(log_index)
         meta: dict[str, bytes | None] = {
             state_key(shared.domain): shared.state.encode(),
@@ -171,16 +172,16 @@ class SyncTarget:
             salvage_above(shared, base, f"the master of epoch {shared.state.epoch} does not have it")
             shared.progress.cut(base)
             shared.volatile.cut(base)
-        shared.state.solo_since, shared.state.salvaged = 0, (0, 0)
+        shared.state.forget_alone()
         shared.progress.follow_another()
-        shared.log.history = [b for b in history if b.first_index <= base]
-        shared.state.history = [(b.epoch, b.first_index) for b in shared.log.history]
+        shared.log.take_history(history)
+        shared.state.note_history(shared.log.history)
         shared.persist_state(cut=base if cut else None)
         machine = shared.machine
         if cut if machine is None else machine.applied_index > base:
             # Only a former master applies before commit; its state is made anew from what is left of the log. A rebuild
             # that was under way is of an older generation now, and will not be believed.
-            shared.machine = None
+            shared.set_machine(None)
             shared.progress.drop_pending()
             shared.effects.append(Rebuild(base))
 
@@ -337,7 +338,7 @@ class SyncTarget:
         if not self.active or sync_id != self.sync_id:
             return
         self.opened = True
-        shared.link = Link.PAIRED
+        shared.set_link(Link.PAIRED)
         shared.send(open_ack=OpenAck(sync_id=sync_id, durable_index=shared.durable_index, done=True))
 
 

@@ -61,14 +61,16 @@ class Exact:
     """Which messages of one queue have a correlation id or a group id; grows when it is asked, never by itself."""
 
     def __init__(self) -> None:
-        self._begin(0)
-
-    def _begin(self, queue_id: int) -> None:
-        self._queue_id = queue_id
+        self._queue_id = 0
         self._up_to = 0
         self._entries = 0
         self._by_correlation: dict[str, list[int]] = {}
         self._by_group: dict[str, list[int]] = {}
+
+    def _begin(self, queue_id: int) -> None:
+        self._queue_id = queue_id
+        self._up_to = self._entries = 0
+        self._by_correlation, self._by_group = {}, {}
 
     def grow(self, queue: QueueState, read: ReadRecord, looks: int, over: Over = never) -> int:
         """Looks at messages that it has not seen, and returns how many looks are left."""

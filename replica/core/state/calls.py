@@ -70,6 +70,18 @@ class PendingEnqueue:
         call = self.call
         return (call.request_id or call.client_id, call.queue, call.first_sequence)
 
+    def park(self, until_ms: int = 0) -> None:
+        """It waits for a master until then; 0: that is not counted yet."""
+        self.parked_until_ms = until_ms
+
+    def wait_for_room(self, until_ms: int) -> None:
+        """By this member's clock."""
+        self.full_until_ms = until_ms
+
+    def on_named(self) -> None:
+        """The master's record was made from it."""
+        self.named = True
+
 
 class SendReply(NamedTuple):
     """An answer to one request."""
@@ -168,6 +180,30 @@ class Consumer:
     attached: bool = field(default=False)
     wanted: Matcher | None = None
     """Only what it finds; None: everything."""
+
+    def attach(self, number: int, *, immediate: bool) -> None:
+        """It waits in its queue's turn, in the order of arrival."""
+        self.number, self.immediate, self.attached = number, immediate, True
+
+    def resolve(self, queue: str) -> None:
+        """The queue's own name, where it was called by an alias."""
+        self.queue = queue
+
+    def enter(self, queue_id: int) -> None:
+        """It is let into that queue."""
+        self.queue_id = queue_id
+
+    def take_place_of(self, other: Consumer) -> None:
+        """An older stream of the same client."""
+        self.number = other.number
+
+    def detach(self) -> None:
+        """It is handed nothing more."""
+        self.attached = False
+
+    def charge(self, messages: int) -> None:
+        """They are on their way to it."""
+        self.credit_messages -= messages
 
 
 Call = PendingEnqueue | PendingCall

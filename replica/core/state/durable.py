@@ -9,7 +9,7 @@ changes.
 from __future__ import annotations
 
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 import msgspec
@@ -18,6 +18,9 @@ from failover.marks import DataMark
 from storage.errors import CorruptRecord
 from storage.records import ZERO_DIGEST
 from storage.seal import seal, unseal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 HISTORY_MAX = 1000
 """Epoch boundaries kept; each costs 16 bytes in a HELLO, and a peer further behind gets a full transfer."""
@@ -70,6 +73,53 @@ class DomainState(msgspec.Struct, omit_defaults=True):
 
     salvaged: tuple[int, int] = (0, 0)
     """First and last log index that were copied when this member gave way: the cut that follows leaves it out."""
+
+    def own_epoch(self, epoch: int, owner: str, in_sync_set: frozenset[str]) -> None:
+        """An epoch begins here; it ends having DIVERGED, to which only an operator's word leads."""
+        self.epoch, self.owner, self.diverged = epoch, owner, ""
+        self.in_sync_set = sorted(in_sync_set)
+
+    def follow_epoch(self, epoch: int, owner: str) -> None:
+        """The epoch of somebody else."""
+        self.epoch, self.owner = epoch, owner
+
+    def promise(self, epoch: int) -> None:
+        """No claim of ours takes that number any more."""
+        self.promised_epoch = epoch
+
+    def name_in_sync(self, members: frozenset[str]) -> None:
+        """Who holds everything acknowledged, as the register has it."""
+        self.in_sync_set = sorted(members)
+
+    def answer_alone_from(self, log_index: int) -> None:
+        """0: nothing is alone any more."""
+        self.solo_since = log_index
+
+    def diverge(self, why: str, at: int) -> None:
+        """Until an operator chooses."""
+        self.diverged, self.diverged_at = why, at
+
+    def yield_to(self, owner: str, first: int, last: int) -> None:
+        """The owner's history stands, also of an epoch whose number both had; ours was copied from first to last."""
+        self.owner = owner
+        self.diverged, self.diverged_at, self.solo_since = "", 0, 0
+        self.salvaged = (first, last)
+
+    def forget_alone(self) -> None:
+        """A master's history has taken the place of what was acknowledged alone."""
+        self.solo_since, self.salvaged = 0, (0, 0)
+
+    def set_base(self, log_index: int, digest: bytes, epoch: int) -> None:
+        """Of the log, as it is to be opened at the next start."""
+        self.base_index, self.base_digest, self.base_epoch = log_index, digest, epoch
+
+    def keep_from(self, log_index: int) -> None:
+        """Records below are held one by one, if at all."""
+        self.kept_from = log_index
+
+    def note_history(self, history: Iterable[Boundary]) -> None:
+        """The log's boundaries."""
+        self.history = [(boundary.epoch, boundary.first_index) for boundary in history]
 
     def encode(self) -> bytes:
         """Bytes for the meta table."""

@@ -9,12 +9,15 @@ they are, for the store, the peer and the consumer alike (DESIGN.md 2.3).
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from replica.core.state.durable import HISTORY_MAX, Boundary
 from storage.errors import CorruptRecord
 from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, assemble, build_head, is_body, read_prefix, verify
 from tandemq.peer.v1.record_pb2 import RecordHeader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 RING_BYTES_MAX = 64 << 20
 """Newest records kept in memory for the peer and for delivery; older ones are read from the store. More while what is
@@ -134,6 +137,10 @@ class DomainLog:
         self.appended_bytes += len(entry.record)
         self._shrink()
 
+    def take_history(self, history: Iterable[Boundary]) -> None:
+        """The boundaries as its master knows them, up to where this log ends."""
+        self.history = [boundary for boundary in history if boundary.first_index <= self.last_index]
+
     def on_stored(self, log_index: int) -> None:
         """Every record up to there is in the store now."""
         self.stored_index = max(self.stored_index, log_index)
@@ -228,6 +235,11 @@ class DomainLog:
         self.last_index = last_index
         self.stored_index = min(self.stored_index, last_index)
         self.last_epoch, self.digest = known
+
+    def raise_base(self, base_index: int, base_digest: bytes, base_epoch: int) -> None:
+        """Records up to there are about to go; what stood there is still known."""
+        assert self.base_index < base_index < self.last_index, f"base {base_index} of a log up to {self.last_index}"
+        self.base_index, self.base_digest, self.base_epoch = base_index, base_digest, base_epoch
 
     def reset(self, base_index: int, base_digest: bytes, base_epoch: int, history: list[Boundary]) -> None:
         """Start anew above a full transfer's snapshot."""

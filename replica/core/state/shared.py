@@ -81,6 +81,42 @@ class Shared:
         """What every line of the log about this domain carries beside its text."""
         return {"domain": self.name, "epoch": self.state.epoch}
 
+    def explain(self, reason: str) -> None:
+        """Why the role is still what it is: for who asks."""
+        self.last_change = reason
+
+    def set_link(self, link: Link) -> None:
+        """How far the two members are with each other."""
+        self.link = link
+
+    def set_master(self, member: str) -> None:
+        """Who serves; empty: nobody is known to."""
+        self.master = member
+
+    def set_suspect(self, *, suspect: bool) -> None:
+        """Whether the peer, or this process, has been silent."""
+        self.suspect = suspect
+
+    def set_incarnation(self, number: int) -> None:
+        """The number under which this start was counted."""
+        self.incarnation = number
+
+    def set_register(self, register: bytes) -> None:
+        """The register as HELLO carries it."""
+        self.told_register = register
+
+    def want_full(self, *, wanted: bool) -> None:
+        """An operator wants everything anew, or it is made, or not to be had."""
+        self.wants_full = wanted
+
+    def drain(self, *, draining: bool) -> None:
+        """A handoff begins, or is over."""
+        self.draining = draining
+
+    def set_machine(self, machine: Machine | None) -> None:
+        """The queues' state, made anew. None: it is of a log that is there no more, and is being rebuilt."""
+        self.machine = machine
+
     def tell_damage(self, log_index: int) -> None:
         """A stored record is not what was written. Told of the first one, and again when they have doubled."""
         if log_index in self.damaged:
@@ -109,7 +145,7 @@ class Shared:
         A mark SOLE of an epoch before would pass for one of this epoch: over an empty register both members would say
         that they were alone in it, and a start alone would not ask whether the peer has gone on.
         """
-        self.state.owner, self.state.epoch = self.peer, epoch
+        self.state.follow_epoch(epoch, self.peer)
         if self.state.data is DataMark.SOLE:
             self.mark(DataMark.IN_SYNC)
 
