@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -20,28 +21,40 @@ from failover.wire import BadRegisterError, from_message, to_message
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
 
+class Kept(NamedTuple):
+    """Where the copies are kept, and who is notified of them."""
+
+    read: Callable[[str], bytes | None]
+    write: Callable[[str, bytes], Awaitable[None]]
+    """Returns when it is durable."""
+    on_change: Callable[[str, bytes], None]
+    """Called with (domain, register as bytes) after each change, so that the peer hears of it."""
+
+
 @dataclass(slots=True)
 class LocalAuthority:
     """This member's copy of the pair's registers; `attach` it to a store before use."""
 
     member: str
-    on_change: Callable[[str, bytes], None] = lambda _domain, _register: None
-    """Called with (domain, register as bytes) after each change, so that the peer hears of it."""
     connected: bool = True
-    _read: Callable[[str], bytes | None] = lambda _key: None
-    _write: Callable[[str, bytes], Awaitable[None]] | None = None
+    _kept: Kept | None = None
     _registers: dict[str, Register] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def attach(self, read: Callable[[str], bytes | None], write: Callable[[str, bytes], Awaitable[None]]) -> None:
-        """Where copies are kept: `write` returns when it is durable."""
-        self._read, self._write = read, write
+    def attach(self, kept: Kept) -> None:
+        """To the member's store, which is opened after this is made."""
+        self._kept = kept
+
+    @property
+    def kept(self) -> Kept:
+        assert self._kept is not None, "attach comes first"
+        return self._kept
 
     def now(self, domain: str) -> Register:
         """The copy here."""
         known = self._registers.get(domain)
         if known is None:
-            stored = self._read(_key(domain))
+            stored = self.kept.read(_key(domain))
             known = Register() if stored is None else from_message(pb.Register.FromString(stored))
             self._registers[domain] = known
         return known
@@ -91,11 +104,11 @@ class LocalAuthority:
         return self._keep(domain, register)
 
     async def _keep(self, domain: str, register: Register) -> None:
-        assert self._write is not None, "attach comes first"
+        kept = self.kept
         self._registers[domain] = register
         data = to_message(register).SerializeToString()
-        await self._write(_key(domain), data)
-        self.on_change(domain, data)
+        await kept.write(_key(domain), data)
+        kept.on_change(domain, data)
         self._changed.set()
         self._changed = asyncio.Event()
 

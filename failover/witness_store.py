@@ -73,6 +73,9 @@ class WitnessStore:
             make_whole(registers, "data.mdb", lambda making: _make_environment(making, map_bytes))
             self._env = _open_environment(registers, map_bytes)
             opened.callback(self._env.close)
+            self._meta_db = self._env.open_db(b"meta")
+            self._registers_db = self._env.open_db(b"registers")
+            self._journal_db = self._env.open_db(b"journal")
             self._registers = self._load()
             # LMDB syncs what is in its file, never the file's name: without this a power loss may leave a witness that
             # has answered and knows nothing. Each time: the process that made the files may have died before it did.
@@ -176,13 +179,10 @@ class WitnessStore:
         self._opened.close()
 
     def _load(self) -> dict[bytes, Register]:
-        meta_db = self._env.open_db(b"meta")
-        self._registers_db = self._env.open_db(b"registers")
-        self._journal_db = self._env.open_db(b"journal")
         with self._env.begin(write=True) as txn:
-            found = txn.get(b"format", db=meta_db)
+            found = txn.get(b"format", db=self._meta_db)
             if found is None:
-                txn.put(b"format", str(FORMAT).encode(), db=meta_db)
+                txn.put(b"format", str(FORMAT).encode(), db=self._meta_db)
             elif found != str(FORMAT).encode():
                 raise StoreDamagedError(f"the witness's data has format {found.decode()}, this program reads {FORMAT}")
             with txn.cursor(self._registers_db) as cursor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from failover.local_authority import Kept
 from failover.wire import BadRegisterError
 from storage.seal import seal, unseal
 
@@ -51,8 +52,7 @@ def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[],
         if adopting is not None:
             node.spawn(_wait(adopting))
 
-    authority.attach(read, write)
-    authority.on_change = on_change
+    authority.attach(Kept(read, write, on_change))
     node.on_peer_hello = on_hello
     for name, domain in by_name.items():
         domain.shared.set_register(authority.as_bytes(name))
