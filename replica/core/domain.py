@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from failover.register import Register, SetOutcome
     from replica.core.handoff.attempt import Outcome
     from replica.core.mastership.role import ClaimUnderWay
-    from replica.core.ports import Ports, Settings
+    from replica.core.ports import DomainPorts, Settings
     from replica.core.state.calls import Call, Consumer, PendingEnqueue
     from replica.core.state.effects import Effect, Purpose
     from replica.core.state.shared import Shared
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class Domain:
     """One domain at one member. Every method takes the time it happens at; `take` gives the effects, in order."""
 
-    def __init__(self, shared: Shared, ports: Ports, settings: Settings) -> None:
+    def __init__(self, shared: Shared, ports: DomainPorts, settings: Settings) -> None:
         self.shared = shared
         # What the source asks is made below it.
         self.source: SyncSource = SyncSource(shared, lambda: self.replication.leaving.aside())  # noqa: PLW0108 - as above
@@ -332,7 +332,7 @@ class Epochs(Enum):
     JUDGED = "whichever its handler takes; False: it is a lower one"
 
 
-class Row(NamedTuple):
+class FrameRow(NamedTuple):
     """What is done with one kind of frame."""
 
     epoch: Epochs
@@ -374,31 +374,37 @@ def _ignore(_domain: Domain, _frame: PeerFrame) -> None:
     """Not for a domain, or of a later version."""
 
 
-UNKNOWN = Row(Epochs.CURRENT, _ignore)
-FRAMES: Mapping[str, Row] = MappingProxyType(
+UNKNOWN = FrameRow(Epochs.CURRENT, _ignore)
+FRAMES: Mapping[str, FrameRow] = MappingProxyType(
     {
         # The log, from the master.
-        "sync_begin": Row(Epochs.JUDGED, _on_sync_begin),
-        "op": Row(Epochs.CURRENT, _on_op),
-        "sync_end": Row(Epochs.CURRENT, lambda domain, frame: domain.target.on_end(frame.sync_end)),
-        "hold_reject": Row(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold_reject(frame.hold_reject)),
+        "sync_begin": FrameRow(Epochs.JUDGED, _on_sync_begin),
+        "op": FrameRow(Epochs.CURRENT, _on_op),
+        "sync_end": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.target.on_end(frame.sync_end)),
+        "hold_reject": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold_reject(frame.hold_reject)),
         # What the replica says of it.
-        "op_ack": Row(Epochs.CURRENT, lambda domain, frame: domain.replication.commit.on_op_ack(frame.op_ack)),
-        "open_ack": Row(Epochs.CURRENT, lambda domain, frame: domain.replication.on_open_ack(frame.open_ack)),
-        "hold": Row(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold(frame)),
+        "op_ack": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.replication.commit.on_op_ack(frame.op_ack)),
+        "open_ack": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.replication.on_open_ack(frame.open_ack)),
+        "hold": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold(frame)),
         # Questions of either side. A digest says nothing of who is master, and a body is taken by its CRC.
-        "digest_query": Row(Epochs.ANY, lambda domain, frame: domain.target.on_digest_query(frame.digest_query.index)),
-        "digest_reply": Row(Epochs.ANY, _on_digest_reply),
-        "fetch_body": Row(Epochs.CURRENT_AT_MASTER, _on_fetch_body),
-        "volatile_bodies": Row(
+        "digest_query": FrameRow(
+            Epochs.ANY, lambda domain, frame: domain.target.on_digest_query(frame.digest_query.index)
+        ),
+        "digest_reply": FrameRow(Epochs.ANY, _on_digest_reply),
+        "fetch_body": FrameRow(Epochs.CURRENT_AT_MASTER, _on_fetch_body),
+        "volatile_bodies": FrameRow(
             Epochs.ANY, lambda domain, frame: domain.replication.recall.on_answer(frame.volatile_bodies)
         ),
         # Handoffs. Whoever took the role may refuse one in its new epoch.
-        "handoff_request": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_request(frame.handoff_request)),
-        "handoff_propose": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_propose(frame.handoff_propose)),
-        "handoff_ready": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_ready(frame.handoff_ready)),
-        "handoff_nack": Row(Epochs.ANY, lambda domain, frame: domain.handoff.on_nack(frame.handoff_nack)),
-        "handoff_ack": Row(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_ack(frame.handoff_ack)),
+        "handoff_request": FrameRow(
+            Epochs.CURRENT, lambda domain, frame: domain.handoff.on_request(frame.handoff_request)
+        ),
+        "handoff_propose": FrameRow(
+            Epochs.CURRENT, lambda domain, frame: domain.handoff.on_propose(frame.handoff_propose)
+        ),
+        "handoff_ready": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_ready(frame.handoff_ready)),
+        "handoff_nack": FrameRow(Epochs.ANY, lambda domain, frame: domain.handoff.on_nack(frame.handoff_nack)),
+        "handoff_ack": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.handoff.on_ack(frame.handoff_ack)),
         # Not of a domain: the session takes them, or nobody does.
         "hello": UNKNOWN,
         "error": UNKNOWN,

@@ -66,7 +66,7 @@ def test_each_kind_of_frame_has_one_row() -> None:
 )
 def test_a_planted_misfit_is_found(written: tuple[str, ...], wrong: list[str]) -> None:
     rows = ", ".join(f"{kind!r}: UNKNOWN" for kind in written)
-    assert misfits(keys_in(f"FRAMES: Mapping[str, Row] = MappingProxyType({{{rows}}})")) == wrong
+    assert misfits(keys_in(f"FRAMES: Mapping[str, FrameRow] = MappingProxyType({{{rows}}})")) == wrong
 
 
 @pytest.mark.parametrize("kind", KINDS)
