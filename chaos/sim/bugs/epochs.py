@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     first=10,
 )
 def set_is_no_condition(patch: Patch) -> None:
-    patch.setattr(
-        failover.promotion, "is_eligible", lambda _member, data, _register: data is not None and data.is_good
-    )
+    patch.setattr(failover.promotion, "is_eligible", lambda _member, data, _register: data is not None and data.is_good)
     patch.setattr(failover.register, "check_claim", lambda _current, _desired: None)  # the witness asks the same
 
 
