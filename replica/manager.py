@@ -30,15 +30,21 @@ from replica.node.recovery import open_shared, recover
 from replica.operations.metrics import Metrics
 from replica.operations.metrics_operator import OperatorMetrics
 from replica.operations.operator import Operator
+from replica.operations.reports import Reports
+from replica.peer.about import About
+from replica.peer.beats import Beats
+from replica.peer.greeter import Greeter, OwnStart
+from replica.peer.hearing import Hearing
 from replica.peer.identity import incarnation
 from replica.peer.identity.proving import Proving
 from replica.peer.judge import Judge
-from replica.peer.link import Link, PeerInfo, PeerServicer
-from replica.peer.local_register import keep_register
+from replica.peer.link import Link, PeerInfo, PeerServicer, dials
+from replica.peer.local_register import KeptRegister
 from replica.peer.reach import Reach
-from replica.peer.session import PROTOCOL_MAX, PROTOCOL_MIN, held_call
+from replica.peer.session import Current, held_call
 from replica.peer.verify import Verifier
 from replica.peer.watch import Watch
+from replica.reactions import Health, Parts, Reactions
 from replica.rpc.handlers import pair_handler
 from replica.services.admin.backup import BackupHandlers
 from replica.services.admin.batches import BatchHandlers
@@ -59,7 +65,6 @@ from replica.services.pair.status import StatusHandlers
 from storage.errors import StorageError
 from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.errors import error_of
-from tandemq.peer.v1.peer_service_pb2 import Hello
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -68,9 +73,9 @@ if TYPE_CHECKING:
 
     from failover.authority import Authority
     from failover.journal import Journal
-    from replica.core.state.effects import RoleChanged
     from replica.listen.direct import DirectChannel
     from replica.node.salvage import SalvageFiles
+    from replica.peer.identity.starts import Starts
     from storage.store import Store
     from tandemq.config import ManagerConfig
 
@@ -104,6 +109,8 @@ class Manager:
         self._members: Members | None = None
         self._link: Link | None = None
         self._authority: Authority | None = None
+        self._current = Current()
+        self._reports: Reports | None = None
         self._operator: Operator | None = None
         self._watch: Watch | None = None
         self._journal: Journal | None = None
@@ -111,7 +118,6 @@ class Manager:
         self._verifier: Verifier | None = None
         self.backups: BackupHandlers | None = None
         self._closed = asyncio.Event()
-        self._told_ready: bool | None = None
         self._incarnation = 0
         self._instance = ""
         self._process_id = random_bytes(16)
@@ -159,14 +165,14 @@ class Manager:
         store.reader_check()
         if config.pair:
             self._authority = self.access.authority(config)
-        self._node = node = Node(store, self._authority, self._limits(MAIN))
-        self._salvage = salvage = self.access.salvage(config)
-        node.on_salvage = lambda domain, cut: salvage.keep(store, domain.shared.domain, domain.shared.name, cut)
+        self._salvage = self.access.salvage(config)
+        reactions = Reactions()
+        self._node = node = Node(store, self._authority, self._limits(MAIN), reactions, self._salvage)
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
-        own = await incarnation.begin(node, self._process_id)
-        self._incarnation = own.starts.number
-        members = Members(
+        known = await incarnation.begin(node, self._process_id)
+        self._incarnation = known.number
+        self._members = members = Members(
             node,
             self.access,
             pair=config.pair,
@@ -174,54 +180,46 @@ class Manager:
             endpoint=config.endpoint,
             peer=config.peer_member,
             peer_endpoint=config.peer_endpoint,
+            park_ms=config.limits.park_ms,
+            streams_max=config.limits.consume_streams,
+            is_late=lambda: bool(config.pair) and self.detector.is_late(monotonic_ms()),
         )
-        members.park_ms, members.streams.most = config.limits.park_ms, config.limits.consume_streams
-        if config.pair:
-            members.is_late = lambda: self.detector.is_late(monotonic_ms())
-        self._members = members
         await self._open_domains(node, members)
-        self._operator = operator = Operator(self.access.events(config), members, config)
-        operator.authority_reachable = lambda: self._authority is not None and self._authority.connected
-        node.spawn(operator.events.run())
-        node.on_tick.append(operator.look)
-        node.on_role = self._on_role
-        node.on_note = operator.on_note
-        node.on_fault = operator.on_fault
-        self._verifier = verifier = Verifier(node, operator.note, self._reconnect)
-        node.on_verify = verifier.on_frame
+        self._reports = reports = Reports(self.access.events(config))
+        node.spawn(reports.events.run())
+        greeter = Greeter(node, config, self._instance, self._process_id, known.number)
+        self._verifier = verifier = Verifier(node, reports.note, self._current.close)
         node.spawn(verifier.run(config.failover.verify_hours))
-        proving: Proving | None = None
-        if config.pair:
-            peer = PeerInfo(config.peer_member, config.peer_address)
-            beat_s = config.timers.heartbeat_ms / 1000
-            self._link = Link(node, config.member, peer, self._hello, self.access, heartbeat_s=beat_s)
-            self._link.lost_ms = config.timers.lost_ms
-            node.on_stale = lambda _domain: self._send_hello()
-            self._link.on_change = operator.on_link
-            assert self._authority is not None
-            own.on_old = self._reconnect
-            if not self._link.dials:  # it may be filled before it is counted: its peer has to know which start that was
-                own.on_number = self._on_counted
-            proving = Proving(own, self._authority, config.member, self._on_counted)
-            self._link.counted, self._link.on_refused = proving.counted, proving.on_refused
-            self._link.on_seen = proving.on_seen
-            self._link.goes_alone = lambda: any(domain.replication.claims.goes_alone for domain in node.paired())
-            self._watch_with(node, self._link)
-            self._link.begun.clear()
-        await self._serve(members)
-        self._start_domains(node)
-        if self._link is not None and proving is not None:
-            self._link.begun.set()
-            operator.shut_link = self._link.close
+        proving = self._with_peer(node, reports, greeter, known) if config.pair else None
+        link, watch = self._link, self._watch
+        judge = watch.judge if watch is not None else None
+        self._operator = operator = Operator(
+            reports,
+            members,
+            config,
+            authority=self._authority,
+            judge=judge,
+            beats=watch.beats if watch is not None else None,
+            link=link,
+        )
+        node.on_tick.append(operator.look)
+        health = Health(node, members, self._open_ports)
+        upkeeps: list[Maintenance] = []
+        reactions.connect(
+            Parts(reports, members, upkeeps, greeter, health, judge, link.peer if link is not None else None)
+        )
+        await self._serve(members, health)
+        self._start_domains(node, upkeeps)
+        if link is not None and watch is not None and proving is not None:
+            link.begun.set()
             operator.resume_maintenance()
             node.spawn(proving.run())
-            node.spawn(self._link.run())
-            assert self._watch is not None
-            node.on_tick.append(self._watch.look)
-            node.spawn(Reach(node, self._link, self.access, self._open_ports.own_address).run())
+            node.spawn(link.run())
+            node.on_tick.append(watch.look)
+            node.spawn(Reach(node, link, self.access, self._open_ports.own_address).run())
         node.spawn(self._watch_room(node))
-        node.on_tick.append(self._watch_health)
-        node.spawn(self._watch_failure(node))
+        node.on_tick.append(health.look)
+        node.spawn(self._watch_failure(node, reports))
 
     def _limits(self, domain: str) -> Limits:
         unreplicated = domain == LOCAL or not self.config.pair
@@ -232,25 +230,36 @@ class Manager:
             batch_bytes_max=self.config.limits.max_batch_bytes,
         )
 
-    def _watch_with(self, node: Node, link: Link) -> None:
-        """Who watches the peer, and who is asked about it."""
-        config = self.config
-        self._watch = watch = Watch(node, link, config, self.detector)
+    def _with_peer(self, node: Node, reports: Reports, greeter: Greeter, known: Starts) -> Proving:
+        """The connection to the peer, who watches it, and who is asked about it."""
+        config, authority, current = self.config, self._authority, self._current
+        assert authority is not None
+        assert self._verifier is not None
+        beats = Beats(self.detector)
+        register = KeptRegister(node, authority, greeter.say) if isinstance(authority, LocalAuthority) else None
+        start = OwnStart(greeter, current, dials=dials(config.member, config.peer_member))
+        own = incarnation.Own(node, known, start)
+        proving = Proving(own, authority, config.member, greeter.on_counted)
+        self._link = link = Link(
+            node,
+            config.member,
+            PeerInfo(config.peer_member, config.peer_address),
+            greeter.hello,
+            self.access,
+            current,
+            proving,
+            Hearing(greeter, beats, self._verifier, register),
+            reports,
+            heartbeat_s=config.timers.heartbeat_ms / 1000,
+            lost_ms=config.timers.lost_ms,
+        )
+        link.begun.clear()
         self._journal = self.access.journal(config)
-        watch.judge = Judge(node, config, self._journal, watch.about, self._incarnation, self.access.classifier)
-        node.spawn(watch.judge.preflight())
-        node.on_beat = watch.on_beat
-        node.on_ask = watch.judge.on_ask
-        assert self._operator is not None
-        self._operator.judge, self._operator.last_beat = watch.judge, lambda: watch.last_beat
-        watch.on_lost = self._operator.on_link
-        watch.on_fault = self._operator.on_fault
-        if isinstance(self._authority, LocalAuthority):
-            keep_register(node, self._authority, self._send_hello)
-
-    def _on_counted(self, start: int) -> None:
-        self._incarnation = start
-        self._send_hello()
+        about = About(node, link, beats)
+        judge = Judge(node, config, self._journal, about.facts, known.number, self.access.classifier)
+        node.spawn(judge.preflight())
+        self._watch = Watch(node, link, config, self.detector, beats, judge, reports)
+        return proving
 
     async def _open_domains(self, node: Node, members: Members) -> None:
         config = self.config
@@ -270,9 +279,8 @@ class Manager:
             shared.set_machine(await recover(node.store, shared))
             members.add(domain)
 
-    def _start_domains(self, node: Node) -> None:
+    def _start_domains(self, node: Node, upkeeps: list[Maintenance]) -> None:
         config = self.config
-        upkeeps: list[Maintenance] = []
         keep = Keep(
             journal_bytes=config.limits.journal_bytes,
             journal_ms=config.limits.journal_hours * HOUR_MS,
@@ -281,12 +289,6 @@ class Manager:
             reader_ms=config.limits.reader_hours * HOUR_MS,
         )
         node.mark_bytes = max(1 << 16, config.limits.journal_bytes // 64)
-
-        def mark_all() -> None:
-            for each in upkeeps:
-                each.mark()
-
-        node.on_mark = mark_all
         for domain in node.domains.values():
             domain.start(monotonic_ms(), node.clock.now_ms())
             node.dispatch(domain)
@@ -304,26 +306,26 @@ class Manager:
             await hand_over_all(members, node.paired(), HAND_OVER_S)
         self._closed.set()
         if self._operator is not None:
-            self._operator.note(PairEventKind.PAIR_EVENT_KIND_ROLE, "stops in good order")
+            self._operator.reports.note(PairEventKind.PAIR_EVENT_KIND_ROLE, "stops in good order")
         await self._release()
 
     async def _release(self) -> None:
         await self._open_ports.close()
-        if self._watch is not None and self._watch.judge is not None:
+        if self._watch is not None:
             await self._watch.judge.close()
         if self._node is not None:
             await self._node.stop()
         if self._members is not None:
             await self._members.close()
-        if self._operator is not None:
-            await self._operator.events.close()
+        if self._reports is not None:
+            await self._reports.events.close()
         if self._journal is not None:
             self._journal.close()
         if self._authority is not None:
             await self._authority.close()
         if self._store is not None:
             self._store.close()
-        self._node, self._store, self._operator = None, None, None
+        self._node, self._store, self._reports, self._operator = None, None, None, None
 
     async def wait_closed(self) -> None:
         """Until `stop` is called, or the manager cannot go on: then the reason is raised."""
@@ -335,15 +337,14 @@ class Manager:
             closed.cancel()
             raise failed.result()
 
-    async def _watch_failure(self, node: Node) -> None:
+    async def _watch_failure(self, node: Node, reports: Reports) -> None:
         await asyncio.wait({node.failed})
         log.error("this manager stops: %r", node.failed.result())
-        assert self._operator is not None
-        self._operator.note(PairEventKind.PAIR_EVENT_KIND_FAULT, f"this manager stops: {node.failed.result()}")
+        reports.note(PairEventKind.PAIR_EVENT_KIND_FAULT, f"this manager stops: {node.failed.result()}")
 
     # -- ports -----------------------------------------------------------------------------------------------------
 
-    async def _serve(self, members: Members) -> None:
+    async def _serve(self, members: Members, health: Health) -> None:
         assert self._operator is not None
         assert self._salvage is not None
         assert self._verifier is not None
@@ -356,12 +357,12 @@ class Manager:
         )
         pair = pair_handler(
             status.methods(),
-            EventHandlers(self._operator.events, members.by_name).methods(),
+            EventHandlers(self._operator.reports.events, members.by_name).methods(),
             OrderHandlers(self._operator, members).methods(),
             journalled(self._operator, HandoffHandlers(members).methods()),
             journalled(
                 self._operator,
-                DivergenceHandlers(members, self._salvage, self._verifier, self._reconnect).methods(),
+                DivergenceHandlers(members, self._salvage, self._verifier, self._current.close).methods(),
             ),
         )
         self.backups = BackupHandlers(members)
@@ -375,8 +376,8 @@ class Manager:
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
         handlers = [QueueHandlers(members).handler(), journal, stage, batches, weights, admin, manager, pair]
         peer = PeerServicer(self._link) if self._link is not None else None
-        await self._open_ports.open(Served(handlers, peer, self._ready, self._collectors))
-        await self._report_health()
+        await self._open_ports.open(Served(handlers, peer, health.facts, self._collectors))
+        await health.report()
 
     def _collectors(self) -> list[Collector]:
         assert self._members is not None
@@ -384,39 +385,6 @@ class Manager:
         assert self._verifier is not None
         judge = self._watch.judge if self._watch is not None else None
         return [Metrics(self._members, judge, self._verifier), OperatorMetrics(self._operator)]
-
-    def _reconnect(self, why: str) -> None:
-        if self._link is not None and self._link.session is not None:
-            self._link.session.close(why)
-
-    def _ready(self) -> tuple[bool, dict[str, Any]]:
-        members = self._members
-        if members is None:
-            return False, {}
-        main = members.by_name[MAIN]
-        return self._is_ready(), {
-            "member": members.member,
-            "role": main.shared.role.name,
-            "epoch": main.shared.state.epoch,
-        }
-
-    def _is_ready(self) -> bool:
-        assert self._members is not None
-        main = self._members.by_name[MAIN]
-        return main.shared.serving or main.target.opened
-
-    def _watch_health(self, _now_ms: int) -> None:
-        """A replica becomes readable when its copy is synchronised, which is no change of role."""
-        ready = self._is_ready()
-        if ready is not self._told_ready:
-            self._told_ready = ready
-            assert self._node is not None
-            self._node.spawn(self._report_health())
-
-    async def _report_health(self) -> None:
-        assert self._members is not None
-        master = self._members.by_name[MAIN].shared.serving
-        await self._open_ports.report_health(master=master, readable=self._ready()[0])
 
     # -- the peer --------------------------------------------------------------------------------------------------
 
@@ -427,38 +395,6 @@ class Manager:
             "witness_connected": self._authority.connected if self._authority is not None else False,
             "peer_heard_ago_ms": max(0, monotonic_ms() - session.heard_ms) if session is not None else 0,
         }
-
-    def _hello(self) -> Hello:
-        assert self._node is not None
-        return Hello(
-            pair=self.config.pair,
-            member=self.config.member,
-            instance_id=self._instance,
-            incarnation=self._incarnation,
-            process_id=self._process_id,
-            protocol_min=PROTOCOL_MIN,
-            protocol_max=PROTOCOL_MAX,
-            endpoint=self.config.endpoint,
-            domains=[domain.hello() for domain in self._node.paired()],
-        )
-
-    def _send_hello(self) -> None:
-        if self._link is not None and self._link.session is not None:
-            self._link.session.send_hello(self._hello())
-
-    def _on_role(self, domain: Domain, change: RoleChanged) -> None:
-        assert self._members is not None
-        assert self._operator is not None
-        self._operator.on_role(domain, change)
-        if self._watch is not None and self._watch.judge is not None:
-            self._watch.judge.on_role(domain, change)
-        assert self._node is not None
-        if self._link is not None and self._link.peer.endpoint:
-            self._members.peer_endpoint = self._link.peer.endpoint
-        self._members.on_change()
-        self._send_hello()
-        if domain.shared.name == MAIN:
-            self._node.spawn(self._report_health())
 
     async def _watch_room(self, node: Node) -> None:
         """Sending stops while there is still room to settle."""

@@ -51,6 +51,7 @@ OWN = "."
 LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "replica": (
         ("manager",),
+        ("reactions",),
         ("services", "listen"),
         ("operations", "offline"),
         ("peer",),

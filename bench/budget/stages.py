@@ -26,7 +26,7 @@ _STORE: Rules = (
 _TIME: Rules = (
     ("time, heartbeats, upkeep", (
         "Node._tick", "Node._pass_time", "Session._write_beats", "Session._read_beats", "(failover/",
-        "(replica/operations/operator.py)", "(replica/peer/watch.py)", "Maintenance.", "Manager._watch",
+        "(replica/operations/operator.py)", "(replica/peer/watch.py)", "Maintenance.", "Manager._watch", "Health.look",
         "Domain.on_tick",
         "Mastership.on_tick", "tandemq-http",
     )),

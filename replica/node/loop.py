@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from failover.authority import CasDone, CasRefused
 from failover.register import Change, Register, SetOutcome
@@ -31,6 +31,7 @@ from replica.node.recovery import rebuild
 from replica.node.steps import Steps
 from storage.errors import CorruptRecord, StorageError, StoreFull
 from tandemq.ambient import monotonic_ms, wall_ms
+from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from replica.machine.state.limits import Limits
     from replica.node.steps import GroupCommit, Order
     from storage.store import Store, WriteBatch
-    from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, PeerFrame
+    from tandemq.peer.v1.peer_service_pb2 import Hello
 
 log = logging.getLogger("tandemq.node")
 
@@ -71,13 +72,42 @@ class FailedInstanceError(RuntimeError):
     """This process must end: the verdict was that the other member lives (exit 22)."""
 
 
+class Listener(Protocol):
+    """Who hears what happens in a member's loop; nothing of it changes what is stored or sent there."""
+
+    def on_role(self, domain: Domain, change: RoleChanged) -> None:
+        """A role has changed."""
+
+    def on_note(self, domain: Domain, note: Note) -> None:
+        """A core, or the loop for it, has something to say to operators."""
+
+    def on_ask(self, domain: Domain, ask: AskVerdict) -> None:
+        """A core asks who lives."""
+
+    def on_fault(self, text: str) -> None:
+        """In a sentence: the disk takes nothing any more."""
+
+    def on_mark(self) -> None:
+        """Another `mark_bytes` of log are appended."""
+
+
+class Salvager(Protocol):
+    """Who copies records before they are taken away; see `replica.node.salvage`."""
+
+    def keep(self, store: Store, number: int, domain: str, salvage: Salvage) -> None:
+        """In the writer's thread, before the transaction. StoreFull makes it wait."""
+
+
 class Node:
     """One member's loop over its domains."""
 
-    def __init__(self, store: Store, authority: Authority | None, limits: Limits) -> None:
+    def __init__(
+        self, store: Store, authority: Authority | None, limits: Limits, listener: Listener, salvager: Salvager
+    ) -> None:
         self.store = store
         self.limits = limits
         self.authority = authority
+        self._listener, self._salvager = listener, salvager
         self.domains: dict[int, Domain] = {}
         self.unreadable: set[str] = set()
         """Domains whose register could not be read when it was last asked for."""
@@ -92,18 +122,8 @@ class Node:
         self.outbox: list[PeerFrame] = []
         """Control frames for the peer, in order, ahead of records."""
         self.outbox_open = False
-        self.on_role: Callable[[Domain, RoleChanged], None] = lambda _domain, _change: None
-        self.on_transfer: Callable[[Domain, CheckTransfer | StartTransfer], None] = lambda _domain, _start: None
-        self.on_stale: Callable[[Domain], None] = lambda _domain: None
-        self.on_peer_hello: Callable[[Domain, DomainHello], None] = lambda _domain, _hello: None
-        self.on_beat: Callable[[HeartbeatFrame], None] = lambda _frame: None
-        self.on_fault: Callable[[str], None] = lambda _text: None
-        """Told in a sentence of a disk that takes nothing any more."""
-        self.on_ask: Callable[[Domain, AskVerdict], None] = lambda _domain, _ask: None
-        self.on_note: Callable[[Domain, Note], None] = lambda _domain, _note: None
-        self.on_salvage: Callable[[Domain, Salvage], None] = lambda _domain, _salvage: None
-        """Called in the writer's thread, before the transaction that takes records away; StoreFull makes it wait."""
-        self.on_verify: Callable[[Domain, PeerFrame], None] = lambda _domain, _frame: None
+        self.transfers: asyncio.Queue[tuple[Domain, CheckTransfer | StartTransfer]] = asyncio.Queue()
+        """What is to be sent on the stream beside it, in order."""
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.write_began_ms = 0
         self.commits = 0
@@ -111,8 +131,6 @@ class Node:
         self.mark_bytes = self.next_mark_bytes = 1 << 20
         self.on_tick: list[Callable[[int], None]] = []
         """Told the time (monotonic_ms) after the domains have been: whoever watches does so here, on one timer."""
-        self.on_mark: Callable[[], None] = lambda: None
-        """Called after each `mark_bytes` of log: upkeep notes where the log stood."""
         self._writer_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-writer")
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they began: an orderly stop ends them in that order."""
@@ -153,6 +171,21 @@ class Node:
         # Not in this thread: a write that hangs would keep whoever stops us from giving up on it.
         await asyncio.get_running_loop().run_in_executor(None, self._writer_pool.shutdown)
 
+    def connect(self) -> None:
+        """A session with the peer begins: what the cores send from here on is for it."""
+        self.outbox.clear()
+        self.transfers = asyncio.Queue()
+        self.outbox_open = True
+
+    def disconnect(self) -> None:
+        """It is over: nobody takes what the cores send."""
+        self.outbox_open = False
+
+    def send_hello(self, hello: Hello) -> None:
+        """In its place among the cores' frames."""
+        self.outbox.append(PeerFrame(hello=hello))
+        self.send_wake.set()
+
     def paired(self) -> list[Domain]:
         """The domains that the peer has too."""
         if self._paired_of != len(self.domains):  # domains come while a member starts, and none ever goes
@@ -182,7 +215,7 @@ class Node:
                     case None:
                         if steps.appended_bytes >= self.next_mark_bytes:
                             self.next_mark_bytes = steps.appended_bytes + self.mark_bytes
-                            self.on_mark()
+                            self._listener.on_mark()
                         self.group_wake.set()
                     case Reply(waiter, result):
                         waiter.answer(result)
@@ -206,7 +239,8 @@ class Node:
             case Rebuild(up_to):
                 self.spawn(self._rebuild(domain, up_to, domain.shared.generation))
             case CheckTransfer() | StartTransfer():
-                self.on_transfer(domain, order)
+                if self.outbox_open:
+                    self.transfers.put_nowait((domain, order))
             case StopTransfer():
                 pass  # sender and receiver compare the transfer's number at each frame
             case RoleChanged():
@@ -218,7 +252,7 @@ class Node:
                     order.reason,
                     extra={"domain": domain.shared.name, "epoch": order.epoch},
                 )
-                self.on_role(domain, order)
+                self._listener.on_role(domain, order)
             case _:
                 self._report(domain, order)
 
@@ -226,11 +260,11 @@ class Node:
         """What goes to those who watch or judge: nothing of it changes what is stored or sent."""
         match order:
             case AskVerdict():
-                self.on_ask(domain, order)
+                self._listener.on_ask(domain, order)
             case Note():
                 level = logging.ERROR if order.kind == PairEventKind.PAIR_EVENT_KIND_FAULT else logging.INFO
                 log.log(level, "domain %s: %s", domain.shared.name, order.text, extra=domain.shared.tags)
-                self.on_note(domain, order)
+                self._listener.on_note(domain, order)
             case Fail(why):
                 if not self.failed.done():
                     self.failed.set_result(FailedInstanceError(why))
@@ -333,8 +367,9 @@ class Node:
         told = False
         while True:
             try:
-                for domain, salvage in group.salvage:
-                    await loop.run_in_executor(self._writer_pool, self.on_salvage, domain, salvage)
+                for domain, cut in group.salvage:
+                    number, name = domain.shared.domain, domain.shared.name
+                    await loop.run_in_executor(self._writer_pool, self._salvager.keep, self.store, number, name, cut)
                 await loop.run_in_executor(self._writer_pool, self.store.commit, group.batch)
             except StoreFull as full:
                 # Nothing was done and nothing of it was answered; room may come back. Enqueues stop at 80 %, so this is
@@ -342,7 +377,7 @@ class Node:
                 log.error("the store is full, nothing is acknowledged: %s", full)
                 if not told:
                     told = True
-                    self.on_fault(f"the store is full, nothing is acknowledged: {full}")
+                    self._listener.on_fault(f"the store is full, nothing is acknowledged: {full}")
                 await asyncio.sleep(FULL_RETRY_S)
             else:
                 return

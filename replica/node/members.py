@@ -65,7 +65,18 @@ class Members:
     """The member's own name and addresses, its peer's, and the domains between them."""
 
     def __init__(
-        self, node: Node, network: Network, *, pair: str, member: str, endpoint: str, peer: str, peer_endpoint: str
+        self,
+        node: Node,
+        network: Network,
+        *,
+        pair: str,
+        member: str,
+        endpoint: str,
+        peer: str,
+        peer_endpoint: str,
+        park_ms: int,
+        streams_max: int,
+        is_late: Callable[[], bool],
     ) -> None:
         self.node = node
         self.network = network
@@ -77,13 +88,13 @@ class Members:
         self.by_name: dict[str, Domain] = {}
         self.changed = asyncio.Event()
         """Set and replaced at each change of a role."""
-        self.park_ms = 5000
+        self.park_ms = park_ms
         self.refused_later: Counter[str] = Counter()
         """By queue: messages that were accepted here for a ONE_WAY queue, and refused afterwards."""
-        self.is_late: Callable[[], bool] = lambda: False
+        self.is_late = is_late
         """Whether this process has slept for so long that others may have decided without it."""
         self._channel = Kept(peer_endpoint, _PROXY_OPTIONS, self._open)
-        self.streams = Streams(node)
+        self.streams = Streams(node, streams_max)
         """The Consume streams that are open here."""
         self._pipes: list[Pipes] = []
         self.attached = Attached()

@@ -73,8 +73,8 @@ class Entry:
 class Streams:
     """The streams of one member."""
 
-    def __init__(self, node: Node) -> None:
-        self.most = 20_000
+    def __init__(self, node: Node, most: int) -> None:
+        self.most = most
         """`limits.consume_streams`."""
         self.count = 0
         self.door = Door()

@@ -33,11 +33,15 @@ class OperatorMetrics:
         """Called at each scrape."""
         operator = self.operator
         paired = operator.members.node.paired()
-        taken = {(domain.shared.name, role.name): 0 for domain in paired for role in Role} | operator.transitions
-        verdicts = RULED | operator.verdicts if paired else operator.verdicts
+        taken = {
+            (domain.shared.name, role.name): 0 for domain in paired for role in Role
+        } | operator.reports.transitions
+        verdicts = RULED | operator.reports.verdicts if paired else operator.reports.verdicts
         yield _counted("tandemq_transitions", "Roles taken since the start.", ["domain", "role"], taken)
         yield _counted("tandemq_verdicts", "What became of verdicts.", ["verdict", "effect"], verdicts)
-        yield _counted("tandemq_handoffs", "Handoffs that ended here.", ["domain", "outcome"], operator.handoffs)
+        yield _counted(
+            "tandemq_handoffs", "Handoffs that ended here.", ["domain", "outcome"], operator.reports.handoffs
+        )
         alone = CounterMetricFamily(
             "tandemq_without_redundancy_seconds", "Time served with one copy.", labels=["domain"]
         )
@@ -70,7 +74,7 @@ class OperatorMetrics:
         yield GaugeMetricFamily("tandemq_automation_paused", "1: an operator has paused it.", value=paused)
         yield GaugeMetricFamily("tandemq_maintenance", "1: an operator took it out.", value=float(operator.maintenance))
         yield CounterMetricFamily(
-            "tandemq_events_lost", "Events that could not be written.", value=operator.events.lost
+            "tandemq_events_lost", "Events that could not be written.", value=operator.reports.events.lost
         )
 
 

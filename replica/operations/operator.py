@@ -1,15 +1,11 @@
-"""What an operator of this member sees: turns what happens into events, and the cores' state into facts for status.
+"""What an operator of this member sees and orders: maintenance, and the cores' state as facts for status and metrics.
 Decides nothing about mastership.
-
-Everything that the cores, the link and the manager report goes through `note`; other modules call it too, with the kind
-of event that they are about.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from typing import TYPE_CHECKING, Protocol
 
 from failover.classifier import SafetyClass
@@ -23,17 +19,12 @@ from tandemq.ambient import monotonic_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from replica.core.domain import Domain
-    from replica.core.state.effects import Note, RoleChanged
     from replica.node.members import Members
-    from replica.operations.events import EventLog
+    from replica.operations.reports import Reports
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 
-_RULES = re.compile(r" \((?:see )?[PR]\d+(?:, [PR]\d+)*\)")
-"""Numbers of rules help whoever reads the code, not whoever was woken up."""
 SAMPLE_MS = 50
 FIRST_ANSWER_MS = 5_000  # after a start; an authority that has not answered by then is an event
 LEAVE_S = 0.1
@@ -64,94 +55,57 @@ class Decider(Protocol):
         ...
 
 
-class Operator:
-    """One member's reports to whoever runs it."""
+class Reachable(Protocol):
+    """The authority, as far as an operator is concerned."""
 
-    def __init__(self, events: EventLog, members: Members, config: ManagerConfig) -> None:
-        self.events = events
+    @property
+    def connected(self) -> bool:
+        """It has answered lately."""
+        ...
+
+
+class LastBeat(Protocol):
+    """What was heard of the peer; see replica.peer.beats."""
+
+    @property
+    def last_beat(self) -> HeartbeatFrame | None:
+        """Of any connection."""
+        ...
+
+
+class ClosableLink(Protocol):
+    """The connection to the peer, as far as an operator is concerned; see replica.peer.link."""
+
+    def close(self, why: str) -> None:
+        """Close it and keep it closed, for a reason; empty: open it again."""
+        ...
+
+
+class Operator:
+    """What a member does for whoever runs it. A manager without a peer has no authority, judge, beats or link."""
+
+    def __init__(
+        self,
+        reports: Reports,
+        members: Members,
+        config: ManagerConfig,
+        *,
+        authority: Reachable | None,
+        judge: Decider | None,
+        beats: LastBeat | None,
+        link: ClosableLink | None,
+    ) -> None:
+        self.reports = reports
         self.members = members
         self.config = config
-        self.judge: Decider | None = None
+        self.authority, self.judge = authority, judge
+        self._beats, self._link = beats, link
         self.maintenance = False
-        self.authority_reachable: Callable[[], bool] = lambda: False
-        self.last_beat: Callable[[], HeartbeatFrame | None] = lambda: None
-        self.shut_link: Callable[[str], None] = lambda _why: None
-        """Close the connection to the peer and keep it closed, for a reason; empty: open it again."""
-        self.transitions: dict[tuple[str, str], int] = {}
-        """(domain, role): how often the role was taken since the start."""
-        self.verdicts: dict[tuple[str, str], int] = {}
-        """(verdict, effect): how often."""
-        self.handoffs: dict[tuple[str, str], int] = {}
-        """(domain, outcome): how many ended here."""
         self.alone_s: dict[str, float] = {}
         """Domain: seconds that it was served with one copy since the start."""
-        self._roles: dict[str, Role] = {}
         self._lag: dict[str, Lag] = {}
         self._was_reachable: bool | None = None
         self._began_ms = self._sampled_ms = monotonic_ms()
-
-    # -- events ----------------------------------------------------------------------------------------------------
-
-    def note(
-        self, kind: PairEventKind | int, text: str, domain: Domain | None = None, facts: Mapping[str, str] | None = None
-    ) -> int:
-        """Something happened, in a domain or in all of them; returns the event's number."""
-        if domain is None:
-            return self.events.add(kind, text, facts=facts)
-        shared = domain.shared
-        epoch, role = shared.state.epoch, shared.role.value
-        return self.events.add(kind, text, domain=shared.name, epoch=epoch, role=role, facts=facts)
-
-    def on_note(self, domain: Domain, note: Note) -> None:
-        """A core or a shell of a domain has something to say."""
-        if note.kind == PairEventKind.PAIR_EVENT_KIND_VERDICT and note.facts:
-            key = (note.facts.get("verdict", ""), note.facts.get("effect", ""))
-            self.verdicts[key] = self.verdicts.get(key, 0) + 1
-        if note.kind == PairEventKind.PAIR_EVENT_KIND_HANDOFF and note.facts:
-            self._count_handoff(domain, note.facts)
-        self.note(note.kind, _RULES.sub("", note.text), domain, note.facts)
-
-    def _count_handoff(self, domain: Domain, facts: Mapping[str, str]) -> None:
-        event = facts.get("event", "")
-        if facts.get("state") not in ("MASTER", "REPLICA"):
-            return
-        done = event in ("SERVING", "SYNC") and not facts.get("reasons")
-        outcome = "done" if done else "dry run" if "DRY" in event else "refused"
-        key = (domain.shared.name, outcome)
-        self.handoffs[key] = self.handoffs.get(key, 0) + 1
-
-    def on_role(self, domain: Domain, change: RoleChanged) -> None:
-        """A role has changed."""
-        shared = domain.shared
-        role, before = Role(change.role), self._roles.get(shared.name, Role.INIT)
-        self._roles[shared.name] = role
-        key = (shared.name, role.name)
-        self.transitions[key] = self.transitions.get(key, 0) + 1
-        facts = {
-            "from": before.name,
-            "to": role.name,
-            "reason": change.reason,
-            "data": shared.state.data.name,
-            "log_index": str(shared.log.last_index),
-            "in_sync_set": ",".join(sorted(domain.replication.commit.required or shared.state.in_sync_set)),
-        }
-        text = f"{shared.member} is {role.name} now: {change.reason}"
-        self.events.add(
-            PairEventKind.PAIR_EVENT_KIND_ROLE,
-            text,
-            domain=shared.name,
-            epoch=change.epoch,
-            role=role.value,
-            facts=facts,
-        )
-
-    def on_link(self, text: str, facts: Mapping[str, str] | None = None) -> None:
-        """The connection to the peer began or ended, or the peer counts as lost."""
-        self.note(PairEventKind.PAIR_EVENT_KIND_LINK, text, None, facts)
-
-    def on_fault(self, text: str) -> None:
-        """Something is wrong with this member itself."""
-        self.note(PairEventKind.PAIR_EVENT_KIND_FAULT, text)
 
     # -- maintenance -----------------------------------------------------------------------------------------------
 
@@ -159,15 +113,15 @@ class Operator:
         """At the start: an order of before still stands."""
         if self.members.node.store.get_meta(MAINTENANCE) == b"1":
             self._take_out("in maintenance since before this start")
-            self.shut_link("this member is in maintenance")
+            self._shut("this member is in maintenance")
         elif self.judge is not None and self.judge.failures >= FAILURES_MAX:
             text = (
                 f"it was the failed instance {self.judge.failures} times in ten minutes: look at it, then take it back"
             )
             log.error("%s: %s (tandemq pair maintenance off)", self.members.member, text)
-            self.note(PairEventKind.PAIR_EVENT_KIND_FAULT, text)
+            self.reports.note(PairEventKind.PAIR_EVENT_KIND_FAULT, text)
             self._take_out(text)
-            self.shut_link("this member is in maintenance")
+            self._shut("this member is in maintenance")
 
     def would_end_service(self) -> str:
         """Why the other member could not serve without this one, as far as this one knows; empty: it could."""
@@ -196,8 +150,12 @@ class Operator:
         await self.members.node.write(lambda batch: batch.meta.__setitem__(MAINTENANCE, b"1"))
         self._take_out(f"in maintenance: {reason}" if reason else "in maintenance")
         await asyncio.sleep(LEAVE_S)
-        self.shut_link("this member is in maintenance")
+        self._shut("this member is in maintenance")
         return ""
+
+    def _shut(self, why: str) -> None:
+        if self._link is not None:
+            self._link.close(why)
 
     def _take_out(self, reason: str) -> None:
         self.maintenance = True
@@ -217,7 +175,7 @@ class Operator:
             if domain.shared.role is Role.MAINTENANCE:
                 domain.replication.role.become_probe("maintenance is over")
             self.members.node.dispatch(domain)
-        self.shut_link("")
+        self._shut("")
 
     # -- samples ---------------------------------------------------------------------------------------------------
 
@@ -243,6 +201,10 @@ class Operator:
         if shared.peer not in replication.commit.required:
             self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + passed_ms / 1000
 
+    def authority_reachable(self) -> bool:
+        """Whether the register can be asked."""
+        return self.authority is not None and self.authority.connected
+
     def _watch_authority(self, now_ms: int) -> None:
         name = self.config.authority
         reachable = self.authority_reachable()
@@ -254,7 +216,7 @@ class Operator:
         if first and reachable:
             return
         text = f"the {name} answers again" if reachable else f"the {name} cannot be reached"
-        self.note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, text, None, {"reachable": str(reachable).lower()})
+        self.reports.note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, text, None, {"reachable": str(reachable).lower()})
 
     def behind(self, domain: Domain) -> Behind:
         """What the peer has not confirmed of this domain; nothing, unless this member serves it."""
@@ -268,7 +230,8 @@ class Operator:
         """Highest log index that the peer was heard to hold durably; 0 = unknown."""
         if domain.source.peer_durable:
             return domain.source.peer_durable
-        lag, beat = self._lag.get(domain.shared.name), self.last_beat()
+        lag = self._lag.get(domain.shared.name)
+        beat = self._beats.last_beat if self._beats is not None else None
         number = domain.shared.domain
         said = max((d.durable_index for d in beat.domains if d.domain == number), default=0) if beat is not None else 0
         return max(said, lag.peer_index if lag is not None else 0)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.identity.twins import (
-    LOST_MS,
     SEEN_PROCESS,
     SEEN_START,
     PeerInfo,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
 
     from replica.node.loop import Node
     from replica.node.network import Network
+    from replica.peer.session import Current, SessionListener
     from tandemq.errors import TandemqError
 
 log = logging.getLogger("tandemq.link")
@@ -63,6 +63,36 @@ CHANNEL_OPTIONS = lasting(
 )
 
 
+def dials(member: str, peer: str) -> bool:
+    """Whether that member calls the other one: one rule for both, so that two dials never cross."""
+    return member > peer
+
+
+class Identity(Protocol):
+    """Which start of this member counts; see `replica.peer.identity.proving`."""
+
+    @property
+    def counted(self) -> bool:
+        """A third voice counts the starts of both members."""
+
+    def on_refused(self, seen: Start | None) -> None:
+        """The peer takes this process for none of its pair: perhaps another start of this member has its place. `seen`:
+        which one was there already; None: the peer does not say.
+        """
+
+    def on_seen(self, seen: Start) -> bool:
+        """The peer was connected with another process of this member. Says whether this one must have another number
+        before it connects.
+        """
+
+
+class LinkReports(Protocol):
+    """Who hears of connections."""
+
+    def on_link(self, text: str) -> None:
+        """In a sentence: one begins, or ends."""
+
+
 class Link:
     """Keeps one session with the peer alive, and says when there is none."""
 
@@ -73,31 +103,22 @@ class Link:
         peer: PeerInfo,
         hello: Callable[[], Hello],
         network: Network,
+        current: Current,
+        identity: Identity,
+        listener: SessionListener,
+        reports: LinkReports,
         *,
-        heartbeat_s: float = 0.2,
+        heartbeat_s: float,
+        lost_ms: int,
     ) -> None:
         self.node = node
         self.network = network
         self.member = member
         self.peer = peer
         self.hello = hello
-        self.heartbeat_s = heartbeat_s
-        self.lost_ms = LOST_MS
-        self.counted = False
-        """A third voice counts the starts of both members."""
-        self.session: Session | None = None
-        self.on_change: Callable[[str], None] = lambda _text: None
-        """Told in a sentence when a connection begins or ends."""
-        self.on_refused: Callable[[Start | None], None] = lambda _start: None
-        """The peer takes this process for none of its pair: perhaps another start of this member has its place. Told
-        which one was there already; None: the peer does not say.
-        """
-        self.on_seen: Callable[[Start], bool] = lambda _start: False
-        """The peer was connected with another process of this member. Says whether this one must have another number
-        before it connects.
-        """
-        self.goes_alone: Callable[[], bool] = lambda: False
-        """An epoch of this member alone is under way, and no third voice decides about it."""
+        self.heartbeat_s, self.lost_ms = heartbeat_s, lost_ms
+        self._current = current
+        self._identity, self._listener, self._reports = identity, listener, reports
         self.refused = False
         """Nobody listens at the peer's port: with no session, the peer's process is gone."""
         self.last_refusal = ""
@@ -119,9 +140,14 @@ class Link:
         self._over = asyncio.Event()
 
     @property
+    def session(self) -> Session | None:
+        """While there is one."""
+        return self._current.session
+
+    @property
     def dials(self) -> bool:
-        """One rule for both members, so that two dials never cross."""
-        return self.member > self.peer.member
+        """Whether this member does."""
+        return dials(self.member, self.peer.member)
 
     async def run(self) -> None:
         """Dial, or watch the peer's port while there is no session."""
@@ -139,8 +165,8 @@ class Link:
     def close(self, why: str) -> None:
         """End the connection and let none come up; with an empty reason: let them come up again."""
         self.shut = why
-        if why and self.session is not None:
-            self.session.close(why)
+        if why:
+            self._current.close(why)
 
     # -- dialling --------------------------------------------------------------------------------------------------
 
@@ -167,13 +193,13 @@ class Link:
             await transfer.write(TransferFrame(member=self.member))
             if self._is_moving(greeting):
                 return
-            await self._run_session(Session(self.node, data, beat, transfer), first.hello)
+            await self._run_session(self._session_on(data, beat, transfer), first.hello)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError) as error:
             self._note(f"no connection to {self.peer.address}: {_text(error)}")
             if isinstance(error, grpc.aio.AioRpcError):
                 told = from_rpc_error(error)
                 if told.reason == "WRONG_PAIR":
-                    self.on_refused(seen_start(told))
+                    self._identity.on_refused(seen_start(told))
         except PeerRefused as refused:
             self._note(str(refused))
             await asyncio.sleep(1)
@@ -208,8 +234,7 @@ class Link:
             raise PeerRefused(Reason.REASON_DRAINING, self.shut)
         self._check_process(first.hello)
         self._check_own(first.hello)
-        if self.session is not None:
-            self.session.close("the peer has opened a new connection")
+        self._current.close("the peer has opened a new connection")
         async with self._accepting:  # the old session has said that it is over before the new one begins
             loop = asyncio.get_running_loop()
             self._waiting = {"beat": loop.create_future(), "transfer": loop.create_future()}
@@ -227,7 +252,7 @@ class Link:
                 for stream in waiting.values():
                     stream.cancel()  # one that came stays
             self._check_told(greeting)
-            await self._run_session(Session(self.node, data, beat, transfer), first.hello)
+            await self._run_session(self._session_on(data, beat, transfer), first.hello)
 
     def _check_told(self, greeting: Hello) -> None:
         if self._is_moving(greeting):
@@ -237,17 +262,21 @@ class Link:
         """Without a third voice each member goes by what the other has told, and both may take one epoch where that is
         about to change.
         """
-        return not self.counted and (self.goes_alone() or has_moved(greeting, self.hello()))
+        return not self._identity.counted and (self._goes_alone() or has_moved(greeting, self.hello()))
+
+    def _goes_alone(self) -> bool:
+        """An epoch of this member alone is under way."""
+        return any(domain.replication.claims.goes_alone for domain in self.node.paired())
 
     def _check_process(self, hello: Hello) -> None:
         session = self.session
         heard_ms = session.heard_ms if session is not None else self.heard_ms
         signs = Signs(session is not None, monotonic_ms() - heard_ms, self.refused)
-        check_process(self.peer, hello, signs, counted=self.counted, lost_ms=self.lost_ms)
+        check_process(self.peer, hello, signs, counted=self._identity.counted, lost_ms=self.lost_ms)
 
     def _check_own(self, hello: Hello) -> None:
         seen = other_start(self.hello(), hello)
-        if seen is not None and seen.number < NUMBER_MAX and self.on_seen(seen):
+        if seen is not None and seen.number < NUMBER_MAX and self._identity.on_seen(seen):
             text = f"start {seen.number} of {self.member} was there already; this process counts on from it first"
             raise PeerRefused(Reason.REASON_INVALID_STATE, text)
 
@@ -269,26 +298,27 @@ class Link:
 
     # -- the session -----------------------------------------------------------------------------------------------
 
+    def _session_on(self, data: Stream, beat: Stream, transfer: Stream) -> Session:
+        return Session(self.node, data, beat, transfer, self._listener, self._know, heartbeat_s=self.heartbeat_s)
+
     async def _run_session(self, session: Session, hello: Hello) -> None:
         self.peer.endpoint = hello.endpoint or self.peer.endpoint
         self._know(hello)
-        session.on_hello = self._know
-        self.session = session
+        self._current.session = session
         self.left = False
-        session.heartbeat_s = self.heartbeat_s
         self.refused = False
         self.last_refusal = ""
         log.info("connected to %s, incarnation %d", hello.member, hello.incarnation)
-        self.on_change(f"connected to {hello.member}, start {hello.incarnation} of it")
+        self._reports.on_link(f"connected to {hello.member}, start {hello.incarnation} of it")
         try:
             await session.run(hello)
         finally:
-            self.session = None
+            self._current.session = None
             self.left = session.peer_left
             self.heard_ms, self.why_over = session.heard_ms, session.why
             self._over.set()
             log.info("connection to %s is over: %s", hello.member, session.why)
-            self.on_change(f"the connection to {hello.member} is over: {session.why}")
+            self._reports.on_link(f"the connection to {hello.member} is over: {session.why}")
 
     def _know(self, hello: Hello) -> None:
         """Which process the peer is, also where it is given another number while it is connected.
@@ -299,7 +329,7 @@ class Link:
         peer = self.peer
         if hello.incarnation >= NUMBER_MAX:
             return  # it would be remembered above every real one
-        if hello.process_id and not (self.counted and hello.incarnation <= peer.incarnation):
+        if hello.process_id and not (self._identity.counted and hello.incarnation <= peer.incarnation):
             peer.instance_id, peer.incarnation = hello.instance_id, hello.incarnation
             peer.process_id = hello.process_id
 

@@ -23,39 +23,41 @@ if TYPE_CHECKING:
 log = logging.getLogger("tandemq.register")
 
 
-def keep_register(node: Node, authority: LocalAuthority, say_hello: Callable[[], None]) -> None:
-    """Store it with the domains' facts, say it in every HELLO, take over the peer's when that is further."""
-    by_name = {domain.shared.name: domain for domain in node.paired()}
+class KeptRegister:
+    """Stored with the domains' facts, said in every HELLO; the peer's is taken over when that is further."""
 
-    def read(key: str) -> bytes | None:
-        stored = node.store.get_meta(key)
+    def __init__(self, node: Node, authority: LocalAuthority, say_hello: Callable[[], None]) -> None:
+        self._node, self._authority, self._say_hello = node, authority, say_hello
+        self._by_name = {domain.shared.name: domain for domain in node.paired()}
+        authority.attach(Kept(self._read, self._write, self._on_change))
+        for name, domain in self._by_name.items():
+            domain.shared.set_register(authority.as_bytes(name))
+
+    def _read(self, key: str) -> bytes | None:
+        stored = self._node.store.get_meta(key)
         return unseal(stored, f"{key} of this member") if stored is not None else None
 
-    async def write(key: str, data: bytes) -> None:
-        await node.write(lambda batch: batch.meta.__setitem__(key, seal(data)))
+    async def _write(self, key: str, data: bytes) -> None:
+        await self._node.write(lambda batch: batch.meta.__setitem__(key, seal(data)))
 
-    def on_change(name: str, register: bytes) -> None:
-        if name in by_name:
-            by_name[name].shared.set_register(register)
-            say_hello()
+    def _on_change(self, name: str, register: bytes) -> None:
+        if name in self._by_name:
+            self._by_name[name].shared.set_register(register)
+            self._say_hello()
 
-    def on_hello(domain: Domain, hello: DomainHello) -> None:
+    def on_hello(self, domain: Domain, hello: DomainHello) -> None:
+        """The peer's HELLO of a domain."""
         if not hello.register:
             return
         try:
-            adopting = authority.adopt(domain.shared.name, hello.register)
+            adopting = self._authority.adopt(domain.shared.name, hello.register)
         except BadRegisterError as error:
             log.warning(
                 "domain %s: the peer's register is not taken: %s", domain.shared.name, error, extra=domain.shared.tags
             )
             return
         if adopting is not None:
-            node.spawn(_wait(adopting))
-
-    authority.attach(Kept(read, write, on_change))
-    node.on_peer_hello = on_hello
-    for name, domain in by_name.items():
-        domain.shared.set_register(authority.as_bytes(name))
+            self._node.spawn(_wait(adopting))
 
 
 async def _wait(adopting: Awaitable[None]) -> None:

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.core.state.calls import PendingEnqueue
-from replica.core.state.effects import CheckTransfer, StartTransfer
+from replica.core.state.effects import CheckTransfer
 from replica.machine import EnqueueCall, columns_of
 from replica.peer.identity.starts import NUMBER_MAX
 from replica.peer.identity.twins import PeerRefused
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.replication.sync_source import SyncSource
     from replica.node.loop import Node
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
 log = logging.getLogger("tandemq.session")
 
@@ -108,24 +109,50 @@ def held_call(frame: PeerFrame, member: str) -> PendingEnqueue:
     return PendingEnqueue(None, call, hold.batch, hold.min_copies)
 
 
+class SessionListener(Protocol):
+    """Who hears what the peer says, beside the domains."""
+
+    def on_domain_hello(self, domain: Domain, hello: DomainHello) -> None:
+        """Before the domain does."""
+
+    def on_beat(self, frame: HeartbeatFrame) -> None:
+        """A heartbeat."""
+
+    def on_stale(self, domain: Domain) -> None:
+        """A frame of a lower epoch."""
+
+    def on_verify(self, domain: Domain, frame: PeerFrame) -> None:
+        """A frame of a comparison: it needs the store."""
+
+
 class Session:
     """Three streams and the tasks on them."""
 
-    def __init__(self, node: Node, data: Stream, beat: Stream, transfer: Stream) -> None:
+    def __init__(
+        self,
+        node: Node,
+        data: Stream,
+        beat: Stream,
+        transfer: Stream,
+        listener: SessionListener,
+        know: Callable[[Hello], None],
+        *,
+        heartbeat_s: float,
+    ) -> None:
         self.node = node
         self.data = data
         self.beat = beat
         self.transfer = transfer
+        self._listener = listener
+        self._know = know
+        """Each HELLO, before its domains: which process the peer is."""
         self.ended = asyncio.Event()
-        self.heartbeat_s = 0.2
+        self.heartbeat_s = heartbeat_s
         self.heard_ms = monotonic_ms()
         self.why = "closed"
-        self.on_hello: Callable[[Hello], None] = lambda _hello: None
-        """Told of each HELLO of the peer."""
         self.peer_left = False
         """The peer said that it goes away: an operator took it out."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._transfers: asyncio.Queue[tuple[Domain, CheckTransfer | StartTransfer]] = asyncio.Queue()
 
     def close(self, why: str) -> None:
         """End the connection; `run` returns soon after."""
@@ -136,9 +163,7 @@ class Session:
     async def run(self, hello: Hello) -> str:
         """Until any stream ends; returns why."""
         node = self.node
-        node.outbox.clear()
-        node.outbox_open = True
-        node.on_transfer = lambda domain, start: self._transfers.put_nowait((domain, start))
+        node.connect()
         for domain in node.paired():
             domain.on_connected()
         try:
@@ -168,8 +193,7 @@ class Session:
         """Nothing is awaited in here: the domains hear of it whatever ends the session."""
         node = self.node
         self.close("the peer's connection broke")
-        node.outbox_open = False
-        node.on_transfer = lambda _domain, _start: None
+        node.disconnect()
         for task in self._tasks:
             task.cancel()
         now = monotonic_ms()
@@ -201,19 +225,14 @@ class Session:
 
     # -- Data ------------------------------------------------------------------------------------------------------
 
-    def send_hello(self, hello: Hello) -> None:
-        """This member has changed its role, epoch or log (P12)."""
-        self.node.outbox.append(PeerFrame(hello=hello))
-        self.node.send_wake.set()
-
     def _on_hello(self, hello: Hello) -> None:
-        self.on_hello(hello)
+        self._know(hello)
         now = monotonic_ms()
         known = {part.domain: part for part in hello.domains}
         self.peer_left = bool(known) and all(part.role == Role.MAINTENANCE.value for part in hello.domains)
         for number, domain in self.node.domains.items():
             if number in known:
-                self.node.on_peer_hello(domain, known[number])
+                self._listener.on_domain_hello(domain, known[number])
                 domain.on_hello(known[number], now)
                 self.node.dispatch(domain)
 
@@ -233,10 +252,10 @@ class Session:
                 )
                 continue
             if (frame.WhichOneof("frame") or "").startswith("verify_"):
-                node.on_verify(domain, frame)
+                self._listener.on_verify(domain, frame)
                 continue
             if not domain.on_frame(frame, node.clock.now_ms()):
-                node.on_stale(domain)
+                self._listener.on_stale(domain)
             node.dispatch(domain)
 
     async def _write_data(self) -> None:
@@ -310,7 +329,7 @@ class Session:
             if not isinstance(frame, HeartbeatFrame):
                 return
             self.heard_ms = monotonic_ms()
-            node.on_beat(frame)
+            self._listener.on_beat(frame)
             for beat in frame.domains:
                 domain = node.domains.get(beat.domain)
                 if domain is not None and beat.role == Role.MASTER.value:
@@ -320,8 +339,9 @@ class Session:
     # -- Transfer --------------------------------------------------------------------------------------------------
 
     async def _write_transfer(self) -> None:
+        transfers = self.node.transfers
         while True:
-            domain, start = await self._transfers.get()
+            domain, start = await transfers.get()
             if isinstance(start, CheckTransfer):
                 try:
                     await check_all(self.node, domain, start)
@@ -362,3 +382,15 @@ class Session:
             if await receiver.on_frame(frame):
                 log.info("domain %s: a full transfer has arrived", domain.shared.name, extra=domain.shared.tags)
                 del receivers[frame.domain]
+
+
+class Current:
+    """The session with the peer, while there is one."""
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+
+    def close(self, why: str) -> None:
+        """End it, if there is one."""
+        if self.session is not None:
+            self.session.close(why)

@@ -7,21 +7,20 @@ LOCAL_FAULT, and the classifier's questions of this manager are asked through `j
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from failover.classifier import EventKind
-from failover.detector import Detector, Light
+from failover.detector import Light
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from failover.detector import Detector
     from replica.node.loop import Node
+    from replica.peer.beats import Beats
     from replica.peer.judge import Judge
     from replica.peer.link import Link
     from replica.peer.session import Session
     from tandemq.config import ManagerConfig
-    from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 
 log = logging.getLogger("tandemq.watch")
 
@@ -31,50 +30,40 @@ ROOM_MIN_BYTES = 1 << 20
 """Less room than this at the peer is not worth a handoff."""
 
 
+class WatchReports(Protocol):
+    """Who hears of what is seen."""
+
+    def on_link(self, text: str) -> None:
+        """In a sentence, once for each absence of the peer: it begins to count as lost."""
+
+    def on_fault(self, text: str) -> None:
+        """In a sentence: this process has paused."""
+
+
 class Watch:
     """The peer of one manager, as it is heard."""
 
-    def __init__(self, node: Node, link: Link, config: ManagerConfig, detector: Detector) -> None:
+    def __init__(
+        self,
+        node: Node,
+        link: Link,
+        config: ManagerConfig,
+        detector: Detector,
+        beats: Beats,
+        judge: Judge,
+        reports: WatchReports,
+    ) -> None:
         self.node = node
         self.link = link
         self.config = config
         self.detector = detector
-        self.judge: Judge | None = None
-        self.started_ms = monotonic_ms()
-        self.heard_us_ms = 0
-        """When the peer last said that it heard this member."""
-        self.last_beat: HeartbeatFrame | None = None
+        self.beats = beats
+        self.judge = judge
+        self._reports = reports
         self._session: Session | None = None
-        self.on_lost: Callable[[str], None] = lambda _text: None
-        """Told in a sentence once for each absence of the peer, when it begins to count as lost."""
         self._lost = False
-        self.on_fault: Callable[[str], None] = lambda _text: None
-        """Told in a sentence of a pause of this process."""
-        self._tick_ms = self.started_ms
+        self._tick_ms = monotonic_ms()
         self._moved_ms = -MOVE_AGAIN_MS
-
-    def on_beat(self, frame: HeartbeatFrame) -> None:
-        """A heartbeat of the peer."""
-        now = monotonic_ms()
-        self.last_beat = frame
-        self.heard_us_ms = max(self.heard_us_ms, now - frame.heard_ago_ms)
-        self.detector.on_peer_report(now, frame.heard_ago_ms)
-
-    def about(self) -> dict[str, object]:
-        """What a classifier is told besides the domains' own facts."""
-        now, authority = monotonic_ms(), self.node.authority
-        began = self.node.write_began_ms
-        paired = self.node.paired()
-        return {
-            "heard_ago_ms": now - self.link.heard_ms if self.link.heard_ms else now - self.started_ms,
-            "heard_us_ago_ms": now - self.heard_us_ms if self.heard_us_ms else 0,
-            "refused": self.link.refused,
-            "peer_connected": self.link.session is not None,
-            "authority_reachable": authority.connected if authority is not None else False,
-            "uptime_ms": now - self.started_ms,
-            "write_stall_ms": now - began if began else 0,
-            "room_bytes": max(0, min((domain.orders.room_bytes for domain in paired), default=0)),
-        }
 
     def look(self, now: int) -> None:
         """Called at each tick of the node."""
@@ -93,15 +82,16 @@ class Watch:
                 self.detector.on_link_reset(now)
             if session is not None:
                 self.detector.on_heard(now)
-                if self.judge is not None:
-                    self.judge.on_connected()
+                self.judge.on_connected()
         self._session = session
         if session is None and (link.refused or link.left):
             self.detector.on_reconnect_refused(now)
         last_tick_ms, self._tick_ms = self._tick_ms, now
         reading = self.detector.on_tick(now)
         if reading.paused:
-            self.on_fault(f"this process stood still for {now - last_tick_ms} ms: it answers nobody until it has asked")
+            self._reports.on_fault(
+                f"this process stood still for {now - last_tick_ms} ms: it answers nobody until it has asked"
+            )
         suspect = reading.paused or (session is not None and reading.light is not Light.GREEN)
         for domain in self.node.paired():
             domain.shared.set_suspect(suspect=suspect)
@@ -112,7 +102,7 @@ class Watch:
             self._lost = True
             how = "its port refuses connections" if link.refused else link.why_over or "it was never connected"
             how = "an operator took it out" if link.left else how
-            self.on_lost(f"{link.peer.member} counts as lost: {how}")
+            self._reports.on_link(f"{link.peer.member} counts as lost: {how}")
         if session is not None:
             session.close("the peer is silent for longer than the lost time")
         for domain in self.node.paired():
@@ -133,7 +123,7 @@ class Watch:
 
     def _look_at_room(self, now: int) -> None:
         """A full store at the master, room at the replica: the other one had better take what clients send."""
-        beat = self.last_beat
+        beat = self.beats.last_beat
         if self.link.session is None or beat is None or beat.full or now < self._moved_ms + MOVE_AGAIN_MS:
             return
         for domain in self.node.paired():

@@ -184,9 +184,9 @@ class Acting:
             raise CommandError("the witness is away")
         node = StartingNode(self.member(name))
         authority = MemoryAuthority(self.pair.registers, name)
-        own = drive(incarnation.begin(node, random_bytes(16)))  # type: ignore[arg-type]  # a node as far as a start needs
-        own.on_old = lambda _why: self.pair.disconnect()
-        number = own.starts.number
+        known = drive(incarnation.begin(node, random_bytes(16)))  # type: ignore[arg-type]  # a node as far as a start needs
+        own = incarnation.Own(node, known, node)  # type: ignore[arg-type]  # as above
+        number = known.number
         drive(incarnation.prove(own, authority, name))
         proven = own.starts.number
         older = "" if proven == number else f"; this disk said {number}: an older copy was put back"
@@ -326,6 +326,12 @@ class StartingNode(UpkeepNode):
 
     def dispatch(self, domain: Domain) -> None:
         self.member.dispatch(domain)
+
+    def on_old(self, _text: str) -> None:
+        self.member.pair.disconnect()
+
+    def on_number(self, number: int) -> None:
+        """The command says it."""
 
 
 def copy_of(store: MemoryStore) -> MemoryStore:

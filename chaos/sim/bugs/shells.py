@@ -83,7 +83,7 @@ def session_reads_on(patch: Patch) -> None:
     def end(self: Session) -> None:
         node = self.node
         self.close("the peer's connection broke")
-        node.outbox_open = False
+        node.disconnect()
         now = monotonic_ms()
         for domain in node.paired():
             domain.on_disconnected(now)

@@ -27,7 +27,7 @@ import replica.peer.transfer
 import storage.commit_log
 import storage.folding
 import storage.mark
-from chaos.sim.images.member import NUMBER, Connection, Member, as_store
+from chaos.sim.images.member import Connection, Member, as_store
 from chaos.sim.images.story import Voice, announcing
 from failover.authority import MemoryRegisters
 from failover.classifier import Answer, DomainFacts, Event, EventKind, Evidence, Verdict
@@ -171,11 +171,10 @@ async def replica_scenario(root: Path, voice: Voice, draw: random.Random) -> Non
     registers = MemoryRegisters()
     gate = _Gate(MemoryStore(pair=PAIR, member="a", instance=b"a" * 16))
     a = Member(as_store(gate), "a", "b", registers)
-    b = Member(announcing(disk, voice), "b", "a", registers)
+    files = SalvageFiles(DirectoryFiles(root / "data" / FOLDER), pair=PAIR, member="b")
+    b = Member(announcing(disk, voice), "b", "a", registers, files)
     await a.start()
     await b.start()
-    files = SalvageFiles(DirectoryFiles(root / "data" / FOLDER), pair=PAIR, member="b")
-    b.node.on_salvage = lambda domain, cut: files.keep(disk, NUMBER, domain.shared.name, cut)
     connection = Connection(a, b)  # everything, of which there is nothing yet
     await _until_paired(a, b)
     await a.create()

@@ -23,7 +23,7 @@ from replica.node.recovery import open_shared, recover
 from replica.peer.identity import incarnation
 from replica.peer.session import Session, held_call
 from tandemq.ambient import monotonic_ms
-from tandemq.peer.v1.peer_service_pb2 import Hello
+from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CREATE
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.message_pb2 import MessageBatch
@@ -32,12 +32,15 @@ from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch, Settlement
 
 if TYPE_CHECKING:
     from replica.core.state.calls import Call
+    from replica.core.state.effects import Note, RoleChanged, Salvage
+    from replica.node.loop import Salvager
     from storage.store import Store
 
 NAME, NUMBER, QUEUE = "main", 7, "q"
 PATIENCE = 2000
 """Looks, 5 ms apart, at what must come."""
 _BIAS_MS = 20
+BEAT_S = 0.02
 
 
 def limits_of(peer: str) -> Limits:
@@ -79,12 +82,22 @@ class End:
         self.read, self.write = reads.read, writes.write
 
 
-class Member:
-    """A member that runs."""
+class KeepsNothing:
+    """Nobody looks at what this member cuts."""
 
-    def __init__(self, store: Store, name: str, peer: str, registers: MemoryRegisters) -> None:
+    def keep(self, store: Store, number: int, domain: str, salvage: Salvage) -> None:
+        """See `replica.node.salvage`."""
+
+
+class Member:
+    """A member that runs, and all that listens to its loop and its sessions."""
+
+    def __init__(
+        self, store: Store, name: str, peer: str, registers: MemoryRegisters, salvager: Salvager | None = None
+    ) -> None:
         self.name, self.peer, self.store = name, peer, store
-        self.node = Node(store, MemoryAuthority(registers, name) if peer else None, limits_of(peer))
+        authority = MemoryAuthority(registers, name) if peer else None
+        self.node = Node(store, authority, limits_of(peer), self, salvager or KeepsNothing())
         self._sequence = 0
         self._verdict: Verdict | None = None
 
@@ -92,7 +105,7 @@ class Member:
         """As `Manager` does."""
         node = self.node
         node.start()
-        number = (await incarnation.begin(node, b"")).starts.number
+        number = (await incarnation.begin(node, b"")).number
         self._client = f"{self.name} of start {number}".ljust(16).encode()  # a new producer each time
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer, number, node.limits)
         self.domain = domain = Domain(
@@ -100,7 +113,6 @@ class Member:
         )
         shared.machine = await recover(self.store, shared)
         node.domains[NUMBER] = domain
-        node.on_ask = self._on_ask
         domain.start(monotonic_ms(), node.clock.now_ms())
         node.dispatch(domain)
         self.upkeep = Maintenance(node, domain, NO_JOURNAL)
@@ -112,6 +124,39 @@ class Member:
     def hello(self) -> Hello:
         return Hello(pair="p", member=self.name, domains=[self.domain.hello()])
 
+    # -- what it listens to ----------------------------------------------------------------------------------------
+
+    def on_role(self, _domain: Domain, _change: RoleChanged) -> None:
+        """It is said at once."""
+        if self.node.outbox_open:
+            self.node.send_hello(self.hello())
+
+    def on_stale(self, _domain: Domain) -> None:
+        """A frame of a lower epoch is answered."""
+        if self.node.outbox_open:
+            self.node.send_hello(self.hello())
+
+    def on_note(self, domain: Domain, note: Note) -> None:
+        """Nobody reads events."""
+
+    def on_fault(self, text: str) -> None:
+        """Nobody reads events."""
+
+    def on_mark(self) -> None:
+        """Upkeep comes when it is called."""
+
+    def on_domain_hello(self, domain: Domain, hello: DomainHello) -> None:
+        """The register is elsewhere."""
+
+    def on_beat(self, frame: HeartbeatFrame) -> None:
+        """Nobody watches."""
+
+    def on_verify(self, domain: Domain, frame: PeerFrame) -> None:
+        """Nobody compares."""
+
+    def know(self, hello: Hello) -> None:
+        """There is one peer."""
+
     # -- who is master ---------------------------------------------------------------------------------------------
 
     def lose(self, verdict: Verdict) -> None:
@@ -120,7 +165,7 @@ class Member:
         self.domain.on_lost(monotonic_ms(), refused=False)
         self.node.dispatch(self.domain)
 
-    def _on_ask(self, domain: Domain, ask: AskVerdict) -> None:
+    def on_ask(self, domain: Domain, ask: AskVerdict) -> None:
         if self._verdict is not None and ask.kind is not EventKind.DIVERGENCE:
             answer = Answer("event", ask.link_generation, self._verdict, "because", by="driver")
             self.node.spawn(self._rule(domain, answer, ask.kind))
@@ -215,18 +260,19 @@ class Member:
         await self.upkeep._trim()  # noqa: SLF001  # its turn is a second
 
 
+def _session(member: Member, data: End, beat: End, transfer: End) -> Session:
+    return Session(member.node, data, beat, transfer, member, member.know, heartbeat_s=BEAT_S)
+
+
 class Connection:
     """Both ends of a session, in one process."""
 
     def __init__(self, one: Member, other: Member) -> None:
         pipes = [(Pipe(), Pipe()) for _ in range(3)]
         self._ends = [
-            Session(one.node, *(End(back, forth) for forth, back in pipes)),
-            Session(other.node, *(End(forth, back) for forth, back in pipes)),
+            _session(one, *(End(back, forth) for forth, back in pipes)),
+            _session(other, *(End(forth, back) for forth, back in pipes)),
         ]
-        for member, session in zip((one, other), self._ends, strict=True):
-            session.heartbeat_s = 0.02
-            _announce(member, session)
         hellos = one.hello(), other.hello()
         self._runs = [
             asyncio.ensure_future(self._ends[0].run(hellos[1])),
@@ -237,15 +283,6 @@ class Connection:
         for end in self._ends:
             end.close("cut")
         await asyncio.gather(*self._runs)
-
-
-def _announce(member: Member, session: Session) -> None:
-    """A change of role is said at once, and a frame of a lower epoch is answered."""
-
-    def say(*_: object) -> None:
-        session.send_hello(member.hello())
-
-    member.node.on_role = member.node.on_stale = say
 
 
 def as_store(store: object) -> Store:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from failover.authority import CasDone
 from failover.marks import DataMark
@@ -30,8 +30,6 @@ from replica.peer.identity.starts import Start, Starts
 from storage.seal import seal, unseal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from failover.authority import Authority
     from replica.node.loop import Node
 
@@ -48,16 +46,23 @@ def register_name(member: str) -> str:
     return f"{STARTS}{member}"
 
 
+class StartListener(Protocol):
+    """Who hears that this process is another start than it was taken for."""
+
+    def on_old(self, text: str) -> None:
+        """In a sentence, once the copy is marked; the connection must begin anew, so that the peer hears of it."""
+
+    def on_number(self, number: int) -> None:
+        """It has another number, which is durable."""
+
+
 class Own:
     """This process's start, and those before it, as they are on disk."""
 
-    def __init__(self, node: Node, known: Starts) -> None:
+    def __init__(self, node: Node, known: Starts, listener: StartListener) -> None:
         self.node, self.starts = node, known
-        self.on_old: Callable[[str], None] = lambda _text: None
-        """Told in a sentence once the copy is marked; the connection must begin anew, so that the peer hears of it."""
+        self._listener = listener
         self._told = known.number
-        self.on_number: Callable[[int], None] = lambda _number: None
-        """Told another number of this start, once it is durable."""
         self._writing = 0
 
     @property
@@ -80,30 +85,34 @@ class Own:
         )
         _mark_stale(self.node)
         await self.write(self.starts.after(seen))
-        self.on_old("this member's copy is an older one: what is missing comes anew")
+        self._listener.on_old("this member's copy is an older one: what is missing comes anew")
 
     async def write(self, known: Starts) -> None:
         """They count from here on, and are durable afterwards."""
         self.starts = known
-        written = {INCARNATION: seal(known.number.to_bytes(8, "big")), KNOWN: seal(known.encode())}
         self._writing += 1
         try:
-            await self.node.write(lambda batch: batch.meta.update(written))
+            await _write(self.node, known)
         finally:
             self._writing -= 1
         if self.is_durable and self._told != self.starts.number:
             self._told = self.starts.number
-            self.on_number(self._told)
+            self._listener.on_number(self._told)
 
 
-async def begin(node: Node, process: bytes) -> Own:
+async def begin(node: Node, process: bytes) -> Starts:
     """Count this start on disk. Raises CorruptRecord when what is there of the last ones is damaged."""
     number, known = node.store.get_meta(INCARNATION), node.store.get_meta(KNOWN)
     last = unseal(number, "number of the last start") if number is not None else b""
     before = unseal(known, "list of the last starts") if known is not None else b""
-    own = Own(node, starts.begin(int.from_bytes(last, "big"), before, process))
-    await own.write(own.starts)
-    return own
+    begun = starts.begin(int.from_bytes(last, "big"), before, process)
+    await _write(node, begun)
+    return begun
+
+
+async def _write(node: Node, known: Starts) -> None:
+    written = {INCARNATION: seal(known.number.to_bytes(8, "big")), KNOWN: seal(known.encode())}
+    await node.write(lambda batch: batch.meta.update(written))
 
 
 async def prove(own: Own, authority: Authority, member: str) -> None:

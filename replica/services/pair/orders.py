@@ -75,7 +75,7 @@ def _note_order(
     said = f" ({reason})" if reason else ""
     facts = {"order": order, "reason": reason, "by": by, "outcome": text}
     text = f"an operator at {by} ordered {order}{dry}{said}: {text}"
-    operator.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, facts)
+    operator.reports.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, facts)
 
 
 _ORDERS: dict[str, tuple[Any, Any]] = {
@@ -113,7 +113,7 @@ class OrderHandlers:
         said = f" ({reason})" if reason else ""
         recorded = {"order": order, "reason": reason, "by": by, "outcome": outcome, **facts}
         text = f"an operator at {by} ordered {order}{said}: {outcome}"
-        self.operator.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, recorded)
+        self.operator.reports.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, recorded)
 
     async def _refuse(self, order: str, reason: str, context: Context, why: Reason, text: str) -> NoReturn:
         self._journal(order, reason[:REASON_CHARS_MAX], context, f"refused: {text}", None, {})

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chaos.sim.kernel.loop import Process, make_loop
-from replica.machine import Limits
-from replica.node.loop import Node
 from storage.errors import StoreFailed
 from storage.memory import MemoryStore
+from tests.support.listening import quiet_node
 
 
 def test_whoever_waits_for_a_commit_that_fails_is_told() -> None:
@@ -17,7 +16,7 @@ def test_whoever_waits_for_a_commit_that_fails_is_told() -> None:
 
     async def story() -> None:
         store = MemoryStore()
-        node = Node(store, None, Limits())
+        node = quiet_node(store)
         node.start()
         store.fail_next = StoreFailed("A commit failed: Input/output error", "test")
         for text in ("the batch that failed", "one that comes after it"):

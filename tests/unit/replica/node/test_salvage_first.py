@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import replica.node.loop
-from replica.core.domain import Domain
 from replica.core.state.effects import Persist, Salvage
 from replica.machine import Limits
 from replica.node.loop import Node
@@ -17,7 +16,9 @@ from replica.node.recovery import open_shared
 from replica.node.salvage import SalvageFiles
 from storage.errors import StoreFull
 from storage.files import DirectoryFiles
+from storage.store import Store
 from tests.support.domains import domain_over
+from tests.support.listening import Quiet
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 CUT = Salvage(2, 3, 3, "test")
@@ -29,21 +30,20 @@ class Writer:
     def __init__(self, directory: Path, *failures: Exception) -> None:
         self.store = filled("enqueue", "enqueue", "enqueue")
         self.files = SalvageFiles(DirectoryFiles(directory), pair="p", member="a")
-        self.node = Node(self.store, None, Limits())
+        self.node = Node(self.store, None, Limits(), Quiet(), self)
         self.failures = list(failures)
         self.seen: list[str] = []
         shared = open_shared(self.store, DOMAIN, "main", "a", "b", 1, Limits())
         self.domain = domain_over(self.store, shared)
         self.node.domains[DOMAIN] = self.domain
-        self.node.on_salvage = self._copy
         self.node.start()
 
-    def _copy(self, domain: Domain, salvage: Salvage) -> None:
+    def keep(self, store: Store, number: int, domain: str, salvage: Salvage) -> None:
         there = self.store.read(DOMAIN, 3) is not None
         self.seen.append("copy" if there else "copy after the cut")
         if self.failures:
             raise self.failures.pop(0)
-        self.files.keep(self.store, DOMAIN, domain.shared.name, salvage)
+        self.files.keep(store, number, domain, salvage)
 
     async def cut(self) -> None:
         self.domain.shared.outbox.effects += [CUT, Persist(cut=1)]

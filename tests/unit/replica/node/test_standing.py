@@ -46,8 +46,7 @@ async def test_no_more_are_being_opened_than_there_are_places() -> None:
 
 async def test_one_more_than_the_limit_is_refused_by_name() -> None:
     node: Any = SimpleNamespace(on_tick=[])
-    streams = Streams(node)
-    streams.most = 1
+    streams = Streams(node, 1)
     with streams.counted():
         problem = streams.problem()
         assert problem is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from failover.classifier import Answer, Verdict
@@ -17,6 +18,7 @@ from replica.operations.events import EventLog
 from replica.operations.metrics import Metrics
 from replica.operations.metrics_operator import OperatorMetrics
 from replica.operations.operator import FIRST_ANSWER_MS, Operator
+from replica.operations.reports import Reports
 from replica.peer.judge import Judge
 from tandemq.ambient import monotonic_ms
 from tandemq.config import ManagerConfig
@@ -42,12 +44,13 @@ async def member(folder: Path, witness: str = "") -> tuple[Operator, Judge, list
     """A member of two paired domains, `d7` and `d8`, that nothing has happened to."""
     comparing, one, other = verifier()
     config = ManagerConfig(member="a", data_dir=str(folder), pair="p", peer_member="b", witness=witness)
-    members = Members(
-        comparing.node, MachineAccess(), pair="p", member="a", endpoint="a:1", peer="b", peer_endpoint="b:1"
-    )
+    names = {"pair": "p", "member": "a", "endpoint": "a:1", "peer": "b", "peer_endpoint": "b:1"}
+    members = Members(comparing.node, MachineAccess(), park_ms=5000, streams_max=100, is_late=lambda: False, **names)
     members.by_name |= {domain.shared.name: domain for domain in (one, other)}
     judge = Judge(comparing.node, config, None, dict, 1, lambda _config: Command(("true",)))
-    operator = Operator(EventLog(folder, "a"), members, config)
+    reports = Reports(EventLog(folder, "a"))
+    authority = SimpleNamespace(connected=False)
+    operator = Operator(reports, members, config, authority=authority, judge=judge, beats=None, link=None)
     return operator, judge, [Metrics(members, judge, comparing), OperatorMetrics(operator)]
 
 
@@ -84,7 +87,7 @@ async def test_what_happens_is_counted_on_from_there(tmp_path: Path) -> None:
     ruling = verdicts.take(answer, verdicts.kind, 0)
     verdicts.report(ruling, None)
     [note] = [effect for effect in domain.shared.take() if type(effect).__name__ == "Note"]
-    operator.on_note(domain, note)  # type: ignore[arg-type]  # of the union of effects it is the note
+    operator.reports.on_note(domain, note)  # type: ignore[arg-type]  # of the union of effects it is the note
     found = samples(family for collector in collectors for family in collector.collect())
     calls = {dict(labels)["verdict"]: value for (name, labels), value in found.items() if "classifier_calls" in name}
     assert {said: count for said, count in calls.items() if count} == {"NO_ANSWER": 3, "WAIT": 1}
@@ -106,7 +109,7 @@ async def test_a_healthy_start_tells_nothing_of_the_authority_and_one_without_it
     for answers_after_ms, told in ((300, []), (60_000, ["the witness cannot be reached", "the witness answers again"])):
         operator, _, _ = await member(tmp_path / str(answers_after_ms), "127.0.0.1:1")
         for passed_ms in (100, 200, 300, 400, 4_000, FIRST_ANSWER_MS + 1_000, 59_000, 60_000, 61_000):
-            operator.authority_reachable = lambda at=passed_ms, from_ms=answers_after_ms: at >= from_ms
+            operator.authority = SimpleNamespace(connected=passed_ms >= answers_after_ms)  # type: ignore[assignment]
             operator.look(began + passed_ms)
-        await operator.events.close()  # written, and shown
-        assert [event.text for event in operator.events.last(10)] == told
+        await operator.reports.events.close()  # written, and shown
+        assert [event.text for event in operator.reports.events.last(10)] == told

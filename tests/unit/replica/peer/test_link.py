@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from replica.listen.machine_access import MachineAccess
 from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.link import Link, PeerInfo, PeerServicer, seen_start
-from replica.peer.session import Session
+from replica.peer.session import Current, Session
 from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame, SyncBegin, TransferFrame
 
@@ -47,9 +48,50 @@ class Taken(Caller):
         self.taken.set_result(message)
 
 
-def servicer() -> PeerServicer:
-    node: Any = None
-    return PeerServicer(Link(node, "a", PeerInfo("b", "127.0.0.1:1"), Hello, MachineAccess()))
+class Starts:
+    """Which start of this member counts."""
+
+    def __init__(self, *, counted: bool = False, counts_on: bool = False) -> None:
+        self.counted, self.counts_on = counted, counts_on
+        self.seen: list[Start] = []
+
+    def on_refused(self, seen: Start | None) -> None:
+        pass
+
+    def on_seen(self, seen: Start) -> bool:
+        self.seen.append(seen)
+        return self.counts_on
+
+
+def node_that(alone: Callable[[], bool] = lambda: False) -> Any:
+    """A node of one paired domain, which may go on alone."""
+
+    class Claims:
+        @property
+        def goes_alone(self) -> bool:
+            return alone()
+
+    return SimpleNamespace(paired=lambda: [SimpleNamespace(replication=SimpleNamespace(claims=Claims()))])
+
+
+def link_of(
+    node: Any,
+    member: str,
+    peer: PeerInfo,
+    hello: Callable[[], Hello],
+    outside: Any = None,
+    identity: Starts | None = None,
+    kind: type[Link] = Link,
+) -> Link:
+    network = MachineAccess() if outside is None else outside
+    quiet: Any = SimpleNamespace(on_link=lambda _text: None)
+    return kind(
+        node, member, peer, hello, network, Current(), identity or Starts(), quiet, quiet, heartbeat_s=0.2, lost_ms=1500
+    )
+
+
+def servicer(identity: Starts | None = None) -> PeerServicer:
+    return PeerServicer(link_of(None, "a", PeerInfo("b", "127.0.0.1:1"), Hello, identity=identity))
 
 
 @pytest.mark.parametrize("stream", ["Heartbeat", "Transfer"])
@@ -78,10 +120,8 @@ async def test_a_start_that_was_here_already_is_refused_with_its_number() -> Non
             protocol_max=1,
         )
 
-    node: Any = None
     peer = PeerInfo("b", "127.0.0.1:1", incarnation=5, process_id=b"5")
-    link = Link(node, "a", peer, lambda: hello("a", 1), MachineAccess())
-    link.counted = True
+    link = link_of(None, "a", peer, lambda: hello("a", 1), identity=Starts(counted=True))
     caller = Caller(PeerFrame(hello=hello("b", 4)))
     with pytest.raises(grpc.aio.AbortError):
         await PeerServicer(link).Data(None, caller)
@@ -99,24 +139,18 @@ async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_
     seen: int, asked: list[int], refused: bool, counts_on: bool
 ) -> None:
     """It alone can say whether it takes another number first."""
-    told: list[Start] = []
 
     def hello() -> Hello:
         return Hello(pair="p", member="a", instance_id="a", incarnation=5, process_id=b"a5")
 
-    def on_seen(start: Start) -> bool:
-        told.append(start)
-        return counts_on
-
-    node: Any = None
-    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), hello, MachineAccess())
-    link.counted, link.on_seen = True, on_seen
+    identity = Starts(counted=True, counts_on=counts_on)
+    link = link_of(None, "a", PeerInfo("b", "127.0.0.1:1"), hello, identity=identity)
     call = Hello(pair="p", member="b", instance_id="b", incarnation=1, process_id=b"b1", protocol_min=1, protocol_max=1)
     call.seen_incarnation, call.seen_process_id = seen, b"a1"
     caller = Taken(PeerFrame(hello=call))
     serving = asyncio.create_task(PeerServicer(link).Data(None, caller))
     await asyncio.wait({serving, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
-    assert told == [Start.of(number, b"a1") for number in asked]
+    assert identity.seen == [Start.of(number, b"a1") for number in asked]
     assert caller.taken.done() is not (refused and counts_on)
     if refused and counts_on:
         assert caller.code is grpc.StatusCode.FAILED_PRECONDITION
@@ -146,8 +180,7 @@ async def test_a_member_that_has_left_takes_no_connection_and_says_why() -> None
     def hello(member: str, number: int) -> Hello:
         return Hello(pair="p", member=member, instance_id=member, incarnation=number, protocol_min=1, protocol_max=1)
 
-    node: Any = None
-    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a", 1), MachineAccess())
+    link = link_of(None, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a", 1))
     link.close("a is in maintenance; end it with `tandemq pair maintenance off`")
     caller = Caller(PeerFrame(hello=hello("b", 2)))
     with pytest.raises(grpc.aio.AbortError):
@@ -165,10 +198,8 @@ def test_the_peer_is_remembered_by_its_highest_number_where_somebody_counts(
     counted: bool, number: int, known: bool
 ) -> None:
     """Another process with that number, or one below, is told of the first as long as it has no number above it."""
-    node: Any = None
     peer = PeerInfo("b", "127.0.0.1:1", instance_id="first", incarnation=5, process_id=b"first")
-    link = Link(node, "a", peer, Hello, MachineAccess())
-    link.counted = counted
+    link = link_of(None, "a", peer, Hello, identity=Starts(counted=counted))
     link._know(Hello(member="b", instance_id="other", incarnation=number, process_id=b"other"))
     told = link._greeting()
     assert (told.seen_incarnation, told.seen_process_id) == ((number, b"other") if known else (5, b"first"))
@@ -193,9 +224,8 @@ async def test_who_goes_alone_connects_with_nobody_meanwhile(counted: bool, move
             begun.set_result(session)
 
     alone = [moves == "before the call"]
-    node: Any = SimpleNamespace(paired=list)
-    link = Begun(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello(epoch=now[0]), MachineAccess())
-    link.counted, link.goes_alone = counted, lambda: alone[0]
+    peer, identity = PeerInfo("b", "127.0.0.1:1"), Starts(counted=counted)
+    link = link_of(node_that(lambda: alone[0]), "a", peer, lambda: hello(epoch=now[0]), identity=identity, kind=Begun)
     caller = Taken(PeerFrame(hello=hello("b")))
     serving = asyncio.create_task(PeerServicer(link).Data(None, caller))
     await asyncio.wait({serving, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
@@ -244,10 +274,8 @@ async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
             pass
 
     monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
-    node: Any = SimpleNamespace(paired=list)
-    access: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
-    link = Begun(node, "b", PeerInfo("a", "127.0.0.1:1"), hello, access)
-    link.goes_alone = lambda: alone[0]
+    outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
+    link = link_of(node_that(lambda: alone[0]), "b", PeerInfo("a", "127.0.0.1:1"), hello, outside, kind=Begun)
     await link._dial()
     assert bool(begun) is (moves == "never")
 
@@ -262,11 +290,12 @@ def test_a_number_that_no_member_can_count_on_from_is_nobodys(number: int, taken
 async def test_a_caller_that_counts_itself_beyond_all_is_refused_and_not_remembered() -> None:
     """It would be remembered above every real start, which is refused then."""
     caller = Caller(PeerFrame(hello=Hello(member="b", instance_id="its", incarnation=NUMBER_MAX)))
-    port = servicer()
+    identity = Starts()
+    port = servicer(identity)
     with pytest.raises(grpc.aio.AbortError):
         await port.Data(None, caller)
     assert "no member starts so often" in caller.refused
-    port.link.counted = True
+    identity.counted = True
     for number, kept in ((NUMBER_MAX, 0), (7, 7), ((1 << 64) - 1, 7)):
         port.link._know(Hello(member="b", incarnation=number, process_id=b"its process"))
         assert port.link.peer.incarnation == kept
@@ -281,8 +310,7 @@ async def test_a_peer_that_dies_before_it_lends_its_streams_leaves_no_error_behi
         of = {"member": member, "instance_id": member, "process_id": member.encode()}
         return Hello(pair="p", incarnation=1, protocol_min=1, protocol_max=1, **of)  # type: ignore[arg-type]  # by name
 
-    node: Any = SimpleNamespace(paired=list)
-    link = Link(node, "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a"), MachineAccess())
+    link = link_of(node_that(), "a", PeerInfo("b", "127.0.0.1:1"), lambda: hello("a"))
     caller = Taken(PeerFrame(hello=hello("b")))
     accepting = asyncio.ensure_future(link.accept(caller))  # type: ignore[arg-type]  # as much of a stream as it takes
     await asyncio.wait({accepting, caller.taken}, return_when=asyncio.FIRST_COMPLETED)
@@ -318,9 +346,8 @@ async def test_a_dial_that_leads_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
     monkeypatch.setattr("replica.peer.link.HELLO_TIMEOUT_S", 0.01)
-    node: Any = None
-    access: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
-    link = Link(node, "b", PeerInfo("a", "127.0.0.1:1"), Hello, access)
+    outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
+    link = link_of(None, "b", PeerInfo("a", "127.0.0.1:1"), Hello, outside)
     await link._dial()
     assert link.session is None
     assert link.last_refusal.startswith("no connection to")

@@ -232,8 +232,9 @@ def test_questions_go_to_the_master_meanwhile() -> None:
     pair.settle(100)
     pair.disconnect()
     node: Any = SimpleNamespace(domains={}, store=SimpleNamespace(doubts=()), on_tick=[])
-    access: Any = SimpleNamespace()
-    members = Members(node, access, pair="p", member="b", endpoint="b:1", peer="a", peer_endpoint="a:1")
+    outside: Any = SimpleNamespace()
+    names = {"pair": "p", "member": "b", "endpoint": "b:1", "peer": "a", "peer_endpoint": "a:1"}
+    members = Members(node, outside, park_ms=5000, streams_max=100, is_late=lambda: False, **names)
     assert members.master_endpoint(pair.b.core) == "", "not connected"
     pair.connect(distrust=True)
     assert pair.deliver(pair.a)

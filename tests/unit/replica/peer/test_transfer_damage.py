@@ -11,7 +11,6 @@ import pytest
 from replica.core.replication.sync_source import NeedRead
 from replica.core.state.effects import Note, QueueTransfer, StartTransfer
 from replica.machine import Limits
-from replica.node.loop import Node
 from replica.node.recovery import open_shared
 from replica.peer.session import Session
 from replica.peer.transfer import Receiver, frames_of
@@ -20,6 +19,7 @@ from storage.memory import MemoryStore
 from storage.store import Append, WriteBatch
 from tandemq.peer.v1.peer_service_pb2 import TransferFrame
 from tests.support.domains import domain_over
+from tests.support.listening import quiet_node
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 
@@ -27,7 +27,7 @@ class Member:
     """One member's node and domain, its writer running."""
 
     def __init__(self, store: MemoryStore) -> None:
-        self.node = Node(store, None, Limits())
+        self.node = quiet_node(store)
         shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
         self.domain = self.node.domains[DOMAIN] = domain_over(store, shared)
         self.node.start()

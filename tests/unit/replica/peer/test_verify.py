@@ -10,17 +10,17 @@ import pytest
 import replica.peer.verify
 from replica.core.domain import Domain
 from replica.machine import Limits
-from replica.node.loop import Node
 from replica.node.recovery import open_shared
 from replica.peer.verify import QUERIES_MAX, Digest, Verifier
 from tandemq.peer.v1.peer_service_pb2 import VerifyQuery
 from tandemq.v1.pair_service_pb2 import VerifyResponse
 from tests.support.domains import domain_over
+from tests.support.listening import quiet_node
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 
 def verifier() -> tuple[Verifier, Domain, Domain]:
-    node = Node(filled("enqueue"), None, Limits())
+    node = quiet_node(filled("enqueue"))
     domains = []
     for number in (DOMAIN, DOMAIN + 1):
         shared = open_shared(node.store, number, f"d{number}", "a", "b", 1, Limits())

@@ -28,6 +28,7 @@ from storage.memory import MemoryStore
 from storage.seal import unseal
 from storage.store import WriteBatch
 from tests.support.domains import domain_over
+from tests.support.listening import quiet_node
 
 Result = TypeVar("Result")
 NAME = incarnation.register_name("a")
@@ -68,9 +69,18 @@ class Start:
         self.route = Route("a", self.register, random.Random(2), delay_s=0)
         self.store = MemoryStore(pair="p", member="a")
         self.told: list[str] = []
+        self.numbers: list[int] = []
+        self.when_old: Callable[[], None] = lambda: None
+
+    def on_old(self, text: str) -> None:
+        self.told.append(text)
+        self.when_old()
+
+    def on_number(self, number: int) -> None:
+        self.numbers.append(number)
 
     def node(self, number: int) -> Node:
-        node = Node(self.store, SimAuthority(self.route), Limits())
+        node = quiet_node(self.store, SimAuthority(self.route))
         node.start()
         self.shared = open_shared(self.store, 7, "main", "a", "b", number, Limits())
         self.shared.mark(DataMark.IN_SYNC)
@@ -87,9 +97,7 @@ class Start:
             await node.stop()
 
     def own(self, node: Node, number: int) -> incarnation.Own:
-        own = incarnation.Own(node, begun(number))
-        own.on_old = self.told.append
-        return own
+        return incarnation.Own(node, begun(number), self)
 
     @property
     def mark(self) -> DataMark:
@@ -168,9 +176,7 @@ def test_what_the_peer_has_seen_counts_where_the_register_has_lost_its_count(see
         case.proving.on_refused(other(number))
         await until(10)
         assert case.numbers[-1] == number + 1, "it can be told once more"
-        assert (await incarnation.begin(case.node, b"")).starts.number == number + 2, (
-            "the next start goes on from there"
-        )
+        assert (await incarnation.begin(case.node, b"")).number == number + 2, "the next start goes on from there"
         await case.node.stop()
 
     run(story())
@@ -307,7 +313,7 @@ def test_a_master_whose_place_was_taken_serves_no_longer_and_has_no_vote(told_by
         domain.shared.role = Role.MASTER
         domain.shared.serving = True
         found: list[tuple[Role, bool, bool]] = []
-        case.own.on_old = lambda _text: found.append((domain.shared.role, domain.shared.serving, case.may_claim))
+        case.start.when_old = lambda: found.append((domain.shared.role, domain.shared.serving, case.may_claim))
         if told_by == "the register":
             before = case.start.register.get(NAME)
             later = claim(before, member="a", epoch=6, members=frozenset({"a"}), nonce=b"a/6/someone")
@@ -407,18 +413,16 @@ def test_a_damaged_count_of_starts_is_not_believed() -> None:
 
     async def story() -> None:
         store = MemoryStore()
-        node = Node(store, None, Limits())
+        node = quiet_node(store)
         node.start()
-        assert [(await incarnation.begin(node, b"p")).starts.number for _ in range(2)] == [1, 2]
+        assert [(await incarnation.begin(node, b"p")).number for _ in range(2)] == [1, 2]
         stored = bytearray(store.get_meta(incarnation.INCARNATION) or b"")
         stored[-1] ^= 0x40
         await node.write(lambda batch: batch.meta.__setitem__(incarnation.INCARNATION, bytes(stored)))
         with pytest.raises(CorruptRecord, match="number of the last start"):
             await incarnation.begin(node, b"p")
         await node.write(lambda batch: batch.meta.__setitem__(incarnation.INCARNATION, (7).to_bytes(8, "big")))
-        assert (await incarnation.begin(node, b"p")).starts.number == 8, (
-            "what was written before there was a checksum is read"
-        )
+        assert (await incarnation.begin(node, b"p")).number == 8, "what was written before there was a checksum is read"
         await node.stop()
 
     run(story())
@@ -432,7 +436,7 @@ def test_a_member_with_a_long_name_is_counted(length: int, number: int) -> None:
     async def story() -> None:
         start = Start()
         node = start.node(number)
-        own = incarnation.Own(node, Starts((), (Begun.of(number, b"process1"),)))
+        own = incarnation.Own(node, Starts((), (Begun.of(number, b"process1"),)), start)
         await incarnation.prove(own, SimAuthority(start.route), "m" * length)
         found = start.register.get(incarnation.register_name("m" * length))
         assert (found.epoch, found.nonce[-8:], len(found.nonce) <= NONCE_BYTES_MAX) == (number, b"process1", True)
@@ -525,8 +529,7 @@ def test_a_new_number_is_told_once_when_the_last_of_two_writes_is_done(monkeypat
 
     async def story() -> None:
         case = Refused()
-        told: list[int] = []
-        case.own.on_number = told.append
+        told = case.start.numbers
         disk = Slow(monkeypatch, case.node)
         writes = [asyncio.ensure_future(case.own.write(case.own.starts.after(other(9)))) for _ in range(2)]
         await until(5)
@@ -551,7 +554,7 @@ def test_a_start_that_was_counted_under_the_whole_of_a_long_name_is_an_own_one()
         head = f"{name}/4/".encode()
         other = claim(Register(), member=name, epoch=4, members=frozenset({name}), nonce=head + before.process)
         assert isinstance(start.register.set(incarnation.register_name(name), Register(), other), CasDone)
-        own = incarnation.Own(node, Starts((before,), (before, Begun.of(5, b"process2"))))
+        own = incarnation.Own(node, Starts((before,), (before, Begun.of(5, b"process2"))), start)
         await incarnation.prove(own, SimAuthority(start.route), name)
         assert (own.starts.number, start.mark) == (5, DataMark.IN_SYNC)
         await node.stop()

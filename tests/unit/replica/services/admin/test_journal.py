@@ -72,7 +72,9 @@ def handlers(member: Member, store: Any = None) -> JournalHandlers:
     node: Any = SimpleNamespace(store=store or member.store, on_tick=[])
     names = {"member": member.name, "endpoint": f"{member.name}:1"}
     peer = {"peer": member.peer_name, "peer_endpoint": f"{member.peer_name}:1"}
-    members = Members(node, MachineAccess(), pair="p", **names, **peer)
+    members = Members(
+        node, MachineAccess(), pair="p", park_ms=5000, streams_max=100, is_late=lambda: False, **names, **peer
+    )
     members.by_name["main"] = member.core
     return JournalHandlers(members)
 
