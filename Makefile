@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check venv setup etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -243,6 +243,9 @@ blocking: $(STAMP) ## write the calls that the blocking client shares with the a
 
 blocking-check: $(STAMP) ## fail if the committed calls are not what the asyncio client says
 	$(BIN)/python tools/gen_blocking.py check
+
+modules: ## write docs/MODULES.md, one line a module, from the docstrings
+	$(PYTHON) tools/module_map.py write
 
 proto: ## write the stubs from proto/ into tandemq/
 	$(PYTHON) tools/gen_proto.py write
