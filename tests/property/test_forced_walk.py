@@ -13,7 +13,7 @@ import replica.core.replication.sync_target
 from replica.core.replication.divergence import salvage_above
 from replica.core.state.shared import Shared
 from tests.support.forced_walk import ForcedWalk
-from tests.support.operator_walk import ToldWalk
+from tests.support.operator_walk import OperatorWalk
 
 SEEDS = 100
 
@@ -25,7 +25,7 @@ def test_invariants2_14_what_was_answered_is_there_or_salvaged(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_invariants2_14_whatever_an_operator_says_while_the_register_is_away(seed: int) -> None:
-    ToldWalk(seed).run()
+    OperatorWalk(seed).run()
 
 
 def test_walks_reach_what_they_are_for() -> None:

@@ -25,7 +25,7 @@ Verdict = set[tuple[Any, ...]]
 
 
 def in_memory(run: Run) -> Verdict:
-    found = judged(run.rows, run.told, run.heads, run.ends, run.every_record_from)
+    found = judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from)
     assert all(each.journals or each.clients for each in found.violations), "each proves itself"
     return {told_of(each) for each in found.violations}
 
@@ -38,7 +38,7 @@ def on_spark(spark: Any, run: Run) -> Verdict:
         rows = [Violation(**row.asDict()) for row in found.violations.collect()]
     finally:
         found.close()
-    assert found.unjudged == judged(run.rows, run.told, run.heads, run.ends, run.every_record_from).unjudged
+    assert found.unjudged == judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from).unjudged
     assert all(each.journals or each.clients for each in rows), "each proves itself"
     assert sum(found.counts.values()) == len(rows)
     return {told_of(each) for each in rows}
@@ -57,10 +57,10 @@ def test_a_right_run_is_clean(spark: Any) -> None:
 
 def test_rows_twice_and_clocks_apart_are_said_alike(spark: Any) -> None:
     run = usual()
-    run.told += [told for told in run.told if told.op == "ack"]
-    run.told = [replace(told, complete_ns=1) if told.op == "recv" else told for told in run.told]
+    run.asked += [asked for asked in run.asked if asked.op == "ack"]
+    run.asked = [replace(asked, complete_ns=1) if asked.op == "recv" else asked for asked in run.asked]
     assert in_memory(run) == on_spark(spark, run)
-    said = " ".join(judged(run.rows, run.told, run.heads, run.ends, run.every_record_from).unjudged)
+    said = " ".join(judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from).unjudged)
     assert "are there twice" in said
     assert "before they were sent" in said
 
@@ -85,7 +85,7 @@ def test_spark_names_what_was_planted(spark: Any, plants: set[Callable[[Run], No
 def test_rows_of_a_history_that_tell_nothing_are_refused(spark: Any, tmp_path: Path) -> None:
     from pipeline.reading import history_of
 
-    rows = [asdict(told) for told in usual().told]
+    rows = [asdict(asked) for asked in usual().asked]
     rows[3] |= {"op": "enqueue", "queue": None}
     rows[4] |= {"op": None, "outcome": "OK", "invoke_ns": None}
     spark.createDataFrame([tuple(row[c.name] for c in HISTORY) for row in rows], ddl(HISTORY)).write.parquet(

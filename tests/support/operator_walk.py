@@ -11,7 +11,7 @@ from tests.support.forced_walk import ForcedWalk
 from tests.support.member import Member
 
 
-class ToldWalk(ForcedWalk):
+class OperatorWalk(ForcedWalk):
     """The account at the end is that of the forced walk: nothing vanishes that somebody was told of."""
 
     def __init__(self, seed: int) -> None:
@@ -68,7 +68,7 @@ class ToldWalk(ForcedWalk):
 
 def main() -> None:
     """Repeats one seed and prints what it did."""
-    walk = ToldWalk(int(sys.argv[1]))
+    walk = OperatorWalk(int(sys.argv[1]))
     try:
         walk.run()
     finally:

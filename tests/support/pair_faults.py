@@ -40,11 +40,11 @@ def index_twice(run: Run) -> None:
 
 
 def ghost(run: Run) -> None:
-    run.told = [replace(told, outcome="fail") if told.outcome == "unknown" else told for told in run.told]
+    run.asked = [replace(asked, outcome="fail") if asked.outcome == "unknown" else asked for asked in run.asked]
 
 
 def unsent(run: Run) -> None:
-    run.told = [told for told in run.told if not (told.op == "send" and told.index == 4)]
+    run.asked = [asked for asked in run.asked if not (asked.op == "send" and asked.index == 4)]
 
 
 def settled_twice(run: Run) -> None:
@@ -77,8 +77,8 @@ def epoch_back(run: Run) -> None:
 
 
 def inversion(run: Run) -> None:
-    at = next(at for at, told in enumerate(run.told) if told.index == 4)
-    run.told[at] = replace(run.told[at], invoke_ns=run.told[-1].complete_ns or 0)
+    at = next(at for at, asked in enumerate(run.asked) if asked.index == 4)
+    run.asked[at] = replace(run.asked[at], invoke_ns=run.asked[-1].complete_ns or 0)
 
 
 def cut_at_b(run: Run) -> None:
@@ -93,9 +93,9 @@ def cut_at_both(run: Run) -> None:
 
 def tell_again(run: Run, op: str, at: int, **changes: Any) -> None:
     """What a client was told of a message, once more at the end."""
-    told = next(told for told in run.told if (told.op, told.index) == (op, at))
-    end = run.told[-1].invoke_ns + 100
-    run.told.append(replace(told, **{"invoke_ns": end, "complete_ns": end + 5, **changes}))
+    asked = next(asked for asked in run.asked if (asked.op, asked.index) == (op, at))
+    end = run.asked[-1].invoke_ns + 100
+    run.asked.append(replace(asked, **{"invoke_ns": end, "complete_ns": end + 5, **changes}))
 
 
 def read_short_at_both(run: Run) -> None:
@@ -127,14 +127,14 @@ def received_again(run: Run) -> None:
 
 def out_of_order(run: Run) -> None:
     """Within one delivery: 4 came when 8 was there already."""
-    at = next(at for at, told in enumerate(run.told) if (told.op, told.index) == ("recv", 4))
-    done = run.told[at].complete_ns or 0
-    run.told[at] = replace(run.told[at], invoke_ns=done + 1, complete_ns=done + 2)
+    at = next(at for at, asked in enumerate(run.asked) if (asked.op, asked.index) == ("recv", 4))
+    done = run.asked[at].complete_ns or 0
+    run.asked[at] = replace(run.asked[at], invoke_ns=done + 1, complete_ns=done + 2)
 
 
 def other_epoch_told(run: Run) -> None:
-    at = next(at for at, told in enumerate(run.told) if told.index == 6)
-    run.told[at] = replace(run.told[at], epoch=run.epoch + 3)
+    at = next(at for at, asked in enumerate(run.asked) if asked.index == 6)
+    run.asked[at] = replace(run.asked[at], epoch=run.epoch + 3)
 
 
 def leased_twice(run: Run) -> None:
@@ -247,13 +247,13 @@ def other_body_that_nobody_was_told_of(run: Run) -> None:
 
 
 def other_body_received(run: Run) -> None:
-    at = next(at for at, told in enumerate(run.told) if (told.op, told.index) == ("recv", 6))
-    run.told[at] = replace(run.told[at], payload_crc32=77)
+    at = next(at for at, asked in enumerate(run.asked) if (asked.op, asked.index) == ("recv", 6))
+    run.asked[at] = replace(run.asked[at], payload_crc32=77)
 
 
 def other_body_received_of_one_that_nobody_was_told_of(run: Run) -> None:
-    at = next(at for at, told in enumerate(run.told) if (told.op, told.index) == ("recv", 26))
-    run.told[at] = replace(run.told[at], payload_crc32=77)
+    at = next(at for at, asked in enumerate(run.asked) if (asked.op, asked.index) == ("recv", 26))
+    run.asked[at] = replace(run.asked[at], payload_crc32=77)
 
 
 def other_producer_at_both(run: Run) -> None:

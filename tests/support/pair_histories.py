@@ -26,7 +26,7 @@ class Run:
 
     place: int = 0
     rows: list[Row] = field(default_factory=list)
-    told: list[Asked] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
     heads: list[Head] = field(default_factory=list)
     ends: dict[str, int] = field(default_factory=dict)
     """Up to which record the journals were read."""
@@ -98,7 +98,7 @@ class Run:
             answer = {"index": message["index"], "id": message["id"], "epoch": self.epoch} if outcome == "ok" else {}
             name, who = message["queue"], {"producer": producer, "sequence": message["sequence"]}
             who["payload_crc32"] = zlib.crc32(message["payload"])
-            self.told.append(Asked("send", outcome, self.now_ns, self.now_ns + 5, name, **answer, **who))
+            self.asked.append(Asked("send", outcome, self.now_ns, self.now_ns + 5, name, **answer, **who))
 
     def lease(self, number: int, index: int, count: int, *, stored: bool = True) -> int:
         """One delivery; without `stored` its record is lost with its master. Returns the lease."""
@@ -130,9 +130,9 @@ class Run:
         name = f"q{self.queue_id(number)}"
         for each in range(index, index + count):
             came = next(row for row in self.rows if (row.kind, row.queue, row.index) == ("ENQUEUED", name, each))
-            told = Asked(op, "ok", self.now_ns, self.now_ns + 5, name, each, came.id, client="consumer")
+            asked = Asked(op, "ok", self.now_ns, self.now_ns + 5, name, each, came.id, client="consumer")
             more = {"priority": 4, "payload_crc32": came.crc32} if op == "recv" else {"id": None}
-            self.told.append(replace(told, **more))
+            self.asked.append(replace(asked, **more))
 
     def move(self, number: int, to: int, index: int, kind: str = "MOVED") -> None:
         """To another queue, under the name of the request that asked for it."""
@@ -246,7 +246,7 @@ def spoil(run: Run, random: Random) -> None:
 
 def _spoil_what_is_there(run: Run, random: Random) -> None:
     """Rows, outcomes and heads."""
-    rows, told, at = run.rows, run.told, random.randrange(len(run.rows))
+    rows, asked, at = run.rows, run.asked, random.randrange(len(run.rows))
     row = rows[at]
     match random.randrange(12):
         case 0:
@@ -274,21 +274,21 @@ def _spoil_what_is_there(run: Run, random: Random) -> None:
                 for each in rows
                 if (each.log_index, each.index) == (row.log_index, row.index)
             ]
-        case 9 if told:
-            one = random.randrange(len(told))
-            told[one] = replace(told[one], outcome=random.choice(("ok", "fail", "unknown")))
-        case 10 if told:
-            del told[random.randrange(len(told))]
-        case 11 if told:
-            one = random.randrange(len(told))
-            told[one] = replace(told[one], invoke_ns=told[one].invoke_ns + random.choice((-1000, 1000)))
+        case 9 if asked:
+            one = random.randrange(len(asked))
+            asked[one] = replace(asked[one], outcome=random.choice(("ok", "fail", "unknown")))
+        case 10 if asked:
+            del asked[random.randrange(len(asked))]
+        case 11 if asked:
+            one = random.randrange(len(asked))
+            asked[one] = replace(asked[one], invoke_ns=asked[one].invoke_ns + random.choice((-1000, 1000)))
         case _:
             run.heads.clear()
 
 
 def _spoil_what_it_says(run: Run, random: Random) -> None:
     """Leases, times and what clients were told."""
-    rows, told, at = run.rows, run.told, random.randrange(len(run.rows))
+    rows, asked, at = run.rows, run.asked, random.randrange(len(run.rows))
     row = rows[at]
     match random.randrange(10):
         case 0:
@@ -299,22 +299,22 @@ def _spoil_what_it_says(run: Run, random: Random) -> None:
             change(run, row.kind, row.index, time_us=row.time_us + random.choice((-5000, 5000)))
         case 3:
             run.rows = [each for each in rows if each.kind != "LEASE_ENDED"]
-        case 4 if told:
-            one = random.randrange(len(told))
-            told.append(replace(told[one], invoke_ns=run.now_ns + 9, complete_ns=run.now_ns + 19))
-        case 5 if told:
-            one = random.randrange(len(told))
-            told[one] = replace(told[one], epoch=random.choice((None, 77)), priority=random.choice((None, 4, 5)))
-        case 6 if told:
-            one = random.randrange(len(told))
-            told[one] = replace(told[one], id=None, index=random.choice((None, 1, 60)))
+        case 4 if asked:
+            one = random.randrange(len(asked))
+            asked.append(replace(asked[one], invoke_ns=run.now_ns + 9, complete_ns=run.now_ns + 19))
+        case 5 if asked:
+            one = random.randrange(len(asked))
+            asked[one] = replace(asked[one], epoch=random.choice((None, 77)), priority=random.choice((None, 4, 5)))
+        case 6 if asked:
+            one = random.randrange(len(asked))
+            asked[one] = replace(asked[one], id=None, index=random.choice((None, 1, 60)))
         case 7:
             rows[at] = replace(row, log_index=row.log_index + random.choice((-2, 2)))
         case 8:  # at both members
             change(run, row.kind, row.index, payload=random.choice((None, b"else")))
-        case 9 if told:
-            one = random.randrange(len(told))
-            told[one] = replace(told[one], payload_crc32=random.choice((None, 77)))
+        case 9 if asked:
+            one = random.randrange(len(asked))
+            asked[one] = replace(asked[one], payload_crc32=random.choice((None, 77)))
 
 
 def joined(runs: list[Run]) -> Run:
@@ -322,7 +322,7 @@ def joined(runs: list[Run]) -> Run:
     whole = Run()
     for run in runs:
         whole.rows += run.rows
-        whole.told += run.told
+        whole.asked += run.asked
         whole.heads += run.heads
         whole.ends |= run.ends
     return whole
@@ -345,4 +345,4 @@ def frames(spark: Any, run: Run) -> tuple[Any, Any, Any]:
             [tuple(each.get(c.name) for c in columns) for each in found], ddl(columns)
         ).persist()
 
-    return table(rows, LAKE), table([asdict(told) for told in run.told], HISTORY), table(heads, HEADS)
+    return table(rows, LAKE), table([asdict(asked) for asked in run.asked], HISTORY), table(heads, HEADS)

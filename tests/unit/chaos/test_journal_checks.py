@@ -15,7 +15,7 @@ from tests.support.pair_histories import Run, usual
 
 
 def kinds(run: Run) -> set[str]:
-    return {each.kind for each in violations(run.rows, run.told, run.heads, run.ends)}
+    return {each.kind for each in violations(run.rows, run.asked, run.heads, run.ends)}
 
 
 def test_a_right_run_is_clean() -> None:
@@ -26,7 +26,7 @@ def test_a_right_run_is_clean() -> None:
 @pytest.mark.parametrize("plant", PLANTED)
 def test_each_planted_fault_is_named_and_proven(plant: Callable[[Run], None]) -> None:
     run = planted(0, plant)
-    found = violations(run.rows, run.told, run.heads, run.ends, run.every_record_from)
+    found = violations(run.rows, run.asked, run.heads, run.ends, run.every_record_from)
     missing = {"RECORD_MISSING"} - PLANTED[plant]  # of who takes out all rows of a record
     assert {each.kind for each in found} - missing == PLANTED[plant]
     assert all(each.journals or each.clients for each in found)
@@ -38,7 +38,7 @@ def test_every_kind_is_planted() -> None:
 
 def test_an_unknown_outcome_is_never_accused() -> None:
     run = usual()
-    run.told = [replace(told, outcome="unknown", index=None, id=None) for told in run.told]
+    run.asked = [replace(asked, outcome="unknown", index=None, id=None) for asked in run.asked]
     assert kinds(run) == set()
 
 
@@ -96,19 +96,19 @@ def test_a_name_that_was_used_again_means_the_queue_of_its_time() -> None:
     run.create(2)
     run.send(2, 3)
     run.rows = [replace(row, queue="q1") for row in run.rows]
-    run.told = [replace(told, queue="q1") for told in run.told]
+    run.asked = [replace(asked, queue="q1") for asked in run.asked]
     assert kinds(run) == set()
 
 
 def test_another_name_of_a_queue_does_not_make_its_messages_unsent() -> None:
     run = usual()
-    run.told = [replace(told, queue="alias") if told.index == 4 else told for told in run.told]
+    run.asked = [replace(asked, queue="alias") if asked.index == 4 else asked for asked in run.asked]
     assert kinds(run) == set()
 
 
 def test_a_queue_that_no_client_was_watched_on_is_not_judged_by_them() -> None:
     run = usual()
-    run.told = [told for told in run.told if told.queue == "q2"]
+    run.asked = [asked for asked in run.asked if asked.queue == "q2"]
     assert kinds(run) == set()
 
 
@@ -123,5 +123,5 @@ def test_what_clients_say_of_a_time_before_the_journal_without_an_id_is_not_judg
     run = usual()
     run.rows = [row for row in run.rows if row.log_index > 4]
     run.heads = [replace(head, first_log_index=5, first_index=None) for head in run.heads]
-    run.told = [Asked("send", "ok", 1, 2, "q1", 1)]
+    run.asked = [Asked("send", "ok", 1, 2, "q1", 1)]
     assert "LOST" not in kinds(run)

@@ -23,7 +23,7 @@ from tests.support.pair_histories import Run, any_run, usual
 
 
 def audited(run: Run) -> Judged:
-    return judged(run.rows, run.told, run.heads, run.ends, run.every_record_from)
+    return judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from)
 
 
 def kinds(run: Run) -> set[str]:
@@ -35,7 +35,7 @@ def only(run: Run, kind: str) -> Violation:
     return found
 
 
-def begun(count: int = 4) -> Run:
+def started(count: int = 4) -> Run:
     run = Run()
     run.take_over()
     run.create(1)
@@ -44,8 +44,8 @@ def begun(count: int = 4) -> Run:
 
 
 def received(run: Run, index: int, **changes: object) -> Asked:
-    told = next(told for told in run.told if (told.op, told.index) == ("recv", index))
-    return replace(told, **changes)  # type: ignore[arg-type]
+    asked = next(asked for asked in run.asked if (asked.op, asked.index) == ("recv", index))
+    return replace(asked, **changes)  # type: ignore[arg-type]
 
 
 # -- leases ------------------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ def received(run: Run, index: int, **changes: object) -> Asked:
 
 def test_a_delivery_that_left_before_its_lease_was_durable_is_counted() -> None:
     """Its settlement names a record that the next master's first one stands in place of."""
-    run = begun()
+    run = started()
     lease = run.lease(1, 1, 3, stored=False)
     run.take_over()
     run.settle(1, 1, 3, lease)
@@ -65,7 +65,7 @@ def test_a_delivery_that_left_before_its_lease_was_durable_is_counted() -> None:
 
 
 def test_a_lease_of_before_the_journal_is_counted() -> None:
-    run = begun()
+    run = started()
     lease = run.lease(1, 1, 2)
     run.settle(1, 1, 2, lease)
     first = run.log_index
@@ -98,7 +98,7 @@ def test_an_epoch_that_is_not_fenced_names_the_queue() -> None:
 
 @pytest.mark.parametrize("how", ["RELEASED", "LEASE_ENDED"])
 def test_a_message_that_came_back_may_be_leased_again(how: str) -> None:
-    run = begun()
+    run = started()
     lease = run.lease(1, 1, 4)
     run.record(run.about(how, 1, 1, 4, lease) if how == "RELEASED" else {"kind": how, "lease_id": lease})
     run.ack(1, 1, 4)
@@ -119,46 +119,46 @@ def test_journals_of_chosen_queues_do_not_tell_of_leases_that_end() -> None:
 
 def test_one_more_lease_explains_one_more_delivery() -> None:
     """It lay with a client from before the acknowledgement that another one sent."""
-    run = begun()
+    run = started()
     first = run.lease(1, 1, 1)
     run.record({"kind": "LEASE_ENDED", "lease_id": first})
     run.ack(1, 1, 1)
-    run.told[-3], run.told[-1] = (
-        replace(run.told[-3], invoke_ns=run.now_ns + 50, complete_ns=run.now_ns + 60),
-        run.told[-1],
+    run.asked[-3], run.asked[-1] = (
+        replace(run.asked[-3], invoke_ns=run.now_ns + 50, complete_ns=run.now_ns + 60),
+        run.asked[-1],
     )
     assert kinds(run.end()) == set()
 
 
 def test_a_takeover_explains_one_more_delivery() -> None:
-    run = begun()
+    run = started()
     run.lease(1, 1, 1, stored=False)
     late = received(run, 1, invoke_ns=10**6, complete_ns=10**6 + 1)
-    run.told.pop()
+    run.asked.pop()
     run.take_over()
     run.ack(1, 1, 1)
-    run.told += [late, late]  # one delivery, though its row is there twice
+    run.asked += [late, late]  # one delivery, though its row is there twice
     assert kinds(run.end()) == set()
-    run.told.append(replace(late, invoke_ns=late.invoke_ns + 1))
+    run.asked.append(replace(late, invoke_ns=late.invoke_ns + 1))
     assert kinds(run) == {"RECEIVED_AFTER_ACK"}
 
 
 @pytest.mark.parametrize("why", ["priority", "none", "delay", "again", "epoch", "client"])
 def test_an_order_that_something_else_explains_is_not_judged(why: str) -> None:
-    run = begun()
+    run = started()
     high = run.lease(1, 2, 1)
     if why == "epoch":
         run.take_over()
     if why == "again":
         low = run.lease(1, 1, 1)
         run.record({"kind": "LEASE_ENDED", "lease_id": low})
-        run.told.pop()
+        run.asked.pop()
     if why == "delay":
         run.record(run.about("MATURED", 1, 1, 1))
     low = run.lease(1, 1, 1)
     if why in ("priority", "none", "client"):
         changes = {"priority": {"priority": 3}, "none": {"priority": None}, "client": {"client": "other"}}[why]
-        run.told[-1] = replace(run.told[-1], **changes)  # type: ignore[arg-type]
+        run.asked[-1] = replace(run.asked[-1], **changes)  # type: ignore[arg-type]
     run.settle(1, 2, 1, high)
     run.settle(1, 1, 1, low)
     found = audited(run.end())
@@ -169,7 +169,7 @@ def test_an_order_that_something_else_explains_is_not_judged(why: str) -> None:
 
 
 def test_the_higher_index_first_is_out_of_order() -> None:
-    run = begun()
+    run = started()
     run.lease(1, 2, 1)
     run.lease(1, 1, 1)
     assert only(run.end(), "DELIVERY_ORDER").index == 1
@@ -186,11 +186,11 @@ def test_a_run_with_everything_tells_only_what_it_saw() -> None:
 
 def test_what_is_not_given_is_not_judged_and_said() -> None:
     run = usual()
-    told = judged([row for row in run.rows if row.member == "a"]).unjudged
+    asked = judged([row for row in run.rows if row.member == "a"]).unjudged
     for begin in ("The copies were not compared", "Tails were not judged", "Lost messages and what clients received"):
-        assert any(line.startswith(begin) for line in told), begin
-    told = judged(run.rows, run.told, run.heads).unjudged
-    assert any(line.startswith("The tail of settlements was not judged") for line in told)
+        assert any(line.startswith(begin) for line in asked), begin
+    asked = judged(run.rows, run.asked, run.heads).unjudged
+    assert any(line.startswith("The tail of settlements was not judged") for line in asked)
 
 
 def test_records_without_rows_are_counted() -> None:
@@ -199,8 +199,8 @@ def test_records_without_rows_are_counted() -> None:
     run.take_over()
     run.heads.clear()
     run.end()
-    told = judged(run.rows, run.told, run.heads, run.ends).unjudged
-    assert any(line.startswith("3 records of member a have no row") for line in told)
+    asked = judged(run.rows, run.asked, run.heads, run.ends).unjudged
+    assert any(line.startswith("3 records of member a have no row") for line in asked)
 
 
 # -- histories that are not right --------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ OF_ANOTHER_RUN = "No message is in the journals as its client sent it: is the cl
 
 def test_a_history_of_another_run_with_other_ids_is_named() -> None:
     run = usual()
-    run.told = [replace(told, id=told.id and told.id[:8] + bytes([9]) * 8) for told in run.told]
+    run.asked = [replace(asked, id=asked.id and asked.id[:8] + bytes([9]) * 8) for asked in run.asked]
     assert OF_ANOTHER_RUN in audited(run).unjudged
     assert "LOST" in kinds(run)
 
@@ -219,10 +219,10 @@ def test_a_history_of_another_run_with_other_ids_is_named() -> None:
 def test_a_history_of_another_run_with_the_same_places_and_ids_is_named() -> None:
     """The same load at a pair begun anew: only its producers are other ones."""
     run = usual()
-    run.told = [replace(told, producer=told.producer and b"of another run") for told in run.told]
+    run.asked = [replace(asked, producer=asked.producer and b"of another run") for asked in run.asked]
     found = audited(run)
     assert OF_ANOTHER_RUN in found.unjudged
-    sent = sum(told.op == "send" and told.outcome == "ok" for told in run.told)
+    sent = sum(asked.op == "send" and asked.outcome == "ok" for asked in run.asked)
     assert [each.kind for each in found.violations].count("SENT_BY_OTHER") == sent
 
 
@@ -233,11 +233,11 @@ def test_one_strange_message_is_no_history_of_another_run() -> None:
 def test_rows_of_a_history_that_are_there_twice_raise_nothing() -> None:
     for op in ("send", "recv", "ack"):
         run = usual()
-        told = [told for told in run.told if told.op == op]
-        run.told += told
+        asked = [asked for asked in run.asked if asked.op == op]
+        run.asked += asked
         found = audited(run)
         assert found.violations == [], op
-        assert f"{len(told):,} rows of the client history are there twice: they were taken once." in found.unjudged
+        assert f"{len(asked):,} rows of the client history are there twice: they were taken once." in found.unjudged
         assert not any("rows of what was received are missing" in line for line in found.unjudged)
 
 
@@ -245,17 +245,21 @@ def test_clocks_that_let_messages_come_before_they_were_sent_are_named() -> None
     run = usual()
     assert not any("before they were sent" in line for line in audited(run).unjudged)
     hour = 3_600_000_000_000
-    sent = [told for told in run.told if told.op == "send" and told.outcome == "ok"]
-    late = [replace(told, invoke_ns=told.invoke_ns + hour, complete_ns=(told.complete_ns or 0) + hour) for told in sent]
-    run.told = [*late, *(told for told in run.told if told not in sent)]
+    sent = [asked for asked in run.asked if asked.op == "send" and asked.outcome == "ok"]
+    late = [
+        replace(asked, invoke_ns=asked.invoke_ns + hour, complete_ns=(asked.complete_ns or 0) + hour) for asked in sent
+    ]
+    run.asked = [*late, *(asked for asked in run.asked if asked not in sent)]
     (line,) = [line for line in audited(run).unjudged if "before they were sent" in line]
-    came = {told.index for told in run.told if told.op in ("recv", "ack") and told.outcome == "ok"}
-    assert line.startswith(f"{len(came & {told.index for told in sent})} messages came up to 3,600.000 s before"), line
+    came = {asked.index for asked in run.asked if asked.op in ("recv", "ack") and asked.outcome == "ok"}
+    assert line.startswith(f"{len(came & {asked.index for asked in sent})} messages came up to 3,600.000 s before"), (
+        line
+    )
 
 
 def test_deliveries_that_are_missing_in_a_history_are_named_and_raise_nothing() -> None:
     run = usual()
-    run.told = [told for told in run.told if told.op != "recv" or (told.index or 0) % 2]
+    run.asked = [asked for asked in run.asked if asked.op != "recv" or (asked.index or 0) % 2]
     found = audited(run)
     assert found.violations == []
     assert any("rows of what was received are missing" in line for line in found.unjudged)
@@ -263,7 +267,7 @@ def test_deliveries_that_are_missing_in_a_history_are_named_and_raise_nothing() 
 
 def test_acknowledgements_that_are_missing_in_a_history_raise_nothing() -> None:
     run = usual()
-    run.told = [told for told in run.told if told.op != "ack"]
+    run.asked = [asked for asked in run.asked if asked.op != "ack"]
     found = audited(run)
     assert found.violations == []
     assert any("has no message that was acknowledged" in line for line in found.unjudged)
@@ -272,11 +276,11 @@ def test_acknowledgements_that_are_missing_in_a_history_raise_nothing() -> None:
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_a_consumer_whose_clock_is_an_hour_apart_raises_nothing(hours: int) -> None:
     run, by = usual(), hours * 3600 * 10**9
-    run.told = [
-        told
-        if told.op == "send"
-        else replace(told, invoke_ns=told.invoke_ns + by, complete_ns=(told.complete_ns or 0) + by)
-        for told in run.told
+    run.asked = [
+        asked
+        if asked.op == "send"
+        else replace(asked, invoke_ns=asked.invoke_ns + by, complete_ns=(asked.complete_ns or 0) + by)
+        for asked in run.asked
     ]
     assert kinds(run) == set()
 

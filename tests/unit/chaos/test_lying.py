@@ -64,10 +64,10 @@ def test_what_was_acknowledged_must_be_there_once_and_in_order(
 
 
 def test_the_command_writes_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def told(plan: Plan) -> Outcome:
+    async def played(plan: Plan) -> Outcome:
         return Outcome(plan, acknowledged=9, hurt=True, gone_there=3, lost=int(plan.alone or plan.victim == HOLDER))
 
-    monkeypatch.setattr(command, "play", told)
+    monkeypatch.setattr(command, "play", played)
     out = tmp_path / "deep" / "lying.json"
     arguments = ["--rounds", "23", "--alone", "2", "--out", str(out), "-o", "json"]
     result = CliRunner().invoke(command.main, arguments)

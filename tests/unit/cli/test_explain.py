@@ -60,7 +60,7 @@ class Log:
         return self.add(name, "AUTHORITY", epoch=epoch, step="commit", outcome="done")
 
 
-def told(log: Log, seen: PairView) -> str:
+def text_of(log: Log, seen: PairView) -> str:
     """Without the time, which depends on where the test runs."""
     text = explain(log.events, seen, "main", NOW).text
     return text.split(") ", 1)[1] if text.startswith("At ") else text
@@ -188,7 +188,7 @@ def handed_over() -> Log:
     ],
 )
 def test_the_last_change_in_words(log: Log, seen: PairView, text: str) -> None:
-    assert told(log, seen) == text
+    assert text_of(log, seen) == text
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_classifier_is_named_with_what_it_said() -> None:
     log.add("a", "VERDICT", verdict="CONTINUE_AS_MASTER", by="alt-path", effect="claim", why="no target sees b")
     log.role("a", "MASTER", "MASTER_SUSPENDED", "the peer is lost").committed("a")
     log.role("a", "MASTER_SUSPENDED", "MASTER", "the peer is lost")
-    assert told(log, view(member("a", "MASTER", in_sync="a"), member("b"))) == (
+    assert text_of(log, view(member("a", "MASTER", in_sync="a"), member("b"))) == (
         "a went on alone as master in epoch 2, because b counts as lost: a stream was closed. Classifier alt-path said "
         "continue as master: no target sees b. The register agreed and holds epoch 2. Now a serves alone, with one "
         "copy. To do: start b."
@@ -230,7 +230,7 @@ def test_what_happened_long_before_is_no_cause() -> None:
 def test_events_of_another_domain_do_not_count() -> None:
     log = takeover()
     other = [Happening(**{**{f: getattr(e, f) for f in e.__struct_fields__}, "domain": "audit"}) for e in log.events]
-    assert told(log, BOTH) != "" and explain(other, BOTH, "main", NOW).event is None  # noqa: PT018
+    assert text_of(log, BOTH) != "" and explain(other, BOTH, "main", NOW).event is None  # noqa: PT018
 
 
 @pytest.mark.parametrize(
@@ -249,12 +249,12 @@ def test_a_verdict_about_another_loss_did_not_decide_this_change() -> None:
     )
     log.add("b", "HANDOFF", "handoff: ceded to us", reason="handoff: ceded to us", state="TAKING")
     log.role("b", "PROBE", "MASTER", "a handed over", 4)
-    assert told(log, B_FIRST) == (
+    assert text_of(log, B_FIRST) == (
         "b became master in epoch 4, by a handoff (ceded to us). Now b serves with two copies. Nothing to do."
     )
     again = decided().lost("b", "connected to a").lost("b", REFUSED)
     again.role("b", "REPLICA", "MASTER", "the peer is lost", 5)
-    assert "I saw it burn" not in told(again, B_ALONE)
+    assert "I saw it burn" not in text_of(again, B_ALONE)
 
 
 def test_a_verdict_that_let_nobody_claim_did_not_decide_who_became_master() -> None:
@@ -270,7 +270,7 @@ def test_an_epoch_that_is_recorded_later_is_no_new_decision() -> None:
     log = decided().committed("b", 3)
     log.role("b", "MASTER", "MASTER", "recorded what was decided without the register", 3)
     seen = view(*(structs.replace(each, authority="witness") for each in B_FIRST.members))
-    assert told(log, seen) == (
+    assert text_of(log, seen) == (
         "b recorded epoch 3 in the register; it was master already, without the register's word. The witness holds "
         "epoch 3. Now b serves with two copies. Nothing to do."
     )

@@ -21,7 +21,7 @@ def defaults_of(text: str) -> dict[str, str]:
     return {key: default for keys, default in rows for key in re.findall(r"`([a-z]+\.[a-z_]+)`", keys)}
 
 
-def told(value: object) -> str:
+def as_page(value: object) -> str:
     """A default as the page has it."""
     match value:
         case "" | []:
@@ -38,9 +38,9 @@ def told(value: object) -> str:
 
 def wrong(found: list[Setting], page: dict[str, str]) -> list[str]:
     return [
-        f"{each.key} is {told(each.value)} by default, the page has {page.get(each.key)!r}"
+        f"{each.key} is {as_page(each.value)} by default, the page has {page.get(each.key)!r}"
         for each in found
-        if page.get(each.key, "") not in IN_WORDS and page.get(each.key, "").partition(" (")[0] != told(each.value)
+        if page.get(each.key, "") not in IN_WORDS and page.get(each.key, "").partition(" (")[0] != as_page(each.value)
     ]
 
 

@@ -35,9 +35,9 @@ def flown() -> Run:
         run.ack(1, batch * SIZE + 1, SIZE)
     ids = {row.index: row.id for row in run.rows if row.kind == "ENQUEUED"}
     run.rows = [replace(row, payload=body(row.index)) if row.kind == "ENQUEUED" else row for row in run.rows]
-    run.told = [
+    run.asked = [
         replace(told, id=ids[told.index], payload_crc32=None if told.op == "ack" else zlib.crc32(body(told.index)))
-        for told in run.told
+        for told in run.asked
         if told.index is not None
     ]
     return run.end()

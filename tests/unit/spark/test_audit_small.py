@@ -55,7 +55,7 @@ def columns(row: Row) -> dict[str, Any]:
 
 
 def history_of(run: Run, path: Path, without: str = "") -> str:
-    table = pa.Table.from_pylist([asdict(told) for told in run.told], TOLD)
+    table = pa.Table.from_pylist([asdict(told) for told in run.asked], TOLD)
     pq.write_table(table.drop_columns([without]) if without else table, path)
     return str(path)
 
@@ -73,11 +73,11 @@ def test_a_lake_is_judged_as_its_rows_are(tmp_path: Path) -> None:
     run = usual()
     lost(run)
     lake, history = in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "told.parquet")
-    found, wanted = audit_small(lake, history), judged(run.rows, run.told, run.heads, run.ends)
+    found, wanted = audit_small(lake, history), judged(run.rows, run.asked, run.heads, run.ends)
     assert set(found.violations) == set(wanted.violations)
     assert (found.rows, found.asked, found.unjudged) == (wanted.rows, wanted.asked, wanted.unjudged)
     assert ends_of(lake) == run.ends
-    assert rows_there(lake, history) == len(run.rows) + len(run.told)
+    assert rows_there(lake, history) == len(run.rows) + len(run.asked)
 
 
 @pytest.mark.parametrize("plant", [other_attributes_at_b, no_attributes_at_b])
@@ -170,7 +170,7 @@ def test_rows_of_a_history_that_tell_nothing_are_refused(
     """They would be left out in silence."""
     run = usual()
     lake = in_lake(run, tmp_path / "lake")
-    run.told[3:5] = [replace(told, **{name: value}) for told in run.told[3:5]]  # type: ignore[arg-type]
+    run.asked[3:5] = [replace(told, **{name: value}) for told in run.asked[3:5]]  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match=f"HISTORY_SCHEMA: .*: {name} is {what} in 2 rows"):
         audit_small(lake, history_of(run, tmp_path / "told.parquet"))
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_the_job_takes_little_in_memory_and_says_so(tmp_path: Path) -> None:
     run = usual()
     lake, history = in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "told.parquet")
-    rows = len(run.rows) + len(run.told)
+    rows = len(run.rows) + len(run.asked)
     outcome = auditing_small()(configured(lake, history, memory_rows=rows))
     assert outcome is not None
     assert (outcome.verdict, outcome.facts["checked"][:9]) == ("clean", "in memory")
@@ -232,7 +232,7 @@ def test_violations_are_written_beside_the_report(tmp_path: Path) -> None:
 def test_a_clean_run_leaves_no_violations_of_an_earlier_one(tmp_path: Path) -> None:
     run = usual()
     lake, right = in_lake(run, tmp_path / "lake"), history_of(run, tmp_path / "right.parquet")
-    run.told = run.told[1:]
+    run.asked = run.asked[1:]
     wrong = history_of(run, tmp_path / "wrong.parquet")
     place = tmp_path / "reports" / "audit" / "violations"
     for history, there in ((wrong, True), (right, False)):

@@ -169,13 +169,13 @@ def test_a_cut_of_what_nobody_has_copied(world: World, bit: int | None) -> None:
 def test_a_lease_that_was_made_after_its_message_was_settled(world: World) -> None:
     member = world.pair.members[master(world)]
     assert member.domain is not None
-    told = read(member.machine.disk, ["a", "b"], member.domain.shared.limits)
-    assert told is not None
+    found = read(member.machine.disk, ["a", "b"], member.domain.shared.limits)
+    assert found is not None
     book = world.pair.run.books["q"]
     assert book.leases
-    assert list(delivered_after_settled(told, book)) == []
-    told.queues[1].settled[1] = Name(1, name_of_lease(book.leases[0].lease_id).log_index - 1)
-    assert len(list(delivered_after_settled(told, book))) == 1
+    assert list(delivered_after_settled(found, book)) == []
+    found.queues[1].settled[1] = Name(1, name_of_lease(book.leases[0].lease_id).log_index - 1)
+    assert len(list(delivered_after_settled(found, book))) == 1
 
 
 def test_a_log_that_misses_what_was_acknowledged_or_given_up(world: World) -> None:
@@ -224,10 +224,10 @@ def test_damage_on_the_disk_that_is_delivered_and_damage_that_is_refused(world: 
     disk, spare = member.machine.disk, world.pair.members[member.peer].machine.disk
     limits = member.domain.shared.limits
     assert read(disk, ["a", "b"], limits) is None, "a log that is damaged tells no story"
-    told = read(disk, ["a", "b"], limits, spare=spare)
-    assert told is not None, "but the other member has the same"
-    assert told.problems == []
-    assert told.machine.digest() == member.domain.shared.machine.digest()  # type: ignore[union-attr]  # it serves
+    found = read(disk, ["a", "b"], limits, spare=spare)
+    assert found is not None, "but the other member has the same"
+    assert found.problems == []
+    assert found.machine.digest() == member.domain.shared.machine.digest()  # type: ignore[union-attr]  # it serves
     assert (fates.read(disk), publications.read(disk)) == (None, None)
     assert None not in (fates.read(disk, spare), publications.read(disk, spare))
     assert spare._content is not None

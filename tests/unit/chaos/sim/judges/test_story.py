@@ -69,14 +69,14 @@ def test_a_lease_of_what_is_gone_and_a_second_settlement() -> None:
 
 def test_a_lease_that_ends_too_early() -> None:
     lease_id = lease_id_of(1, 3)
-    for told, ends_ms, early_ms in (("", 1_001, 1_000), ("extended", 3_001, 3_000), ("failover", 1_501, 1_500)):
+    for change, ends_ms, early_ms in (("", 1_001, 1_000), ("extended", 3_001, 3_000), ("failover", 1_501, 1_500)):
         for time_ms in (ends_ms, early_ms):
             made = story()
             made.leases[lease_id] = 1_000, 1_000
-            if told == "extended":
+            if change == "extended":
                 extend = SettleEffect(lease_id=lease_id, outcome=OUTCOME_EXTEND, expires_at_ms=3_000, duration_ms=2_000)
                 made._extend([extend])
-            if told == "failover":
+            if change == "failover":
                 made._restart_leases(500)
             made._end_leases([lease_id], time_ms, Name(1, 9))
             assert made.problems == (
@@ -124,7 +124,7 @@ def test_what_was_never_leased_may_not_be_visible_yet() -> None:
 
 def test_a_lease_that_is_not_as_asked() -> None:
     lease_id = lease_id_of(1, 3)
-    for lasts_ms, extended_ms, count, told in (
+    for lasts_ms, extended_ms, count, wrong in (
         (700, 700, 2, ""),
         (1_400, 700, 2, "asked for were 700"),
         (700, 350, 2, "asked for were 700"),
@@ -136,8 +136,8 @@ def test_a_lease_that_is_not_as_asked() -> None:
         made._extend([SettleEffect(lease_id=lease_id, outcome=OUTCOME_EXTEND, duration_ms=extended_ms)])
         book = Book("q")
         book.leases.append(Lease(lease_id, 1, count, waited=True, asked_ms=700))
-        assert told in "".join(not_as_asked(made, book))
-        assert bool(told) == bool(list(not_as_asked(made, book)))
+        assert wrong in "".join(not_as_asked(made, book))
+        assert bool(wrong) == bool(list(not_as_asked(made, book)))
 
 
 def grouped() -> tuple[Story, Driver]:

@@ -83,10 +83,10 @@ def test_a_commit_under_way_in_a_crash_is_there_whole_or_not_at_all() -> None:
 def test_equal_streams_give_equal_disks() -> None:
     def story(seed: int) -> list[object]:
         each = disk(seed)
-        told: list[object] = [opened(each).get_meta("instance")]
+        answers: list[object] = [opened(each).get_meta("instance")]
         for index in range(1, 30):
-            told += [each.commit_delay_s(), each.crash(adds(index)), indexes(opened(each))]
-        return told
+            answers += [each.commit_delay_s(), each.crash(adds(index)), indexes(opened(each))]
+        return answers
 
     assert story(1) == story(1) != story(2)
 
@@ -120,20 +120,20 @@ def test_a_slow_disk_is_slow_until_then() -> None:
 
 
 def test_a_disk_that_hangs_answers_in_order_after_its_release() -> None:
-    each, told = disk(), list[int]()
-    each.when_free(lambda: told.append(0))
+    each, answers = disk(), list[int]()
+    each.when_free(lambda: answers.append(0))
     each.hang()
     for number in (1, 2):
-        each.when_free(lambda number=number: told.append(number))  # type: ignore[misc]
-    assert told == [0]
+        each.when_free(lambda number=number: answers.append(number))  # type: ignore[misc]
+    assert answers == [0]
     each.release()
-    assert told == [0, 1, 2]
+    assert answers == [0, 1, 2]
     each.hang()
-    each.when_free(lambda: told.append(3))
+    each.when_free(lambda: answers.append(3))
     opened(each)
     each.crash()  # who waited is dead
     each.heal()
-    assert told == [0, 1, 2]
+    assert answers == [0, 1, 2]
 
 
 def test_without_room_nothing_is_done_until_there_is_room() -> None:

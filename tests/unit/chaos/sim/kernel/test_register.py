@@ -67,11 +67,11 @@ def test_delays_have_a_tail_beyond_what_a_caller_waits() -> None:
 
 def test_equal_streams_tell_equal_stories() -> None:
     async def story(seed: int) -> list[object]:
-        pair, told = Pair(seed), list[object]()
+        pair, heard = Pair(seed), list[object]()
         for epoch in range(2, 30):
             forced = await SimAuthority(pair.a).force("main", pair.now.version, epoch, "a", "because")
-            told += [forced, asyncio.get_running_loop().time()]
-        return told
+            heard += [forced, asyncio.get_running_loop().time()]
+        return heard
 
     assert run(story(1)) == run(story(1)) != run(story(2))
 
@@ -211,14 +211,14 @@ def test_a_register_that_lost_its_disk_knows_nothing() -> None:
 
 def test_of_a_refused_set_nobody_is_told() -> None:
     async def story() -> None:
-        pair, told = Pair(), list[str]()
+        pair, heard = Pair(), list[str]()
         pair.register.wipe()
-        pair.register.on_change = lambda domain, _before, _after: told.append(domain)
+        pair.register.on_change = lambda domain, _before, _after: heard.append(domain)
         assert isinstance(await add_b(pair.a), CasRefused)
         assert isinstance(await SimAuthority(pair.a).force("main", 7, 9, "a", "because"), CasRefused)
-        assert told == []
+        assert heard == []
         assert await SimAuthority(pair.a).compare_and_set("main", Register(), CLAIMED) == CasDone(CLAIMED)
-        assert told == ["main"]
+        assert heard == ["main"]
 
     run(story())
 
