@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from failover.register import Register, SetOutcome
     from replica.core.handoff.attempt import Outcome
     from replica.core.mastership.role import ClaimUnderWay
-    from replica.core.ports import DomainPorts, Settings
+    from replica.core.ports import Settings, ShellPorts
     from replica.core.state.calls import Call, Consumer, PendingEnqueue
     from replica.core.state.effects import Effect, Purpose
     from replica.core.state.shared import Shared
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 class Domain:
     """One domain at one member. Every method takes the time it happens at; `take` gives the effects, in order."""
 
-    def __init__(self, shared: Shared, ports: DomainPorts, settings: Settings) -> None:
+    def __init__(self, shared: Shared, ports: ShellPorts, settings: Settings) -> None:
         self.shared = shared
         # What the source asks is made below it.
         self.source: SyncSource = SyncSource(shared, lambda: self.replication.leaving.aside())  # noqa: PLW0108 - as above

@@ -25,7 +25,7 @@ VOLATILE_BYTES_MAX = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class DomainPorts:
+class ShellPorts:
     """Answered at once, while the core decides; everything else it asks for by effects."""
 
     read: Callable[[int], Stored | None]
@@ -49,9 +49,9 @@ class Settings:
     """A replica's request this soon after the last handoff is refused; an operator at the master is not."""
 
 
-def ports_of(store: Store, shared: Shared, held_call: Callable[[PeerFrame], PendingEnqueue]) -> DomainPorts:
+def ports_of(store: Store, shared: Shared, held_call: Callable[[PeerFrame], PendingEnqueue]) -> ShellPorts:
     """Over the store that the domain was opened from."""
-    return DomainPorts(
+    return ShellPorts(
         read=functools.partial(read_stored, store, shared),
         is_whole=functools.partial(is_whole, store, shared),
         held_call=held_call,

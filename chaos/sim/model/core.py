@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica.core.domain import Domain
 from replica.core.ordering.holding import Holding
-from replica.core.ports import DomainPorts, Settings
+from replica.core.ports import Settings, ShellPorts
 from replica.core.state.durable import checkpoint_key, state_key
 from replica.core.state.log import Entry
 from replica.machine import Applied, Limits
@@ -105,7 +105,7 @@ def never_asked(_frame: PeerFrame) -> PendingEnqueue:
     raise AssertionError("a HOLD frame in a model without one")
 
 
-PORTS = DomainPorts(read=lambda _log_index: None, is_whole=lambda _log_index: True, held_call=never_asked)
+PORTS = ShellPorts(read=lambda _log_index: None, is_whole=lambda _log_index: True, held_call=never_asked)
 """All records of a model are in memory, and none is damaged."""
 
 
