@@ -12,7 +12,7 @@ from chaos.sim.pair.run import Run
 from chaos.sim.tools.product import run
 from failover import promotion
 from replica.core.handoff import handoff as driving
-from replica.core.mastership import claiming
+from replica.core.mastership import claims
 from tests.sim.stories import REAL
 
 
@@ -63,7 +63,7 @@ def test_the_rows_of_every_table_are_named_once() -> None:
 
 @pytest.mark.slow
 def test_a_run_tells_which_rows_it_took_and_leaves_the_product_as_it_was() -> None:
-    places = ((vars(claiming), "follow"), (vars(driving), "lookup"), (vars(promotion), "row_of"))
+    places = ((vars(claims), "follow"), (vars(driving), "lookup"), (vars(promotion), "row_of"))
     before = [module[name] for module, name in places]
     coverage = run(REAL).coverage
     assert coverage["claim CLAIMING: DONE"] >= 1
