@@ -14,8 +14,6 @@ from tests.support.classes import Class, Types, assigned, by_name, classes_of, i
 from tests.test_layout import LAYERS, Module, child_of, module_of, sources, within
 
 SERVER = ("replica", "failover", "storage")
-WIRED = ("replica.core", "replica.machine", "failover", "storage")
-"""Built with all that they call; node, peer and operations are not yet."""
 WRITERS = {"replica/core/mastership/": "the one package that decides role, epoch and link: it still writes them itself"}
 
 
@@ -102,7 +100,7 @@ def test_every_attribute_is_born_in_the_constructor() -> None:
 
 
 def test_no_hook_does_nothing_until_somebody_overwrites_it() -> None:
-    modules = of_package(*WIRED)
+    modules = of_package(*SERVER)
     assert hooks(classes_of(modules), modules) == []
 
 
