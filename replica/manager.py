@@ -38,7 +38,7 @@ from replica.peer.hearing import Hearing
 from replica.peer.identity import incarnation
 from replica.peer.identity.proving import Proving
 from replica.peer.judge import Judge
-from replica.peer.link import Link, PeerInfo, PeerServicer, dials
+from replica.peer.link import PeerInfo, PeerLink, PeerServicer, dials
 from replica.peer.local_register import KeptRegister
 from replica.peer.reach import Reach
 from replica.peer.session import Current, held_call
@@ -107,7 +107,7 @@ class Manager:
         self._store: Store | None = None
         self._node: Node | None = None
         self._members: Members | None = None
-        self._link: Link | None = None
+        self._link: PeerLink | None = None
         self._authority: Authority | None = None
         self._current = Current()
         self._reports: Reports | None = None
@@ -240,7 +240,7 @@ class Manager:
         start = OwnStart(greeter, current, dials=dials(config.member, config.peer_member))
         own = incarnation.Own(node, known, start)
         proving = Proving(own, authority, config.member, greeter.on_counted)
-        self._link = link = Link(
+        self._link = link = PeerLink(
             node,
             config.member,
             PeerInfo(config.peer_member, config.peer_address),

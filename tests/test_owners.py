@@ -32,6 +32,15 @@ def late_births(classes: Collection[Class]) -> list[str]:
     return found
 
 
+def namesakes(classes: Collection[Class]) -> list[str]:
+    """Public classes of one name: who reads it in one file thinks of the other."""
+    found: dict[str, list[str]] = {}
+    for each in classes:
+        if not each.name.startswith("_"):
+            found.setdefault(each.name, []).append(each.where)
+    return [f"{name}: {', '.join(where)}" for name, where in found.items() if len(where) > 1]
+
+
 def is_nothing(value: ast.expr | None) -> bool:
     """A lambda that looks at nothing it is given: it answers a constant, or a name that is no part of anybody."""
     if not isinstance(value, ast.Lambda):
@@ -99,6 +108,10 @@ def test_every_attribute_is_born_in_the_constructor() -> None:
     assert late_births(classes_of(of_package(*SERVER))) == []
 
 
+def test_no_two_public_classes_have_one_name() -> None:
+    assert namesakes(classes_of(of_package(*SERVER))) == []
+
+
 def test_no_hook_does_nothing_until_somebody_overwrites_it() -> None:
     modules = of_package(*SERVER)
     assert hooks(classes_of(modules), modules) == []
@@ -162,6 +175,14 @@ def test_a_planted_hook_of_a_dataclass_and_one_that_is_taken_out_are_found() -> 
         replica__y="def end(hooked):\n    hooked.on_z = lambda _x: None\n",
     )
     assert len(hooks(classes_of(modules), modules)) == 2
+
+
+def test_planted_namesakes_are_found() -> None:
+    modules = planted(
+        replica__x="class Place:\n    pass\nclass _Row:\n    pass\n",
+        failover__y="if True:\n    class Place(NamedTuple):\n        at: int\nclass _Row:\n    pass\n",
+    )
+    assert namesakes(classes_of(modules)) == ["Place: replica/x.py:1, failover/y.py:2"]
 
 
 OWNER = """

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from failover.classifier import Answer, EventKind
     from failover.gate import Ruling
     from failover.register import Register, SetOutcome
-    from replica.core.handoff.attempt import Outcome
+    from replica.core.handoff.attempt import HandoffOutcome
     from replica.core.mastership.role import ClaimUnderWay
     from replica.core.ports import Settings, ShellPorts
     from replica.core.state.calls import Call, Consumer, PendingEnqueue
@@ -124,7 +124,7 @@ class Domain:
         dry_run: bool = False,
         hold_ms: int = 0,
         automatic: bool = False,
-        tell: Callable[[Outcome], None] | None = None,
+        tell: Callable[[HandoffOutcome], None] | None = None,
     ) -> None:
         """Give the role away, or ask for it. `tell` is called once, with how it ended."""
         self.orders.set_now(domain_ms)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Counts(NamedTuple):
+class AttachedClients(NamedTuple):
     """Clients of one queue, or of all."""
 
     consumers: int = 0
@@ -30,7 +30,7 @@ class Counts(NamedTuple):
         return self.all - self.remote
 
 
-NOBODY = Counts()
+NOBODY = AttachedClients()
 
 
 class Client(NamedTuple):
@@ -71,11 +71,13 @@ class Attached:
         """How many, by whether they send and whether they are remote."""
         return self._all.copy()
 
-    def counts(self, *names: str) -> Counts:
+    def counts(self, *names: str) -> AttachedClients:
         """Of a queue by its name and aliases; without a name, of all queues."""
         found = [each for each in map(self._of.get, names) if each] if names else [self._all]
         if not found:
             return NOBODY
         consumers = sum(each[False, remote] for each in found for remote in (False, True))
         producers = sum(each[True, remote] for each in found for remote in (False, True))
-        return Counts(consumers, producers, sum(each[producer, True] for each in found for producer in (False, True)))
+        return AttachedClients(
+            consumers, producers, sum(each[producer, True] for each in found for producer in (False, True))
+        )

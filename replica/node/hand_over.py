@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from replica.core.domain import Domain
-    from replica.core.handoff.attempt import Outcome
+    from replica.core.handoff.attempt import HandoffOutcome
     from replica.node.members import Members
 
 LOOK_S = 0.02
 
 
-async def hand_over(domain: Domain, members: Members, reason: str, **options: Any) -> Outcome:
+async def hand_over(domain: Domain, members: Members, reason: str, **options: Any) -> HandoffOutcome:
     """Start a handoff and wait for its end."""
-    ended: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    ended: asyncio.Future[HandoffOutcome] = asyncio.get_running_loop().create_future()
 
-    def tell(outcome: Outcome) -> None:
+    def tell(outcome: HandoffOutcome) -> None:
         if not ended.done():
             ended.set_result(outcome)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.state.shared import Shared
-    from replica.node.journal_rows import Rows
+    from replica.node.journal_rows import JournalRows
     from storage.records import Prefix
     from storage.store import Store
 
@@ -37,7 +37,7 @@ NEAR_RECORDS = 512
 STALE_RETRY_MS = 100
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Between two rows: see JournalPosition of the contract."""
 
     log_index: int
@@ -61,8 +61,8 @@ READING = Asking("read", "read it from the beginning, into a new place")
 class Page(NamedTuple):
     """Some rows, and where the next ones are."""
 
-    rows: Rows
-    following: Place
+    rows: JournalRows
+    following: RowPlace
     at_end: bool
 
 
@@ -108,7 +108,7 @@ def epoch_before(shared: Shared, log_index: int) -> int | None:
     return found[0] if found is not None else None
 
 
-def problem_of(shared: Shared, place: Place, *, is_master: bool, asking: Asking = READING) -> Failed | None:
+def problem_of(shared: Shared, place: RowPlace, *, is_master: bool, asking: Asking = READING) -> Failed | None:
     """Why nothing can be read from that place. None: it can, though there may be nothing yet."""
     if (changed := problem_of_history(shared, place.history_id, asking)) is not None:
         return changed
@@ -172,7 +172,7 @@ def _problem_of_epoch(shared: Shared, last_read: int, epoch: int, asking: Asking
     return refusal(Reason.REASON_EPOCH_DIVERGED, text, facts)
 
 
-def read_page(store: Store, domain: int, place: Place, bounds: Bounds, until: int, rows: Rows) -> Page:
+def read_page(store: Store, domain: int, place: RowPlace, bounds: Bounds, until: int, rows: JournalRows) -> Page:
     """Fill a page from that place, which `problem_of` has let pass. Any thread.
 
     Raises Trimmed when the log is cut off under it, CorruptRecord for a record that fails its checksum.
@@ -183,8 +183,8 @@ def read_page(store: Store, domain: int, place: Place, bounds: Bounds, until: in
         row = rows.take(prefix, header, body, at.row if prefix.log_index == place.log_index else 0)
         if row is not None:
             before = at.epoch if not row else prefix.epoch
-            return Page(rows, Place(prefix.log_index, before, row), at_end=False)
-        at = Place(prefix.log_index + 1, prefix.epoch)
+            return Page(rows, RowPlace(prefix.log_index, before, row), at_end=False)
+        at = RowPlace(prefix.log_index + 1, prefix.epoch)
         looked += prefix.header_len + len(body)
         if rows.is_full() or looked >= LOOK_BYTES_MAX:
             break

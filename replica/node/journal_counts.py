@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.node.journal import Place, Trimmed
+from replica.node.journal import RowPlace, Trimmed
 from replica.node.journal_rows import ENQUEUED, facts_of, ordinals_of
 from storage.errors import CorruptRecord
 from storage.records import ZERO_DIGEST, Prefix, split_stored_head
@@ -40,7 +40,7 @@ class Counted(NamedTuple):
     """How many rows there are up to a place."""
 
     rows: int
-    following: Place
+    following: RowPlace
     at_end: bool
     queue_ids: set[int]
     """That rows of it name."""
@@ -75,7 +75,7 @@ class RowCounts:
         """Heads that this call has read."""
 
     def find(
-        self, store: Store, domain: int, place: Place, bounds: Bounds, until: int, wanted: Wanted, rows_max: int
+        self, store: Store, domain: int, place: RowPlace, bounds: Bounds, until: int, wanted: Wanted, rows_max: int
     ) -> Counted:
         """The end of the record that has the last of rows_max wanted rows from that place on, or the last one before
         `until`, or as far as one call looks. Raises Trimmed, and CorruptRecord for a damaged head.
@@ -89,7 +89,7 @@ class RowCounts:
         if at.row and at.log_index < end:
             ((log_index, epoch, header),) = _heads(store, domain, at.log_index, at.log_index + 1)
             counts = rows_of(header, at.row)
-            rows, at = _sum(counts, wanted), Place(log_index + 1, epoch)
+            rows, at = _sum(counts, wanted), RowPlace(log_index + 1, epoch)
             seen.update(counts)
         while at.log_index < end and rows < rows_max and self._looked < LOOK_RECORDS:
             number, inside = divmod(at.log_index, BLOCK)
@@ -97,7 +97,7 @@ class RowCounts:
             whole = not inside and block_end <= end
             block = self._kept.get(number) if whole else None
             if block is not None and rows + (more := _sum(block.counts, wanted)) < rows_max:
-                rows, at = rows + more, Place(block_end, block.epoch)
+                rows, at = rows + more, RowPlace(block_end, block.epoch)
                 seen.update(block.counts)
                 continue
             records = self._records(store, domain, at.log_index, min(block_end, end))
@@ -106,7 +106,7 @@ class RowCounts:
             for record in records:
                 rows += _sum(record.counts, wanted)
                 seen.update(record.counts)
-                at = Place(record.log_index + 1, record.epoch)
+                at = RowPlace(record.log_index + 1, record.epoch)
                 if rows >= rows_max:
                     break
         queue_ids = {queue_id for kind, queue_id in seen if wanted.takes(kind, queue_id)}
@@ -137,7 +137,7 @@ class RowCounts:
 
 
 def rows_of(header: RecordHeader, first: int = 0) -> Counts:
-    """Rows of one record from the first-th on, as `journal_rows.Rows` gives them, by kind and queue."""
+    """Rows of one record from the first-th on, as `journal_rows.JournalRows` gives them, by kind and queue."""
     counts: Counts = {}
     stored = 0
     if header.HasField("enqueue"):

@@ -166,7 +166,7 @@ def ordinals_of(op: record_pb2.EnqueueOp) -> Sequence[int]:
     return [ordinal for ordinal in range(op.count) if ordinal not in left_out]
 
 
-class Rows:
+class JournalRows:
     """The columns of one page, filled record by record."""
 
     def __init__(self, domain: int, wanted: Wanted, *, rows_max: int, bytes_max: int) -> None:

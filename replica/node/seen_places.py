@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Moved
 from replica.node.counting import until_committed
-from replica.node.journal import Asking, Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
+from replica.node.journal import (
+    Asking,
+    RowPlace,
+    bounds_of,
+    epoch_before,
+    history_id_of,
+    problem_of,
+    problem_of_history,
+)
 from tandemq.v1.journal_service_pb2 import JournalPosition
 
 if TYPE_CHECKING:
@@ -38,4 +46,4 @@ async def problem_of_seen(domain: Domain, seen: JournalPosition) -> Failed | Mov
         return _MOVED
     if seen.log_index <= bounds_of(shared).first:
         return None
-    return problem_of(shared, Place(seen.log_index, seen.epoch), is_master=True, asking=GOING_ON)
+    return problem_of(shared, RowPlace(seen.log_index, seen.epoch), is_master=True, asking=GOING_ON)

@@ -56,7 +56,7 @@ class Door:
             await asyncio.sleep(self._free_at_s - now_s)
 
 
-class Entry:
+class OpeningStream:
     """A place among those that are being opened; given back once. Without a master it is kept until `until_s`."""
 
     def __init__(self, places: asyncio.Semaphore, until_s: float) -> None:
@@ -111,4 +111,4 @@ class Streams:
             stream.sign()
 
 
-__all__ = ["Door", "Entry", "Standing", "Streams"]
+__all__ = ["Door", "OpeningStream", "Standing", "Streams"]

@@ -9,13 +9,13 @@ from tandemq.ambient import monotonic_ms
 if TYPE_CHECKING:
     from replica.node.loop import Node
     from replica.peer.beats import Beats
-    from replica.peer.link import Link
+    from replica.peer.link import PeerLink
 
 
 class About:
     """The peer and this process, as a classifier is told of them."""
 
-    def __init__(self, node: Node, link: Link, beats: Beats) -> None:
+    def __init__(self, node: Node, link: PeerLink, beats: Beats) -> None:
         self._node, self._link, self._beats = node, link, beats
         self._started_ms = monotonic_ms()
 

@@ -19,15 +19,15 @@ from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.identity.twins import (
     SEEN_PROCESS,
     SEEN_START,
+    LastConnection,
     PeerInfo,
     PeerRefused,
-    Signs,
     check_process,
     has_moved,
     other_start,
 )
 from replica.peer.keepalive import keepalive
-from replica.peer.session import Session, Stream, check_hello
+from replica.peer.session import PeerStream, Session, check_hello
 from replica.rpc.refusals import abort, refusal
 from tandemq import refusing
 from tandemq.ambient import monotonic_ms
@@ -93,7 +93,7 @@ class LinkReports(Protocol):
         """In a sentence: one begins, or ends."""
 
 
-class Link:
+class PeerLink:
     """Keeps one session with the peer alive, and says when there is none."""
 
     def __init__(
@@ -135,7 +135,7 @@ class Link:
         would wait for ever then.
         """
         self.begun.set()
-        self._waiting: dict[str, asyncio.Future[Stream]] = {}
+        self._waiting: dict[str, asyncio.Future[PeerStream]] = {}
         self._accepting = asyncio.Lock()
         self._over = asyncio.Event()
 
@@ -219,7 +219,7 @@ class Link:
 
     # -- accepting -------------------------------------------------------------------------------------------------
 
-    async def accept(self, data: Stream) -> None:
+    async def accept(self, data: PeerStream) -> None:
         """A Data stream that the peer opened; returns when it is over."""
         first = await asyncio.wait_for(data.read(), HELLO_TIMEOUT_S)
         if not isinstance(first, PeerFrame):
@@ -271,7 +271,7 @@ class Link:
     def _check_process(self, hello: Hello) -> None:
         session = self.session
         heard_ms = session.heard_ms if session is not None else self.heard_ms
-        signs = Signs(session is not None, monotonic_ms() - heard_ms, self.refused)
+        signs = LastConnection(session is not None, monotonic_ms() - heard_ms, self.refused)
         check_process(self.peer, hello, signs, counted=self._identity.counted, lost_ms=self.lost_ms)
 
     def _check_own(self, hello: Hello) -> None:
@@ -280,7 +280,7 @@ class Link:
             text = f"start {seen.number} of {self.member} was there already; this process counts on from it first"
             raise PeerRefused(Reason.REASON_INVALID_STATE, text)
 
-    async def lend(self, kind: str, stream: Stream) -> None:
+    async def lend(self, kind: str, stream: PeerStream) -> None:
         """A Heartbeat or Transfer stream of the connection that is being accepted; returns when the session is over."""
         waiting = self._waiting.get(kind)
         if waiting is None or waiting.done():
@@ -298,7 +298,7 @@ class Link:
 
     # -- the session -----------------------------------------------------------------------------------------------
 
-    def _session_on(self, data: Stream, beat: Stream, transfer: Stream) -> Session:
+    def _session_on(self, data: PeerStream, beat: PeerStream, transfer: PeerStream) -> Session:
         return Session(self.node, data, beat, transfer, self._listener, self._know, heartbeat_s=self.heartbeat_s)
 
     async def _run_session(self, session: Session, hello: Hello) -> None:
@@ -337,7 +337,7 @@ class Link:
 class PeerServicer(PeerServiceServicer):
     """The peer port."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: PeerLink) -> None:
         self.link = link
 
     async def Data(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
@@ -391,4 +391,4 @@ def _text(error: BaseException) -> str:
     return type(error).__name__
 
 
-__all__ = ["CHANNEL_OPTIONS", "Link", "PeerInfo", "PeerServicer"]
+__all__ = ["CHANNEL_OPTIONS", "PeerInfo", "PeerLink", "PeerServicer"]

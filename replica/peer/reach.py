@@ -13,7 +13,7 @@ from tandemq.ambient import monotonic_ms
 if TYPE_CHECKING:
     from replica.node.loop import Node
     from replica.node.network import Network
-    from replica.peer.link import Link
+    from replica.peer.link import PeerLink
 
 log = logging.getLogger("tandemq.reach")
 
@@ -27,7 +27,7 @@ AGAIN_MS = 60_000
 class Reach:
     """The client port of one manager, as clients find it."""
 
-    def __init__(self, node: Node, link: Link, network: Network, address: str) -> None:
+    def __init__(self, node: Node, link: PeerLink, network: Network, address: str) -> None:
         self.node = node
         self.link = link
         self.network = network

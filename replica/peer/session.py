@@ -46,7 +46,7 @@ FRAMES_UNANSWERED_MAX = 2
 _MALFORMED = (DecodeError, ValueError, KeyError, IndexError, struct.error)
 
 
-class Stream(Protocol):
+class PeerStream(Protocol):
     """What both ends of a bidi stream have in common."""
 
     async def read(self) -> object: ...
@@ -131,9 +131,9 @@ class Session:
     def __init__(
         self,
         node: Node,
-        data: Stream,
-        beat: Stream,
-        transfer: Stream,
+        data: PeerStream,
+        beat: PeerStream,
+        transfer: PeerStream,
         listener: SessionListener,
         know: Callable[[Hello], None],
         *,

@@ -61,7 +61,7 @@ class Digest(NamedTuple):
 
 
 @dataclass(slots=True)
-class Counts:
+class VerifyCounts:
     """For metrics, by domain where it is a dict."""
 
     ranges: int = 0
@@ -111,7 +111,7 @@ class Verifier:
         self.node = node
         self.note = note
         self.reconnect = reconnect
-        self.counts = Counts()
+        self.counts = VerifyCounts()
         self._running: set[int] = set()
         self._asked: dict[int, asyncio.Future[VerifyReply]] = {}
         self._next_id = 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica.node.loop import Node
     from replica.peer.beats import Beats
     from replica.peer.judge import Judge
-    from replica.peer.link import Link
+    from replica.peer.link import PeerLink
     from replica.peer.session import Session
     from tandemq.config import ManagerConfig
 
@@ -46,7 +46,7 @@ class Watch:
     def __init__(
         self,
         node: Node,
-        link: Link,
+        link: PeerLink,
         config: ManagerConfig,
         detector: Detector,
         beats: Beats,

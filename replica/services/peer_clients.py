@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import grpc.aio
 
-from replica.node.attached import Client, Counts
+from replica.node.attached import AttachedClients, Client
 from replica.node.members import HOP
 from replica.rpc.refusals import refusal
 from replica.rpc.requests import Context
@@ -35,10 +35,10 @@ def asks_for_own(context: Context) -> bool:
     return any(key == OWN for key, _ in context.invocation_metadata() or ())
 
 
-async def peer_counts(members: Members, queue: str) -> Counts | Failed:
+async def peer_counts(members: Members, queue: str) -> AttachedClients | Failed:
     """Nobody, where there is no peer in step: its clients have no master. A refusal when it does not answer."""
     if not members.peer or members.of_queue(queue).replication.commit.copies < 2:
-        return Counts()
+        return AttachedClients()
     call: Any = members.channel().unary_unary(QUERY + "QueueAdminService/GetQueue")
     request = pb.GetQueueRequest(name=queue).SerializeToString()
     try:
@@ -47,4 +47,4 @@ async def peer_counts(members: Members, queue: str) -> Counts | Failed:
         text = f"{members.peer} does not say whether clients are attached there ({error.code().name}); repeat the call"
         return refusal(Reason.REASON_MANAGER_UNREACHABLE, text)
     info = pb.GetQueueResponse.FromString(reply).queue
-    return Counts(info.consumers, info.producers)
+    return AttachedClients(info.consumers, info.producers)

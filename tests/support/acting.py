@@ -21,7 +21,7 @@ from tests.support.walk import UpkeepNode, trim
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
-    from replica.core.handoff.attempt import Outcome
+    from replica.core.handoff.attempt import HandoffOutcome
     from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 
@@ -39,7 +39,7 @@ class Acting:
         self.image: dict[str, MemoryStore] = {}
         self.accepted: set[str] = set()
         """Messages whose loss an operator has accepted."""
-        self.told: list[tuple[Member, int, list[Outcome]]] = []
+        self.told: list[tuple[Member, int, list[HandoffOutcome]]] = []
 
     def said(self) -> list[str]:
         return self.teller.take()

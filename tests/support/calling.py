@@ -13,7 +13,7 @@ from tests.support.moving import Moving
 from tests.support.pair import NAME, Member
 
 if TYPE_CHECKING:
-    from replica.core.handoff.attempt import Outcome
+    from replica.core.handoff.attempt import HandoffOutcome
 
 VERDICTS = {
     "continue": Verdict.CONTINUE_AS_MASTER,
@@ -164,9 +164,9 @@ class Calling(Moving):
     @command("begin a handoff at MEMBER")
     def begin_handoff(self, name: str) -> list[str]:
         """An operator asks there; the master offers its role, the replica asks for it."""
-        told: list[Outcome] = []
+        told: list[HandoffOutcome] = []
 
-        def on_told(outcome: Outcome) -> None:
+        def on_told(outcome: HandoffOutcome) -> None:
             self.teller.say(f"operator at {name}: {outcome_text(outcome)}")
             told.append(outcome)
 
@@ -186,7 +186,7 @@ class Calling(Moving):
         return self.said()
 
 
-def outcome_text(outcome: Outcome) -> str:
+def outcome_text(outcome: HandoffOutcome) -> str:
     if outcome.done:
         return "done"
     reasons = [reason for reason in outcome.reasons if reason != "IN_DOUBT"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from failover.handoff import HandoffState
 from failover.marks import DataMark
 from failover.register import claim
-from replica.core.handoff.attempt import Outcome
+from replica.core.handoff.attempt import HandoffOutcome
 from tandemq.peer.v1.peer_service_pb2 import HandoffPropose, HandoffRequest, PeerFrame
 from tests.support.checks import require
 from tests.support.clients import Producer
@@ -29,7 +29,7 @@ class Run:
         self.pair, self.x = paired()
         self.y = Producer(self.pair, "y")
         self.a, self.b = self.pair.a, self.pair.b
-        self.told: list[tuple[Member, int, list[Outcome]]] = []
+        self.told: list[tuple[Member, int, list[HandoffOutcome]]] = []
         self.pair.handoff_rows.clear()
 
     def load(self) -> None:
@@ -37,7 +37,7 @@ class Run:
         self.x.send(self.a)
         self.y.send(self.b)
 
-    def hand_over(self, member: Member, *, dry_run: bool = False) -> list[Outcome]:
+    def hand_over(self, member: Member, *, dry_run: bool = False) -> list[HandoffOutcome]:
         told = member.hand_over(dry_run=dry_run)
         self.told.append((member, member.incarnation, told))
         return told

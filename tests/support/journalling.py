@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from replica.core.state.durable import Boundary
 from replica.core.state.outcomes import Failed
-from replica.node.journal import Place, Trimmed, bounds_of, history_id_of, is_in_step, problem_of, read_page
-from replica.node.journal_rows import Rows, Wanted
+from replica.node.journal import RowPlace, Trimmed, bounds_of, history_id_of, is_in_step, problem_of, read_page
+from replica.node.journal_rows import JournalRows, Wanted
 from storage.records import read_prefix
 from tandemq.client.journal import JournalPage, JournalRow
 from tandemq.v1.common_pb2 import Reason
@@ -24,8 +24,8 @@ ALL = Wanted()
 
 
 def rows_at(
-    member: Member, place: Place, wanted: Wanted = ALL, *, trims: bool = False, rows_max: int = 1_000
-) -> tuple[list[JournalRow], Place] | str:
+    member: Member, place: RowPlace, wanted: Wanted = ALL, *, trims: bool = False, rows_max: int = 1_000
+) -> tuple[list[JournalRow], RowPlace] | str:
     """What the service of that member gives, or the reason why it gives nothing."""
     if not is_in_step(member.core):
         return "not in step"
@@ -36,7 +36,7 @@ def rows_at(
     if trims:
         trim(member)
         member.commit()
-    rows = Rows(NUMBER, wanted, rows_max=rows_max, bytes_max=1 << 20)
+    rows = JournalRows(NUMBER, wanted, rows_max=rows_max, bytes_max=1 << 20)
     try:
         page = read_page(member.store, NUMBER, place, bounds, 0, rows)
     except Trimmed:
@@ -56,7 +56,7 @@ class Journalling(Calling):
 
     def __init__(self) -> None:
         super().__init__()
-        self.place = Place(1, 0)
+        self.place = RowPlace(1, 0)
         self.read: dict[int, int] = {}
         """Epoch of each record that was read."""
         self.histories: dict[int, bytes] = {}
@@ -80,7 +80,7 @@ class Journalling(Calling):
             return []  # nobody has told him
         self.read.clear()
         self.histories.clear()
-        self.place = Place(bounds_of(self.member(name).shared).first, 0)
+        self.place = RowPlace(bounds_of(self.member(name).shared).first, 0)
         return []
 
     def _read(self, member: Member, *, trims: bool = False) -> list[str]:

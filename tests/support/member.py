@@ -47,7 +47,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
     from failover.gate import Ruling
-    from replica.core.handoff.attempt import Outcome
+    from replica.core.handoff.attempt import HandoffOutcome
     from replica.core.state.effects import Salvage
     from replica.node.steps import GroupCommit, Order
 
@@ -349,9 +349,11 @@ class Member:
         self.core.attach(consumer, self.pair.wall_ms)
         self.dispatch(self.core)
 
-    def hand_over(self, reason: str = "asked", *, dry_run: bool = False, automatic: bool = False) -> list[Outcome]:
+    def hand_over(
+        self, reason: str = "asked", *, dry_run: bool = False, automatic: bool = False
+    ) -> list[HandoffOutcome]:
         """Give the role away, or ask for it; how it ended arrives in the list."""
-        told: list[Outcome] = []
+        told: list[HandoffOutcome] = []
         self.core.orders.now_ms = self.pair.wall_ms
         self.core.handoff.start(reason, dry_run=dry_run, automatic=automatic, tell=told.append)
         self.dispatch(self.core)

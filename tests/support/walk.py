@@ -6,7 +6,7 @@ import random
 import sys
 from collections.abc import Callable
 
-from replica.core.handoff.attempt import Outcome
+from replica.core.handoff.attempt import HandoffOutcome
 from replica.node.maintenance import NO_JOURNAL, Maintenance
 from storage.store import WriteBatch
 from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_VOLATILE
@@ -55,7 +55,7 @@ class Walk:
         self.volatile = Producer(self.pair, "z", "v", volatile=True)
         self.reader = Reader(self.pair)
         self.trace: list[str] = []
-        self.told: list[list[Outcome]] = []
+        self.told: list[list[HandoffOutcome]] = []
         """How each handoff ended."""
         often = self.random.choice
         self.weights = {

@@ -16,8 +16,8 @@ from chaos.sim.pair.books import Book
 from chaos.sim.pair.member import SimMember
 from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.world.world import World
-from replica.node.journal import Place, bounds_of, epoch_before, read_page
-from replica.node.journal_rows import Rows, Wanted
+from replica.node.journal import RowPlace, bounds_of, epoch_before, read_page
+from replica.node.journal_rows import JournalRows, Wanted
 from storage.errors import CorruptRecord
 from tandemq.client.journal import JournalPage
 from tandemq.v1.journal_service_pb2 import ReadJournalPageResponse
@@ -81,10 +81,10 @@ def _journal(member: SimMember) -> tuple[int, int, list[Row]]:
     shared, store, machine = domain.shared, members.node.store, domain.shared.machine
     assert machine is not None
     bounds = bounds_of(shared)
-    place, found, names = Place(bounds.first, epoch_before(shared, bounds.first) or 0), list[Row](), dict[int, str]()
+    place, found, names = RowPlace(bounds.first, epoch_before(shared, bounds.first) or 0), list[Row](), dict[int, str]()
     while place.log_index < bounds.end:
         page = read_page(
-            store, shared.domain, place, bounds, 0, Rows(shared.domain, EVERY, rows_max=ROWS, bytes_max=1 << 20)
+            store, shared.domain, place, bounds, 0, JournalRows(shared.domain, EVERY, rows_max=ROWS, bytes_max=1 << 20)
         )
         for number in page.rows.queue_ids():
             names[number] = machine.queue(number).name if machine.has_queue(number) else ""
@@ -93,7 +93,7 @@ def _journal(member: SimMember) -> tuple[int, int, list[Row]]:
     return bounds.first, bounds.end, found
 
 
-def _rows(member: str, rows: Rows, names: Mapping[int, str]) -> Iterator[Row]:
+def _rows(member: str, rows: JournalRows, names: Mapping[int, str]) -> Iterator[Row]:
     for row in JournalPage(ReadJournalPageResponse(columns=rows.columns())).rows():
         yield Row(
             member,

@@ -19,14 +19,14 @@ LOOKED_AT_MAX = 8
 """Streams that spoke by themselves and are passed over for one sign."""
 
 
-class Stream(Protocol):
+class SignedStream(Protocol):
     """What takes turns."""
 
     spoke: bool
     """It had another frame since its last turn; set by whoever writes that."""
 
 
-S = TypeVar("S", bound=Stream)
+S = TypeVar("S", bound=SignedStream)
 
 
 class _Line(Generic[S]):

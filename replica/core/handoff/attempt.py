@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HOLD_MS = DEADLINES[HandoffState.DRAINING].milliseconds
 
 
-class Outcome(NamedTuple):
+class HandoffOutcome(NamedTuple):
     """How a handoff ended, as far as this member knows."""
 
     done: bool
@@ -35,7 +35,7 @@ class Attempt:
     reason: str
     dry_run: bool = False
     hold_ms: int = HOLD_MS
-    tell: Callable[[Outcome], None] | None = None
+    tell: Callable[[HandoffOutcome], None] | None = None
     automatic: bool = False
     """Nobody asked for it."""
     last_index: int = 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from failover.handoff import DEADLINES, Action, HandoffEvent, HandoffState, Ignored, lookup
 from failover.marks import DataMark, Link, Role
 from failover.promotion import told_spent
-from replica.core.handoff.attempt import HOLD_MS, Attempt, Outcome
+from replica.core.handoff.attempt import HOLD_MS, Attempt, HandoffOutcome
 from replica.core.state.effects import Note
 from replica.core.state.write_tokens import CededStored
 from tandemq.peer.v1.peer_service_pb2 import HandoffNack, HandoffReady
@@ -87,7 +87,7 @@ class Handoff:
         dry_run: bool = False,
         hold_ms: int = 0,
         automatic: bool = False,
-        tell: Callable[[Outcome], None] | None = None,
+        tell: Callable[[HandoffOutcome], None] | None = None,
     ) -> None:
         """Give the role away, or ask for it: whichever this member can do. `tell` hears once how it ended.
 
@@ -306,7 +306,7 @@ class Handoff:
         pause_ms = max(0, now_ms - attempt.drain_at_ms) if attempt.drain_at_ms and not attempt.dry_run else 0
         epoch, tell = self.shared.state.epoch, attempt.tell
         attempt.tell = None
-        tell(Outcome(done, reasons, attempt.id.hex(), attempt.final_index, epoch, pause_ms))
+        tell(HandoffOutcome(done, reasons, attempt.id.hex(), attempt.final_index, epoch, pause_ms))
 
 
 def barred_here(

@@ -49,7 +49,7 @@ ENQUEUE_STORE_SHARE = 0.8
 """Share of the store above which enqueues are refused: settling needs pages too (reliability.md 6, rule 2)."""
 
 
-class Waiting(NamedTuple):
+class WaitingAnswer(NamedTuple):
     """An answer that a record's commit releases."""
 
     log_index: int
@@ -72,7 +72,7 @@ class Orders:
         self.shared = shared
         self.replication = replication
         self.parts = parts
-        self.waiting: deque[Waiting] = deque()
+        self.waiting: deque[WaitingAnswer] = deque()
         self.room, self.replying = Room(self), Replying(self, read)
         self.saving, self.publishing = Saving(self, read), Publishing(self, read)
         self.now_ms, self._behind_ms = 0, 0  # by this member's clock; what that is behind the domain's time
@@ -152,7 +152,7 @@ class Orders:
             answer()
             return
         assert not self.waiting or self.waiting[-1].log_index <= log_index
-        self.waiting.append(Waiting(log_index, answer, on_lost))
+        self.waiting.append(WaitingAnswer(log_index, answer, on_lost))
 
     def on_committed(self) -> None:
         """The commit index has moved: make messages visible and release answers."""

@@ -36,7 +36,7 @@ TURN_BYTES, TURN_PARTS = 4 << 20, 64
 WAITING_MAX = 1_000
 
 
-class Waiting(NamedTuple):
+class WaitingForBatch(NamedTuple):
     """Somebody who is told when a batch is in its queues."""
 
     writer: str
@@ -55,7 +55,7 @@ class Publishing:
         self.turn_parts = TURN_PARTS
         self.last_part = 0
         """Log index of the last part that was put into its queue."""
-        self.waiting: list[Waiting] = []
+        self.waiting: list[WaitingForBatch] = []
         self.held_back = ""
         """Why nothing is put into queues now: told once."""
 
@@ -110,7 +110,7 @@ class Publishing:
             orders.check_space(plan.payload_bytes, all_volatile=False)
         if plan.header is not None:
             orders.order(plan.header)
-        self.waiting.append(Waiting(batch.writer, batch.batch, waiter, plan.duplicate))
+        self.waiting.append(WaitingForBatch(batch.writer, batch.batch, waiter, plan.duplicate))
         self.look()
 
     def _unstage(self, stage_ids: Sequence[bytes]) -> UnstageDone:
@@ -202,7 +202,7 @@ class Publishing:
         for each in over:
             self._answer(each)
 
-    def _answer(self, each: Waiting) -> None:
+    def _answer(self, each: WaitingForBatch) -> None:
         orders = self.orders
         writer = self.stages.writers.get(each.writer)
         if writer is None:  # released meanwhile: what became of the batch is not known any more

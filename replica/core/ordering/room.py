@@ -49,7 +49,7 @@ class Admission(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class WaitingCall:
     """One call that waits, and its repetitions; the longest wait counts."""
 
     queue_id: int
@@ -79,7 +79,7 @@ class Producing:
 class Line:
     """The places of one queue, in order of arrival."""
 
-    places: OrderedDict[Key, Place] = field(default_factory=OrderedDict)
+    places: OrderedDict[Key, WaitingCall] = field(default_factory=OrderedDict)
     producing: dict[bytes, Producing] = field(default_factory=dict)
 
 
@@ -109,7 +109,7 @@ class Room:
         self.woken: dict[int, bool] = {}
         """Queues that something has left since their head was looked at; True: they may have changed, or be gone."""
         self.bytes = 0
-        self._ends: list[tuple[int, int, Place]] = []
+        self._ends: list[tuple[int, int, WaitingCall]] = []
         self._count = 0
         self._numbers = 0
 
@@ -145,7 +145,7 @@ class Room:
         self._add(queue_id, line, pending, max(pending.full_until_ms, last.until_ms))
         return True
 
-    def _repeat(self, place: Place, pending: PendingEnqueue) -> None:
+    def _repeat(self, place: WaitingCall, pending: PendingEnqueue) -> None:
         if place.calls[0].batch != pending.batch:
             message = "the same identity is under way with other content; use a new one for each call"
             raise Refused(Reason.REASON_REQUEST_MISMATCH, message)
@@ -181,7 +181,7 @@ class Room:
             message = f"calls of {self.bytes} bytes wait for room; the limit is {WAITING_BYTES_MAX}, repeat it later"
             raise Refused(Reason.REASON_TOO_MANY_WAITERS, message, {}, 1000)
         self.lines[queue_id] = line
-        place = Place(queue_id, _key(pending), [pending], until_ms)
+        place = WaitingCall(queue_id, _key(pending), [pending], until_ms)
         line.places[place.key] = place
         self._count += 1
         self.bytes += size
@@ -192,20 +192,20 @@ class Room:
             producing.following = call.first_sequence + call.columns.count
         self._note_end(place)
 
-    def _note_end(self, place: Place) -> None:
+    def _note_end(self, place: WaitingCall) -> None:
         self._numbers += 1
         heapq.heappush(self._ends, (place.until_ms, self._numbers, place))
         if len(self._ends) > 2 * self._count + STALE_MAX:
             self._ends = [end for end in self._ends if self._is_live(*end)]
             heapq.heapify(self._ends)
 
-    def _is_live(self, until_ms: int, _: int, place: Place) -> bool:
+    def _is_live(self, until_ms: int, _: int, place: WaitingCall) -> bool:
         line = self.lines.get(place.queue_id)
         return until_ms == place.until_ms and line is not None and line.places.get(place.key) is place
 
     # -- leaving ---------------------------------------------------------------------------------------------------
 
-    def _take(self, place: Place) -> bool:
+    def _take(self, place: WaitingCall) -> bool:
         """The place is over. True: it was the head of its line."""
         line = self.lines[place.queue_id]
         was_head = next(iter(line.places)) == place.key
@@ -240,12 +240,12 @@ class Room:
             self._leave(place, held)
         return held
 
-    def _place_of(self, queue: str, key: Key) -> Place | None:
+    def _place_of(self, queue: str, key: Key) -> WaitingCall | None:
         queue_id = self._desk.machine.queue_id(queue) if self.lines else None
         line = self.lines.get(queue_id) if queue_id is not None else None
         return line.places.get(key) if line is not None else None
 
-    def _leave(self, place: Place, pending: PendingEnqueue) -> None:
+    def _leave(self, place: WaitingCall, pending: PendingEnqueue) -> None:
         if len(place.calls) > 1:
             place.calls.remove(pending)
         elif self._take(place) and place.queue_id in self.lines:
@@ -319,7 +319,7 @@ class Room:
                 if was_head and place.queue_id in self.lines:
                     self.woken.setdefault(place.queue_id, False)
 
-    def _execute(self, place: Place, *, full: bool) -> None:
+    def _execute(self, place: WaitingCall, *, full: bool) -> None:
         for pending in place.calls:  # the first is executed, the others hear the same
             if pending.waiter is None or not pending.waiter.cancelled:
                 self._desk.execute_now(pending, full=full)

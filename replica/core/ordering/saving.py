@@ -40,7 +40,7 @@ WAITING_MAX = 1_000
 _CLOSING = (QueueAction.QUEUE_ACTION_CLOSE, QueueAction.QUEUE_ACTION_DESTROY)
 
 
-class Waiting(NamedTuple):
+class WaitingForSave(NamedTuple):
     """Somebody who is told when a queue's messages are saved."""
 
     queue_id: int
@@ -58,7 +58,7 @@ class Saving:
         self.part = PART
         self.last_part = 0
         """Log index of the last SAVE that was ordered."""
-        self.waiting: list[Waiting] = []
+        self.waiting: list[WaitingForSave] = []
         self.held_back = ""
         """Why nothing is saved now: told once."""
 
@@ -95,7 +95,7 @@ class Saving:
             text = f"{WAITING_MAX} calls wait until messages are saved; that goes on, repeat the call to hear its end"
             self.orders.reply(waiter, Moved(text))
             return True
-        self.waiting.append(Waiting(queue_id, waiter, done))
+        self.waiting.append(WaitingForSave(queue_id, waiter, done))
         self.look()
         return True
 

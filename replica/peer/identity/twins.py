@@ -50,7 +50,7 @@ class PeerInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
+class LastConnection:
     """Of the process that was connected last."""
 
     connected: bool
@@ -71,7 +71,9 @@ def has_moved(told: Hello, now: Hello) -> bool:
     return before != after
 
 
-def check_process(known: PeerInfo, hello: Hello, signs: Signs, *, counted: bool, lost_ms: int = LOST_MS) -> None:
+def check_process(
+    known: PeerInfo, hello: Hello, signs: LastConnection, *, counted: bool, lost_ms: int = LOST_MS
+) -> None:
     """Raises PeerRefused for a copy, as far as this member can tell. `counted`: a third voice counts the starts."""
     if not known.process_id or hello.process_id == known.process_id:
         return

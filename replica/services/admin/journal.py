@@ -20,7 +20,7 @@ from replica.node.journal import (
     PAGE_BYTES,
     Begins,
     Bounds,
-    Place,
+    RowPlace,
     Trimmed,
     bounds_of,
     epoch_before,
@@ -32,7 +32,7 @@ from replica.node.journal import (
     read_page,
 )
 from replica.node.journal_counts import RowCounts
-from replica.node.journal_rows import Rows, Wanted
+from replica.node.journal_rows import JournalRows, Wanted
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, parse
 from replica.services import forward
@@ -258,13 +258,13 @@ class JournalHandlers:
         number = shared.domain
         counts = self._counts.setdefault(number, RowCounts())
 
-        def fill(bounds: Bounds) -> tuple[bytes, Place, bool, set[int]]:
+        def fill(bounds: Bounds) -> tuple[bytes, RowPlace, bool, set[int]]:
             if selection.without_rows:
                 until = selection.until_log_index
                 counted = counts.find(store, number, place, bounds, until, wanted, rows_max)
                 columns = JournalColumns(count=counted.rows).SerializeToString()
                 return columns, counted.following, counted.at_end, counted.queue_ids
-            rows = Rows(number, wanted, rows_max=rows_max, bytes_max=PAGE_BYTES)
+            rows = JournalRows(number, wanted, rows_max=rows_max, bytes_max=PAGE_BYTES)
             page = read_page(store, number, place, bounds, selection.until_log_index, rows)
             return rows.columns().SerializeToString(), page.following, page.at_end, rows.queue_ids()
 
@@ -303,7 +303,7 @@ class JournalHandlers:
             found = _reader_of(domain, name)
         return found
 
-    async def _place_of(self, domain: Domain, selection: JournalSelection, numbers: list[int]) -> Place | Failed:
+    async def _place_of(self, domain: Domain, selection: JournalSelection, numbers: list[int]) -> RowPlace | Failed:
         """Where to begin, with the epoch that the reader has seen there, or else the one that is there."""
         shared = domain.shared
         if selection.HasField("index"):
@@ -313,9 +313,9 @@ class JournalHandlers:
         epoch = asked.epoch
         if not epoch and not asked.row and log_index <= shared.commit_index + 1:
             epoch = epoch_before(shared, log_index) or 0
-        return Place(log_index, epoch, asked.row, asked.history_id)
+        return RowPlace(log_index, epoch, asked.row, asked.history_id)
 
-    async def _place_of_index(self, domain: Domain, selection: JournalSelection, number: int) -> Place | Failed:
+    async def _place_of_index(self, domain: Domain, selection: JournalSelection, number: int) -> RowPlace | Failed:
         """The place of a message, once the one before it was seen to be of the epoch that the reader says."""
         shared, store = domain.shared, self.members.node.store
         asked, name = selection.index, selection.queues[0]
@@ -364,12 +364,12 @@ class JournalHandlers:
             )
             return refusal(Reason.REASON_EPOCH_DIVERGED, text, {**facts, "epoch": str(before.epoch)})
         if at is None:  # the next one: it comes behind what was looked at, whatever is committed since
-            return Place(bounds.end, epoch_before(shared, bounds.end) or 0)
+            return RowPlace(bounds.end, epoch_before(shared, bounds.end) or 0)
         epoch = at.epoch if at.row else epoch_before(shared, at.log_index)
-        return Place(at.log_index, epoch or 0, at.row)
+        return RowPlace(at.log_index, epoch or 0, at.row)
 
     async def _off_the_loop(
-        self, domain: Domain, work: Callable[[Bounds], T], place: Place | None = None
+        self, domain: Domain, work: Callable[[Bounds], T], place: RowPlace | None = None
     ) -> T | Failed:
         """Read the store in a thread. What was trimmed or given up meanwhile is judged anew."""
         shared = domain.shared

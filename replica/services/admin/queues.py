@@ -13,7 +13,7 @@ import grpc
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, Moved, QueueDone, WeightsDone
 from replica.machine import QueueCall, Refused
-from replica.node.attached import Counts
+from replica.node.attached import AttachedClients
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
@@ -287,7 +287,7 @@ class AdminHandlers:
             )
             if queue_id is not None:
                 names = (machine.queue(queue_id).name, *machine.queue(queue_id).aliases)
-                theirs = await peer_counts(members, parsed.name) if domain.shared.name != LOCAL else Counts()
+                theirs = await peer_counts(members, parsed.name) if domain.shared.name != LOCAL else AttachedClients()
                 if isinstance(theirs, Failed):
                     return theirs
                 mine = members.attached.counts(*names)

@@ -10,7 +10,7 @@ import grpc
 
 from replica.machine import AdvanceCall, ForgetCall, ReaderPlace, Refused, RegisterCall
 from replica.machine.features import readers
-from replica.node.journal import Place, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
+from replica.node.journal import RowPlace, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
@@ -183,7 +183,7 @@ def _checked(shared: Shared, asked: pb.JournalPosition) -> ReaderPlace:
     epoch = asked.epoch
     if not epoch and not asked.row and asked.log_index <= shared.commit_index + 1:
         epoch = epoch_before(shared, asked.log_index) or 0
-    _refuse(problem_of(shared, Place(asked.log_index, epoch, asked.row), is_master=True))
+    _refuse(problem_of(shared, RowPlace(asked.log_index, epoch, asked.row), is_master=True))
     return ReaderPlace(asked.log_index, epoch, asked.row)
 
 

@@ -17,7 +17,7 @@ from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, PendingCall
 from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.machine import SettleCall, milliseconds
-from replica.node.standing import Entry
+from replica.node.standing import OpeningStream
 from replica.rpc.refusals import abort, failure, refusal
 from replica.services.answers import header_of
 from replica.services.checks import (
@@ -195,7 +195,7 @@ class ConsumeStream:
 
     # -- the stream ------------------------------------------------------------------------------------------------
 
-    async def run(self, entry: Entry) -> None:
+    async def run(self, entry: OpeningStream) -> None:
         """Until the consumer closes its side or is sent away. Gives the entry back once it is attached."""
         machine = self.domain.shared.machine
         duration_ms = self.consumer.duration_ms
@@ -371,7 +371,7 @@ async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  #
             entry.leave()
 
 
-async def _enter(members: Members, queue: str, context: grpc.aio.ServicerContext) -> Entry:  # type: ignore[type-arg]  # serializers are bytes
+async def _enter(members: Members, queue: str, context: grpc.aio.ServicerContext) -> OpeningStream:  # type: ignore[type-arg]  # serializers are bytes
     """Its turn among those that come. Where there is a master that takes as long as it takes; else it is refused as any
     call is that has waited for one.
     """
@@ -392,7 +392,7 @@ async def _enter(members: Members, queue: str, context: grpc.aio.ServicerContext
             until_s = loop.time() + park_s(
                 context, members.park_ms
             )  # so far it has waited for others, not for a master
-        return Entry(places, until_s)
+        return OpeningStream(places, until_s)
 
 
 async def _serve(
@@ -401,7 +401,7 @@ async def _serve(
     frame: bytes,
     asked: Filter | None,
     context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
-    entry: Entry,
+    entry: OpeningStream,
 ) -> None:
     domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context, entry.until_s)
     if domain is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from replica.core.handoff.attempt import Outcome
+from replica.core.handoff.attempt import HandoffOutcome
 from replica.core.handoff.handoff import HOLD_MS_MAX
 from replica.node.hand_over import hand_over, wait_until
 from replica.node.members import MAIN
@@ -66,7 +66,7 @@ class HandoffHandlers:
         if to == master:
             response = pb.HandoffResponse(done=True, text=f"{to} is master already")
         elif (to == self.members.peer) is not domain.shared.serving:
-            response = _refused(Outcome(done=False, reasons=("NOT_MASTER",)))
+            response = _refused(HandoffOutcome(done=False, reasons=("NOT_MASTER",)))
         else:
             response = await self._run(domain, parsed, to, until)
         response.master, response.epoch = self._master(domain), domain.shared.state.epoch
@@ -101,7 +101,7 @@ class HandoffHandlers:
         except TimeoutError:
             domain.handoff.abort("TIMEOUT")
             self.members.node.dispatch(domain)
-            outcome = Outcome(done=False, reasons=("IN_DOUBT" if domain.handoff.open else "TIMEOUT",))
+            outcome = HandoffOutcome(done=False, reasons=("IN_DOUBT" if domain.handoff.open else "TIMEOUT",))
         if "IN_DOUBT" in outcome.reasons:
             outcome = await self._resolve(domain, outcome, to, until)
         if not outcome.done:
@@ -115,7 +115,7 @@ class HandoffHandlers:
         response.pause.FromMilliseconds(outcome.pause_ms)
         return response
 
-    async def _resolve(self, domain: Domain, outcome: Outcome, to: str, until: float) -> Outcome:
+    async def _resolve(self, domain: Domain, outcome: HandoffOutcome, to: str, until: float) -> HandoffOutcome:
         """In doubt: register and peer decide, and then it is known."""
         if not await wait_until(lambda: bool(self._master(domain)), until):
             return outcome
@@ -132,7 +132,7 @@ class HandoffHandlers:
         return domain.shared.master
 
 
-def _refused(outcome: Outcome) -> pb.HandoffResponse:
+def _refused(outcome: HandoffOutcome) -> pb.HandoffResponse:
     advice = "; ".join(f"{reason}: {_ADVICE.get(reason, 'see the log')}" for reason in outcome.reasons)
     in_doubt = "IN_DOUBT" in outcome.reasons
     return pb.HandoffResponse(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from replica.node.attached import Attached, Client, Counts
+from replica.node.attached import Attached, AttachedClients, Client
 
 
 def test_clients_are_counted_while_their_streams_are_open() -> None:
@@ -18,8 +18,8 @@ def test_clients_are_counted_while_their_streams_are_open() -> None:
         ):
             stack.enter_context(attached.client(Client(queue, producer, remote)))
         stack.enter_context(attached.client(None))  # the peer's
-        assert attached.counts("q") == Counts(consumers=1, producers=1, remote=1)
-        assert attached.counts("q", "alias", "nobody") == Counts(consumers=2, producers=1, remote=1)
-        assert attached.counts() == Counts(consumers=2, producers=2, remote=2)
+        assert attached.counts("q") == AttachedClients(consumers=1, producers=1, remote=1)
+        assert attached.counts("q", "alias", "nobody") == AttachedClients(consumers=2, producers=1, remote=1)
+        assert attached.counts() == AttachedClients(consumers=2, producers=2, remote=2)
         assert (attached.counts().all, attached.counts().local) == (4, 2)
-    assert attached.counts() == attached.counts("q") == Counts()
+    assert attached.counts() == attached.counts("q") == AttachedClients()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.node import journal
-from replica.node.journal import Begins, Place, bounds_of, find
+from replica.node.journal import Begins, RowPlace, bounds_of, find
 from replica.node.journal_rows import Wanted
 from storage.errors import CorruptRecord
 from storage.store import Append, WriteBatch
@@ -48,7 +48,7 @@ def test_each_message_is_found_where_the_log_has_it(monkeypatch: pytest.MonkeyPa
         for index in range(1, last + 1):
             found = find(master.store, NUMBER, number, index, bounds_of(master.shared))
             assert found is not None
-            place = Place(found.log_index, found.epoch if found.row else 0, found.row)
+            place = RowPlace(found.log_index, found.epoch if found.row else 0, found.row)
             told = rows_at(master, place, Wanted(frozenset((number,))), rows_max=1)
             assert not isinstance(told, str)
             assert [row.first for row in told[0]] == [index]
@@ -80,7 +80,7 @@ def test_both_members_give_the_same_rows_and_no_body_that_is_on_no_disk() -> Non
     producer = Producer(pair, "z", "v", volatile=True)
     producer.send(master)
     pair.settle(200)
-    place = Place(master.peer.shared.state.kept_from, 0)
+    place = RowPlace(master.peer.shared.state.kept_from, 0)
     told, again = rows_at(master, place), rows_at(master.peer, place)
     assert not isinstance(told, str)
     assert told == again
@@ -98,22 +98,22 @@ def test_a_damaged_record_is_told_and_not_given() -> None:
     damaged = record[:-1] + bytes((record[-1] ^ 1,))
     master.store.commit(WriteBatch(inserts=[Append(NUMBER, at, damaged)]))
     with pytest.raises(CorruptRecord, match="body of a record"):
-        rows_at(master, Place(1, 0))
+        rows_at(master, RowPlace(1, 0))
 
 
 @pytest.mark.parametrize(
     ("place", "told"),
     [
-        (Place(1, 99), 1),  # before the first record there is nothing that could be of another epoch
-        (Place(3, 1, 1), 4),
-        (Place(3, 2), "EPOCH_DIVERGED"),
-        (Place(3, 7, 1), "EPOCH_DIVERGED"),
-        (Place(1_000, 1), "OUT_OF_RANGE"),
-        (Place(1_000, 0), "OUT_OF_RANGE"),
-        (Place(1_000, 2), "STALE_EPOCH"),
+        (RowPlace(1, 99), 1),  # before the first record there is nothing that could be of another epoch
+        (RowPlace(3, 1, 1), 4),
+        (RowPlace(3, 2), "EPOCH_DIVERGED"),
+        (RowPlace(3, 7, 1), "EPOCH_DIVERGED"),
+        (RowPlace(1_000, 1), "OUT_OF_RANGE"),
+        (RowPlace(1_000, 0), "OUT_OF_RANGE"),
+        (RowPlace(1_000, 2), "STALE_EPOCH"),
     ],
 )
-def test_places_that_somebody_may_name(place: Place, told: str | int) -> None:
+def test_places_that_somebody_may_name(place: RowPlace, told: str | int) -> None:
     _, master = busy()
     found = rows_at(master, place)
     assert (found if isinstance(found, str) else found[0][0].log_index) == told
@@ -122,5 +122,5 @@ def test_places_that_somebody_may_name(place: Place, told: str | int) -> None:
 def test_a_replica_that_has_not_heard_yet_gives_nothing_and_keeps_the_place() -> None:
     _, master = busy()
     replica = master.peer
-    ahead = Place(replica.shared.commit_index + 3, replica.shared.state.epoch)
+    ahead = RowPlace(replica.shared.commit_index + 3, replica.shared.state.epoch)
     assert rows_at(replica, ahead) == ([], ahead)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from replica.node import journal_counts
-from replica.node.journal import Bounds, Place, read_page
+from replica.node.journal import Bounds, RowPlace, read_page
 from replica.node.journal_counts import BLOCK, LOOK_RECORDS, Counted, RowCounts
-from replica.node.journal_rows import Rows, Wanted
+from replica.node.journal_rows import JournalRows, Wanted
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
 from storage.records import PREFIX_SIZE, ZERO_DIGEST, assemble, build_head
@@ -85,12 +85,16 @@ def filled(seed: int = 1, records: int = RECORDS) -> MemoryStore:
     return store
 
 
-def read(store: Any, place: Place, bounds: Bounds, until: int, wanted: Wanted, rows_max: int) -> tuple[int, Place]:
+def read(
+    store: Any, place: RowPlace, bounds: Bounds, until: int, wanted: Wanted, rows_max: int
+) -> tuple[int, RowPlace]:
     """What reading says: rows, and where the record of the last one ends."""
-    page = read_page(store, DOMAIN, place, bounds, until, Rows(DOMAIN, wanted, rows_max=rows_max, bytes_max=EVERYTHING))
+    page = read_page(
+        store, DOMAIN, place, bounds, until, JournalRows(DOMAIN, wanted, rows_max=rows_max, bytes_max=EVERYTHING)
+    )
     count, at = page.rows.count, page.following
     if at.row:
-        rest = Rows(DOMAIN, wanted, rows_max=EVERYTHING, bytes_max=EVERYTHING)
+        rest = JournalRows(DOMAIN, wanted, rows_max=EVERYTHING, bytes_max=EVERYTHING)
         last = read_page(store, DOMAIN, at, bounds, at.log_index + 1, rest)
         count, at = count + last.rows.count, last.following
     return count, at
@@ -100,8 +104,8 @@ def read(store: Any, place: Place, bounds: Bounds, until: int, wanted: Wanted, r
 def test_it_says_what_reading_says(wanted: Wanted) -> None:
     store, counts, random = filled(), RowCounts(), Random(7)
     bounds = Bounds(1, RECORDS + 1, 0)
-    places = [Place(1, 0), Place(BLOCK, 1), Place(2 * BLOCK, 2), Place(RECORDS + 1, 5)]
-    places += [Place(random.randint(1, RECORDS), 0, random.choice((0, 0, 2))) for _ in range(20)]
+    places = [RowPlace(1, 0), RowPlace(BLOCK, 1), RowPlace(2 * BLOCK, 2), RowPlace(RECORDS + 1, 5)]
+    places += [RowPlace(random.randint(1, RECORDS), 0, random.choice((0, 0, 2))) for _ in range(20)]
     for place in places:
         for rows_max in (1, 2, random.randint(3, 300), 100_000):
             until = random.choice((0, random.randint(place.log_index, RECORDS + 1)))
@@ -119,7 +123,7 @@ def test_what_was_counted_is_not_read_again() -> None:
 
     def count(generation: int = 0) -> int:
         before = store.records
-        found = counts.find(store, DOMAIN, Place(1, 0), bounds._replace(generation=generation), 0, ALL, EVERYTHING)  # type: ignore[arg-type]  # what it asks of a store
+        found = counts.find(store, DOMAIN, RowPlace(1, 0), bounds._replace(generation=generation), 0, ALL, EVERYTHING)  # type: ignore[arg-type]  # what it asks of a store
         assert found.at_end
         return store.records - before
 
@@ -133,8 +137,8 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     store, counts = filled(), RowCounts()
     bounds = Bounds(1, RECORDS + 1, 0)
     for wanted in WANTED * 2:
-        found = counts.find(store, DOMAIN, Place(1, 0), bounds, 0, wanted, EVERYTHING)
-        assert found.rows == read(store, Place(1, 0), bounds, 0, wanted, EVERYTHING)[0]
+        found = counts.find(store, DOMAIN, RowPlace(1, 0), bounds, 0, wanted, EVERYTHING)
+        assert found.rows == read(store, RowPlace(1, 0), bounds, 0, wanted, EVERYTHING)[0]
         assert len(counts._kept) <= 3
 
 
@@ -142,19 +146,19 @@ def test_one_call_looks_so_far_and_says_how_far() -> None:
     records = LOOK_RECORDS + 3 * BLOCK
     store, counts = filled(records=records), RowCounts()
     bounds = Bounds(1, records + 1, 0)
-    first = counts.find(store, DOMAIN, Place(1, 0), bounds, 0, ALL, EVERYTHING)
+    first = counts.find(store, DOMAIN, RowPlace(1, 0), bounds, 0, ALL, EVERYTHING)
     assert not first.at_end
     assert LOOK_RECORDS <= first.following.log_index <= LOOK_RECORDS + BLOCK
     second = counts.find(store, DOMAIN, first.following, bounds, 0, ALL, EVERYTHING)
     assert second.at_end
-    assert first.rows + second.rows == read(store, Place(1, 0), bounds, 0, ALL, EVERYTHING)[0]
+    assert first.rows + second.rows == read(store, RowPlace(1, 0), bounds, 0, ALL, EVERYTHING)[0]
 
 
 def test_the_queues_that_rows_name_are_told() -> None:
     store, bounds = filled(), Bounds(1, RECORDS + 1, 0)
 
     def queues(wanted: Wanted) -> set[int]:
-        found: Counted = RowCounts().find(store, DOMAIN, Place(1, 0), bounds, 0, wanted, EVERYTHING)
+        found: Counted = RowCounts().find(store, DOMAIN, RowPlace(1, 0), bounds, 0, wanted, EVERYTHING)
         return found.queue_ids
 
     assert queues(ALL) == {1, 2, 3}
@@ -170,7 +174,7 @@ def test_a_damaged_head_is_told_and_a_damaged_body_is_the_readers() -> None:
         damaged = whole[:place] + bytes((whole[place] ^ 1,)) + whole[place + 1 :]
         store.commit(WriteBatch(inserts=[Append(DOMAIN, at, damaged)]))
         if reason is None:
-            RowCounts().find(store, DOMAIN, Place(1, 0), Bounds(1, RECORDS + 1, 0), 0, ALL, EVERYTHING)
+            RowCounts().find(store, DOMAIN, RowPlace(1, 0), Bounds(1, RECORDS + 1, 0), 0, ALL, EVERYTHING)
             continue
         with pytest.raises(CorruptRecord, match=reason):
-            RowCounts().find(store, DOMAIN, Place(1, 0), Bounds(1, RECORDS + 1, 0), 0, ALL, EVERYTHING)
+            RowCounts().find(store, DOMAIN, RowPlace(1, 0), Bounds(1, RECORDS + 1, 0), 0, ALL, EVERYTHING)

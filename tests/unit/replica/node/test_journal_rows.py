@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replica.core.messages.bodies import message_id
-from replica.node.journal_rows import Rows, Wanted
+from replica.node.journal_rows import JournalRows, Wanted
 from storage.records import Prefix
 from tandemq.cli.queue_journal import KINDS
 from tandemq.client.journal import JournalKind, JournalPage, JournalRow
@@ -40,7 +40,7 @@ def sent(*payloads: bytes, **columns: Any) -> bytes:
     return EnqueueBatch(queue="q", messages=MessageBatch(payloads=payloads, **columns)).SerializeToString()
 
 
-def read(rows: Rows) -> list[JournalRow]:
+def read(rows: JournalRows) -> list[JournalRow]:
     reply = pb.ReadJournalPageResponse(columns=rows.columns())
     return list(JournalPage(pb.ReadJournalPageResponse.FromString(reply.SerializeToString())).rows())
 
@@ -54,7 +54,7 @@ def rows_of(
     rows_max: int = 100,
     bytes_max: int = 1 << 20,
 ) -> tuple[list[JournalRow], int | None]:
-    rows = Rows(DOMAIN, wanted, rows_max=rows_max, bytes_max=bytes_max)
+    rows = JournalRows(DOMAIN, wanted, rows_max=rows_max, bytes_max=bytes_max)
     end = rows.take(prefix_of(body), header, body, first)
     return read(rows), end
 
@@ -81,7 +81,7 @@ def test_what_stands_beside_a_body_is_the_same_bytes_however_it_was_sent() -> No
     other = Properties(entries={name: PropertyValue(text=name) for name in "hgfedcba"})
     found = []
     for properties, priorities in (([one], [7]), ([other, one], [7, 7])):
-        page = Rows(DOMAIN, Wanted(attributes=True), rows_max=9, bytes_max=1 << 20)
+        page = JournalRows(DOMAIN, Wanted(attributes=True), rows_max=9, bytes_max=1 << 20)
         body = sent(b"x", b"y", properties=properties, priorities=priorities)
         page.take(prefix_of(body), header_of(enqueue=op), body, 0)
         found.append(page.columns())
@@ -91,7 +91,7 @@ def test_what_stands_beside_a_body_is_the_same_bytes_however_it_was_sent() -> No
 
 def test_a_page_without_attributes_has_no_column_of_them() -> None:
     op = record_pb2.EnqueueOp(queue_id=3, count=2, first_index=9)
-    page = Rows(DOMAIN, Wanted(attributes=True), rows_max=9, bytes_max=1 << 20)
+    page = JournalRows(DOMAIN, Wanted(attributes=True), rows_max=9, bytes_max=1 << 20)
     body = sent(b"x", b"y")
     page.take(prefix_of(body), header_of(enqueue=op), body, 0)
     assert (page.columns().attribute_offsets, page.columns().attributes) == (b"", b"")
@@ -127,7 +127,7 @@ def test_a_body_that_is_on_no_disk_is_said_to_be_so() -> None:
     op = record_pb2.EnqueueOp(queue_id=3, count=2, first_index=1)
     rows, _ = rows_of(header_of(enqueue=op), b"")
     assert [(row.first, row.payload) for row in rows] == [(1, None), (2, None)]
-    page = Rows(DOMAIN, ALL, rows_max=9, bytes_max=9)
+    page = JournalRows(DOMAIN, ALL, rows_max=9, bytes_max=9)
     page.take(prefix_of(b""), header_of(enqueue=op), b"", 0)
     assert set(page.columns().payload_states) == {pb.JOURNAL_PAYLOAD_VOLATILE}
 

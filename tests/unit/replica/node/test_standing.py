@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from replica.manager import Manager
-from replica.node.standing import AT_ONCE, LET_IN_S, OPENING_MAX, Door, Entry, Streams
+from replica.node.standing import AT_ONCE, LET_IN_S, OPENING_MAX, Door, OpeningStream, Streams
 from tandemq import embedded
 from tandemq.config import ManagerConfig
 from tandemq.errors import NotFound
@@ -34,7 +34,7 @@ async def test_no_more_are_being_opened_than_there_are_places() -> None:
     entries = []
     for _ in range(OPENING_MAX):
         await places.acquire()
-        entries.append(Entry(places, 0.0))
+        entries.append(OpeningStream(places, 0.0))
     waiting = asyncio.create_task(places.acquire())
     await asyncio.sleep(0)
     assert not waiting.done()

@@ -13,7 +13,7 @@ import pytest
 
 from replica.listen.machine_access import MachineAccess
 from replica.peer.identity.starts import NUMBER_MAX, Start
-from replica.peer.link import Link, PeerInfo, PeerServicer, seen_start
+from replica.peer.link import PeerInfo, PeerLink, PeerServicer, seen_start
 from replica.peer.session import Current, Session
 from tandemq.errors import DETAILS_KEY, Refused, from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, HeartbeatFrame, Hello, PeerFrame, SyncBegin, TransferFrame
@@ -81,8 +81,8 @@ def link_of(
     hello: Callable[[], Hello],
     outside: Any = None,
     identity: Starts | None = None,
-    kind: type[Link] = Link,
-) -> Link:
+    kind: type[PeerLink] = PeerLink,
+) -> PeerLink:
     network = MachineAccess() if outside is None else outside
     quiet: Any = SimpleNamespace(on_link=lambda _text: None)
     return kind(
@@ -219,7 +219,7 @@ async def test_who_goes_alone_connects_with_nobody_meanwhile(counted: bool, move
 
     begun = asyncio.get_running_loop().create_future()
 
-    class Begun(Link):
+    class Begun(PeerLink):
         async def _run_session(self, session: Session, hello: Hello) -> None:  # noqa: ARG002
             begun.set_result(session)
 
@@ -265,7 +265,7 @@ async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
         def __init__(self, _channel: object) -> None:
             self.Data = self.Heartbeat = self.Transfer = Called
 
-    class Begun(Link):
+    class Begun(PeerLink):
         async def _run_session(self, session: Session, hello: Hello) -> None:
             begun.append((session, hello))
 

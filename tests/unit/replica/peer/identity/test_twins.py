@@ -11,19 +11,19 @@ from replica.peer.identity.twins import (
     LOST_MS,
     SEEN_PROCESS,
     SEEN_START,
+    LastConnection,
     PeerInfo,
     PeerRefused,
-    Signs,
     check_process,
     other_start,
 )
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, Hello
 
-HERE, CUT_OFF, GONE = Signs(True, 0, False), Signs(False, 0, False), Signs(False, 0, True)
+HERE, CUT_OFF, GONE = LastConnection(True, 0, False), LastConnection(False, 0, False), LastConnection(False, 0, True)
 GOOD, OLD = DataMark.IN_SYNC, DataMark.STALE
 
 
-def refused(process: bytes, start: int, data: DataMark, signs: Signs, *, counted: bool = True) -> str:
+def refused(process: bytes, start: int, data: DataMark, signs: LastConnection, *, counted: bool = True) -> str:
     known = PeerInfo("b", "127.0.0.1:1", incarnation=5, process_id=b"first")
     hello = Hello(member="b", incarnation=start, process_id=process, domains=[DomainHello(data_state=data.value)])
     try:
@@ -35,13 +35,13 @@ def refused(process: bytes, start: int, data: DataMark, signs: Signs, *, counted
 
 @pytest.mark.parametrize("signs", [HERE, CUT_OFF, GONE])
 @pytest.mark.parametrize("data", [GOOD, OLD])
-def test_the_same_process_may_always_connect_again(signs: Signs, data: DataMark) -> None:
+def test_the_same_process_may_always_connect_again(signs: LastConnection, data: DataMark) -> None:
     assert not refused(b"first", 5, data, signs)
 
 
-@pytest.mark.parametrize("signs", [HERE, CUT_OFF, GONE, Signs(True, 60_000, False)])
+@pytest.mark.parametrize("signs", [HERE, CUT_OFF, GONE, LastConnection(True, 60_000, False)])
 @pytest.mark.parametrize("start", [1, 4, 5])
-def test_a_start_that_was_here_already_is_a_copy_until_it_is_counted(signs: Signs, start: int) -> None:
+def test_a_start_that_was_here_already_is_a_copy_until_it_is_counted(signs: LastConnection, start: int) -> None:
     """Its marks say nothing: it has not heard yet that it is an older one."""
     assert "start 5 of b was here already" in refused(b"other", start, GOOD, signs)
     assert not refused(b"other", 6, GOOD, GONE)
@@ -71,8 +71,8 @@ def test_a_later_start_takes_the_place_once_the_one_before_it_does_not_live(
     data: DataMark, connected: bool, lives_ms: int
 ) -> None:
     """One that has everything comes of a restart; one that has not may stand beside a frozen original."""
-    assert bool(refused(b"other", 6, data, Signs(connected, max(0, lives_ms - 1), False))) is bool(lives_ms)
-    assert not refused(b"other", 6, data, Signs(connected, lives_ms, False))
+    assert bool(refused(b"other", 6, data, LastConnection(connected, max(0, lives_ms - 1), False))) is bool(lives_ms)
+    assert not refused(b"other", 6, data, LastConnection(connected, lives_ms, False))
 
 
 def test_where_the_port_refuses_nothing_is_waited_for() -> None:
