@@ -87,7 +87,7 @@ class Claims:
         """Why there is no such epoch any more (0: the next one); empty: there is. An event, once."""
         why = told_spent(epoch or self.epoch_above_all())
         if why:
-            self.shared.last_change = why
+            self.shared.explain(why)
             if why != self._spent:
                 self.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, why))
         self._spent = why
@@ -169,11 +169,8 @@ class Claims:
         shared, members = self.shared, under_way.members
         self.target.stop()
         under_way.step = Step.STORING
-        shared.state.epoch = under_way.epoch
-        shared.state.owner = shared.member
-        shared.state.diverged = ""  # only an operator's word leads from there to here
+        shared.state.own_epoch(under_way.epoch, shared.member, members)
         shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
-        shared.state.in_sync_set = sorted(members)
         shared.apply_up_to(shared.log.last_index, None)
         self.commit.begin_epoch(self.log.on_epoch_begin(under_way))
         if few := told_few(under_way.epoch):

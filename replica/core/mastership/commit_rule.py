@@ -151,9 +151,9 @@ class CommitRule:
         if self.source.phase is Phase.LIVE:
             if shared.link is not Link.PAIRED:
                 shared.outbox.note_transfer(f"{shared.peer} is in step: what is acknowledged has two copies")
-            shared.link = Link.PAIRED
+            shared.set_link(Link.PAIRED)
         shared.mark(DataMark.IN_SYNC)
-        shared.state.in_sync_set = sorted(self.required)
+        shared.state.name_in_sync(self.required)
         shared.outbox.persist_state()
         self.calls.on_serving()
 
@@ -181,7 +181,7 @@ class CommitRule:
     def record_solo(self, solo_since: int) -> None:
         """Write from where on this member answers alone (0: nothing is alone any more)."""
         if self.shared.peer and bool(solo_since) is not bool(self.shared.state.solo_since):
-            self.shared.state.solo_since = solo_since
+            self.shared.state.answer_alone_from(solo_since)
             self.recording += 1
             self.shared.outbox.persist_state(token=SoloStored())
 

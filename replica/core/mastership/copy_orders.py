@@ -65,9 +65,7 @@ class CopyOrders:
             return CLAIMING
         salvage_above(shared, common, f"an operator kept the history of {shared.peer}: {reason}")
         self.role.become_probe(f"an operator kept the history of {shared.peer}")
-        state.salvaged = (common + 1, log.last_index)
-        state.diverged, state.diverged_at, state.solo_since = "", 0, 0
-        state.owner = shared.peer  # of the epoch too, where both had its number
+        state.yield_to(shared.peer, common + 1, log.last_index)
         shared.mark(DataMark.STALE)
         # Committed here, perhaps, but not there: nothing stands in the way of the cut (`divergence.cut_above`).
         shared.progress.uncommit(common)
@@ -94,7 +92,7 @@ class CopyOrders:
             return ""
         if full and (why_not := self.would_be_waited_for()):
             return why_not
-        shared.wants_full = shared.wants_full or full
+        shared.want_full(wanted=shared.wants_full or full)
         if full and self.target.opened:
             self._say_hello()
         else:
@@ -130,7 +128,7 @@ class CopyOrders:
     def forget_resync(self) -> None:
         """The master has not left this member out: it stays as it is, in step."""
         if self.shared.wants_full:
-            self.shared.wants_full = False
+            self.shared.want_full(wanted=False)
             self._say_hello()
 
     def outdate(self, reason: str, *, by_member: str, epoch: int) -> str:

@@ -107,7 +107,7 @@ class Following:
         if shared.serving:
             self.role.become_probe(f"the peer is master of epoch {epoch}")
         if shared.wants_full and not begin.full:
-            shared.wants_full = False
+            shared.want_full(wanted=False)
             why = f"{shared.peer} cannot be without this copy now, or cannot send everything whole: its log says which"
             shared.outbox.note_transfer(f"the full transfer that was ordered is not made: {why}")
         self.role.become_replica(epoch)

@@ -173,16 +173,16 @@ class Mastership:
             claims.begin_unrecorded(frozenset({shared.member}), ruling.why)
             return
         if not claims.may_claim:
-            shared.last_change = "waiting for the authority to confirm this start"
+            shared.explain("waiting for the authority to confirm this start")
             return
         decision = decide(self.facts(now_ms))
         if shared.role is Role.PROBE:
-            shared.last_change = str(decision.reason)
+            shared.explain(str(decision.reason))
         if not isinstance(decision, Claim):
             if isinstance(decision, Follow):
                 claims.forget_failures()
             elif alone and decision.reason in (Why.NO_VERDICT, Why.REGISTER_UNREADABLE):
-                shared.last_change = ruling.why
+                shared.explain(ruling.why)
                 self.verdicts.report_current(ruling)
             return
         if now_ms < claims.not_before_ms:
@@ -190,7 +190,7 @@ class Mastership:
         if alone:
             self.verdicts.report_current(ruling)
         elif not self.recall.is_done(now_ms):
-            shared.last_change = "asks the peer for volatile messages that a restart has lost here"
+            shared.explain("asks the peer for volatile messages that a restart has lost here")
             return
         claims.begin(decision.members, str(decision.reason))
 
@@ -274,7 +274,7 @@ class Mastership:
         self.peer.on_connected()
         self.recall.reset()
         self.verdicts.on_connected()
-        self.shared.link = Link.HANDSHAKE
+        self.shared.set_link(Link.HANDSHAKE)
         if self.shared.role is Role.MASTER_SUSPENDED and self.shared.serving:
             self.role.become_master_again("the peer is back")
 
@@ -284,7 +284,7 @@ class Mastership:
         self.peer.on_disconnected()
         self.source.stop()
         self.target.stop()
-        self.shared.link = Link.DOWN
+        self.shared.set_link(Link.DOWN)
         if self.shared.role is Role.REPLICA:
             self.role.become_probe("the connection to the master was lost")  # P9
         self.view.read(now_ms)

@@ -97,7 +97,7 @@ class MemberRole:
         self.claim = None
         self.source.stop()
         self.target.stop()
-        shared.link = Link.HANDSHAKE if self.peer.connected else Link.DOWN
+        shared.set_link(Link.HANDSHAKE if self.peer.connected else Link.DOWN)
         self._move(Role.PROBE, reason)
         if was_serving:
             self.calls.on_not_serving()
@@ -113,8 +113,7 @@ class MemberRole:
         """
         shared = self.shared
         self.become_probe("diverged")
-        shared.state.diverged = f"{why}; both directories are kept, an operator must choose: tandemq pair resolve"
-        shared.state.diverged_at = common
+        shared.state.diverge(f"{why}; both directories are kept, an operator must choose: tandemq pair resolve", common)
         shared.outbox.persist_state()
         self.become_diverged_again()
         facts = {"common": str(common), "last_index": str(shared.log.last_index)}
@@ -139,7 +138,7 @@ class MemberRole:
         self.claim = None
         self.was_master = False
         self._move(Role.REPLICA, f"follows epoch {epoch}")
-        self.shared.master = self.shared.peer
+        self.shared.set_master(self.shared.peer)
 
     # -- claim -----------------------------------------------------------------------------------------------------
 
@@ -165,16 +164,16 @@ class MemberRole:
         shared, peer, commit = self.shared, self.peer, self.commit
         self.claim = None
         commit.begin(members, now_ms)
-        shared.serving = True
+        shared.set_serving(serving=True)
         self.unrecorded = unrecorded
         self.forced = forced
         self.was_master = True
         shared.progress.order_from_here()
-        shared.master = shared.member
-        shared.wants_full = False  # a replica's order; what follows this one is another matter
+        shared.set_master(shared.member)
+        shared.want_full(wanted=False)  # a replica's order; what follows this one is another matter
         if not peer.keep_filling():
             self.source.stop()
-            shared.link = Link.HANDSHAKE if peer.connected else Link.DOWN
+            shared.set_link(Link.HANDSHAKE if peer.connected else Link.DOWN)
         self._move(Role.MASTER, reason)
         peer.forget_loss()
         if shared.peer not in members:
@@ -201,10 +200,10 @@ class MemberRole:
         """
         shared = self.shared
         assert shared.serving, "only who serves can give that away"
-        shared.state.promised_epoch = epoch
+        shared.state.promise(epoch)
         self._end_mastership()
         self.source.stop()
-        shared.link = Link.HANDSHAKE
+        shared.set_link(Link.HANDSHAKE)
         self._move(Role.CEDING, f"cedes epoch {epoch} to {shared.peer}")
         shared.outbox.persist_state(token=token)
         self.calls.on_not_serving()
@@ -213,8 +212,8 @@ class MemberRole:
 
     def _end_mastership(self) -> None:
         """All that is of a mastership alone; the sessions with the peer end as each move says."""
-        self.shared.serving = False
-        self.shared.master = ""
+        self.shared.set_serving(serving=False)
+        self.shared.set_master("")
         self.unrecorded = False
         self.forced = False
         self.commit.end()
@@ -222,7 +221,7 @@ class MemberRole:
 
     def _stop_serving(self) -> None:
         if self.shared.serving:
-            self.shared.serving = False
+            self.shared.set_serving(serving=False)
             if self.source.filling:
                 self.source.hold()
             self.calls.on_not_serving()
@@ -232,6 +231,5 @@ class MemberRole:
         if role is shared.role:
             return
         assert role in MOVES[shared.role], f"{shared.role.name} leads to no {role.name}: {reason}"
-        shared.role = role
-        shared.last_change = reason
+        shared.set_role(role, reason)
         shared.outbox.add(RoleChanged(role.value, shared.state.epoch, reason))

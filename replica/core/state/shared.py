@@ -85,6 +85,15 @@ class Shared:
         """Why the role is still what it is: for who asks."""
         self.last_change = reason
 
+    def set_role(self, role: Role, reason: str) -> None:
+        """What this member is in the domain, and why; for `MemberRole` alone."""
+        self.role = role
+        self.last_change = reason
+
+    def set_serving(self, *, serving: bool) -> None:
+        """Whether it orders, commits and answers; for `MemberRole` alone."""
+        self.serving = serving
+
     def set_link(self, link: Link) -> None:
         """How far the two members are with each other."""
         self.link = link

@@ -18,6 +18,7 @@ from tests.support.pair import Pair
 REPLICA = Path(__file__).resolve().parents[5] / "replica"
 WRITER = "core/mastership/role.py"
 OWNED = ("role", "serving", "master")
+SETTERS = ("set_role", "set_serving", "set_master")
 
 BECOME: dict[Role, Callable[[Mastership], None]] = {
     Role.PROBE: lambda at: at.role.become_probe("test"),
@@ -102,9 +103,11 @@ def test_a_master_follows_nobody_before_it_has_stopped() -> None:
 
 
 def written(tree: ast.AST) -> Iterator[int]:
-    """Lines that write what the role owns, at an object other than `self`."""
+    """Lines that write what the role owns, at an object other than `self`, or call what writes it."""
     for node in ast.walk(tree):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SETTERS:
+            yield node.lineno
         for target in targets:
             parts = target.elts if isinstance(target, ast.Tuple) else [target]
             for part in parts:
@@ -128,7 +131,11 @@ def test_nobody_else_writes_the_role() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["shared.role = Role.PROBE", "self.shared.serving = False", "domain.shared.serving, x = 1, 2"]
+    "line",
+    [
+        *("shared.role = Role.PROBE", "self.shared.serving = False", "domain.shared.serving, x = 1, 2"),
+        *("shared.set_serving(serving=True)", "self.shared.set_role(Role.PROBE, why)"),
+    ],
 )
 def test_a_second_writer_is_seen(line: str) -> None:
     assert list(written(ast.parse(line))) == [1]
