@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from failover.classifier import Answer, AuthorityClassifier, Event, EventKind, Evidence, Outcome, SafetyClass, Verdict
 from failover.crash_loop import failures_lately
-from failover.gate import MASTERS, Consequence
+from failover.gate import CONNECTED_KINDS, MASTERS, Consequence
 from failover.marks import Role
 from failover.runner import Runner
 from replica.core.mastership.verdicts import Policy
@@ -211,7 +211,7 @@ class Judge:
         replication = domain.replication
         if replication.verdicts.generation != ask.link_generation:
             return False
-        if ask.kind in (EventKind.PEER_SLOW, EventKind.LOCAL_FAULT):
+        if ask.kind in CONNECTED_KINDS:
             return ask.kind in replication.verdicts.asked
         return replication.peer.lost_at_ms is not None and not replication.peer.connected and not _goes_alone(domain)
 
