@@ -270,6 +270,7 @@ class Manager:
             hold_ms=config.failover.hold_ms,
             cooldown_ms=config.failover.cooldown_ms,
         )
+        opened = []
         for name in dict.fromkeys((*config.domains, MAIN, LOCAL)):
             peer = "" if name == LOCAL else config.peer_member
             limits = self._limits(name)
@@ -277,6 +278,9 @@ class Manager:
             domain = Domain(shared, ports_of(node.store, shared, call_of), settings)
             domain.replication.claims.may_claim = not peer  # until the witness has seen this start
             shared.set_machine(await recover(node.store, shared))
+            opened.append(domain)
+        # Not one by one: the loop's clock runs already, and nobody would hear what a core asks for at its first tick.
+        for domain in opened:
             members.add(domain)
 
     def _start_domains(self, node: Node, upkeeps: list[Maintenance]) -> None:
