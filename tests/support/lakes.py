@@ -54,4 +54,5 @@ def of_before(lake: Lake) -> None:
         facts = json.loads(path.read_text())
         facts.pop("digest")
         facts.pop("manifests", None)
+        facts.pop("members", None)
         path.write_text(json.dumps(facts, indent=2) + "\n")

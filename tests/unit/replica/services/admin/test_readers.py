@@ -34,7 +34,8 @@ def handlers(member: Member) -> ReaderHandlers:
     node: Any = SimpleNamespace(store=member.store, on_tick=[], clock=clock, dispatch=member.dispatch, seconds_late=0.0)
     names = {"member": member.name, "endpoint": f"{member.name}:1"}
     peer = {"peer": member.peer_name, "peer_endpoint": f"{member.peer_name}:1"}
-    members = Members(node, MachineAccess(), pair="p", **names, **peer)
+    settings: Any = {"park_ms": 1_000, "streams_max": 10, "is_late": lambda: False}
+    members = Members(node, MachineAccess(), pair="p", **names, **peer, **settings)
     members.by_name["main"] = member.core
     return ReaderHandlers(AdminHandlers(members))
 
