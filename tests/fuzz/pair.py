@@ -205,15 +205,15 @@ class Pair:
 
     def _watch(self, member: str) -> None:
         """Looks at every control frame before it is sent: an acknowledgement must be true, an epoch never falls."""
-        node = self.node(member)
-        carry_out = node._carry_out
+        steps = self.node(member).steps
+        on_effect = steps.on_effect
 
-        def watched(domain: Any, effect: Any) -> None:
+        def watched(domain: Any, effect: Any) -> Any:
             if type(effect).__name__ == "Send" and effect.frame.domain == NUMBER:
                 self._check_said(member, effect.frame)
-            carry_out(domain, effect)
+            return on_effect(domain, effect)
 
-        node._carry_out = watched
+        steps.on_effect = watched
 
     def _check_said(self, member: str, frame: PeerFrame) -> None:
         kind = frame.WhichOneof("frame")
