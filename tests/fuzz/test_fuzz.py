@@ -15,7 +15,7 @@ from tests.fuzz.engine import CORPUS, TARGETS, corpus, inputs, keep, load, run_h
 from tests.fuzz.source import Source
 
 SECONDS = 5.0
-PLANTED_S = 40.0
+PLANTED_S = 150.0
 
 
 @pytest.mark.slow
