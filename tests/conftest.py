@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from tests.support.foreground import as_in_the_foreground
 
-pytest_plugins = ["tests.support.forking", "tests.support.hanging"]
+pytest_plugins = ["tests.support.forking", "tests.support.hanging", "tests.support.starvation"]
 
 as_in_the_foreground()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from chaos.relay import Relay, Relays, Way
+from tests.support.starvation import Stopwatch
 
 HOLD_S = 0.2  # how long a test watches that nothing comes
 ARRIVE_S = 5.0
@@ -151,25 +151,29 @@ async def test_refusal_resets_and_nobody_listens_until_it_is_healed(relay: Relay
         await caller.hears(b"TWO")
 
 
+@pytest.mark.clock
 async def test_delay_is_added_once_to_each_chunk(relay: Relay) -> None:
     relay.delay(HOLD_S, Way.TO_TARGET)
     async with calling(relay) as caller:
-        began = time.monotonic()
-        for _ in range(5):
-            caller.writer.write(b"x")
-            await asyncio.sleep(0)
-        await caller.hears(b"XXXXX")
-        assert HOLD_S <= time.monotonic() - began < 4 * HOLD_S
+        with Stopwatch() as watch:
+            for _ in range(5):
+                caller.writer.write(b"x")
+                await asyncio.sleep(0)
+            await caller.hears(b"XXXXX")
+        assert watch.took_s >= HOLD_S
+        watch.judge("five chunks", 4 * HOLD_S)
 
 
+@pytest.mark.clock
 async def test_a_throttle_bounds_the_bytes_of_each_second(relay: Relay) -> None:
     relay.throttle(500_000, Way.TO_TARGET)
     data = b"x" * 150_000
     async with calling(relay) as caller:
-        began = time.monotonic()
-        caller.writer.write(data)
-        await caller.hears(data.upper())
-        assert 0.25 <= time.monotonic() - began < 2.0
+        with Stopwatch() as watch:
+            caller.writer.write(data)
+            await caller.hears(data.upper())
+        assert watch.took_s >= 0.25
+        watch.judge("what is let through in 0.3 s", 2.0)
 
 
 async def test_a_target_that_is_gone_is_a_reset(relay: Relay) -> None:

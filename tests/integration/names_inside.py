@@ -29,7 +29,8 @@ from tandemq.witness.v1.witness_service_pb2 import GetRegisterRequest
 from tandemq.witness.v1.witness_service_pb2_grpc import WitnessServiceStub
 from tests.integration.support import raw_to
 from tests.support.etcd import EtcdServer
-from tests.support.names import Pulse, Zone, silent
+from tests.support.names import Zone, silent
+from tests.support.starvation import Stopwatch
 
 FOUND_S, ACKNOWLEDGED_S = 2.0, 3.0
 MISSES = 6  # gRPC by itself waits 1, 1.6, 2.6, 4.1, 6.6 s after them, in the end two minutes
@@ -38,7 +39,7 @@ OLD, NEW, OTHER = "127.0.0.11", "127.0.0.12", "127.0.0.21"
 POLL_S = 0.02
 Move = Callable[[str], Awaitable[None]]
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.clock]
 
 
 @pytest.fixture
@@ -47,11 +48,9 @@ async def zone() -> AsyncIterator[Zone]:
         yield opened
 
 
-def judge(what: str, pulse: Pulse, bound_s: float) -> None:
-    print(f"{what}: {pulse.took_s:.2f} s, at most {bound_s:g}; latest turn {pulse.late_s:.2f} s")  # noqa: T201
-    if pulse.took_s > bound_s and (why := pulse.invalid()):
-        pytest.skip(why)
-    assert pulse.took_s <= bound_s
+def judge(what: str, watch: Stopwatch, bound_s: float) -> None:
+    print(f"{what}: {watch.took_s:.2f} s, at most {bound_s:g}; withheld {watch.starved_s:.2f} s")  # noqa: T201
+    watch.judge(what, bound_s)
 
 
 # -- who keeps the register --------------------------------------------------------------------------------------------
@@ -116,17 +115,17 @@ async def test_the_register_is_found_where_its_name_has_moved(
         asking = asyncio.create_task(found(authority))
         await zone.take_away("register.test", MISSES)  # a pod that is being replaced has no address
         await move(NEW)
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             zone.names["register.test"] = (NEW,)
             await asking
-        judge(f"{kind.__name__} after a time without an address", pulse, FOUND_S)
+        judge(f"{kind.__name__} after a time without an address", watch, FOUND_S)
 
         await move("")
         await move(OLD)
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             zone.names["register.test"] = (OLD,)
             await found(authority)
-        judge(f"{kind.__name__} from one address to another", pulse, FOUND_S)
+        judge(f"{kind.__name__} from one address to another", watch, FOUND_S)
 
 
 async def test_a_channel_that_nobody_renews_asks_again_too(zone: Zone, tmp_path: Path) -> None:
@@ -148,10 +147,10 @@ async def test_a_channel_that_nobody_renews_asks_again_too(zone: Zone, tmp_path:
         await move(NEW)
         with pytest.raises(grpc.aio.AioRpcError):  # it has asked for the name, and still heard of the old address
             await stub.GetRegister(GetRegisterRequest(pair="pair", domain="main"), timeout=1)
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             zone.names["register.test"] = (NEW,)
             await answered()
-        judge("a channel of before", pulse, FOUND_S)
+        judge("a channel of before", watch, FOUND_S)
 
 
 # -- a pair ------------------------------------------------------------------------------------------------------------
@@ -238,30 +237,31 @@ async def test_a_pair_goes_on_where_names_have_moved(zone: Zone, tmp_path: Path)
 
         await cluster.replace(WITNESS, "127.0.0.32", 2 * MISSES)  # of both members
         cluster.kill("a")
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             [receipt] = await client.enqueue("q", [b"3"])
         assert receipt.copies == 1
-        judge("the master dies after the witness's pod was replaced", pulse, ACKNOWLEDGED_S)
+        judge("the master dies after the witness's pod was replaced", watch, ACKNOWLEDGED_S)
 
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             await cluster.replace("a", NEW, MISSES)
             await cluster.wait_for(PairView.whole, "whole again", WHOLE_S)
-        print(f"a is back under its name, and in step, after {pulse.took_s:.2f} s")  # noqa: T201
+        print(f"a is back under its name, and in step, after {watch.took_s:.2f} s")  # noqa: T201
         async with grpc.aio.insecure_channel(cluster.endpoint("b")) as channel:
             request = pair_service_pb2.HandoffRequest(reason="names")
             answer = await PairServiceStub(channel).Handoff(request, timeout=WHOLE_S)
             assert answer.done, answer.text
-        async with raw_to(cluster.endpoint("b")) as [replica], Pulse() as pulse:
-            await replica.send("q", b"4")  # over the channel of before, whose name has moved
-        judge("a call that b sends on to a", pulse, FOUND_S)
+        async with raw_to(cluster.endpoint("b")) as [replica]:
+            with Stopwatch() as watch:
+                await replica.send("q", b"4")  # over the channel of before, whose name has moved
+        judge("a call that b sends on to a", watch, FOUND_S)
 
         await cluster.wait_for(PairView.whole, "whole", WHOLE_S)
         await cluster.replace("b", "127.0.0.22", MISSES)
         await cluster.wait_for(PairView.whole, "whole again", WHOLE_S)
         cluster.kill("a")
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             await client.enqueue("q", [b"5"])
-        judge("the master dies after its peer was replaced", pulse, ACKNOWLEDGED_S)
+        judge("the master dies after its peer was replaced", watch, ACKNOWLEDGED_S)
         async with raw_to(cluster.endpoint("b")) as [member]:
             assert await member.take("q", 10) == [b"1", b"2", b"3", b"4", b"5"]
 
@@ -309,10 +309,10 @@ async def test_a_client_finds_a_member_that_has_moved(
         async with asyncio.timeout(WHOLE_S):
             while await refuses(NEW, member_ports(cluster.base_port, 0).client):  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(POLL_S)
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             zone.names["a.test"] = (NEW,)
             await sending
-        judge(f"{sends.__name__} to a member that has moved", pulse, FOUND_S)
+        judge(f"{sends.__name__} to a member that has moved", watch, FOUND_S)
 
 
 async def refuses(address: str, port: int) -> bool:
@@ -332,9 +332,9 @@ async def test_a_dead_address_does_not_hide_the_next_one(first: str, zone: Zone,
     zone.names["register.test"] = (NEW, OLD)
     dead = silent(NEW, 7620) if first == "is silent" else []
     async with witness(tmp_path) as (authority, _):
-        async with Pulse() as pulse:
+        with Stopwatch() as watch:
             await found(authority)
-        judge(f"the first address {first}", pulse, FOUND_S)
+        judge(f"the first address {first}", watch, FOUND_S)
     for each in dead:
         each.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -25,19 +24,20 @@ from tests.integration.matrix import (
     under_load,
 )
 from tests.integration.support import DEADLINE_S, new_id, raw_to, until
+from tests.support.starvation import Soon, Stopwatch
 
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("loud", [False, True], ids=["silent", "reset and refused"])
 async def test_partition_arbiter_seen_by_both(tmp_path: Path, loud: bool) -> None:
     """One compare-and-set wins. The old master asks first, so it is the one; the other suspends and follows later."""
     async with pair(tmp_path) as cluster, under_load(cluster) as load:
         cut = cluster.network.break_off if loud else cluster.network.cut
-        cut("a", "b")
-        began = time.monotonic()
-        winner = await becomes_solo(cluster)
-        assert time.monotonic() - began < CUT_OFF_S
+        with Soon("the takeover", CUT_OFF_S):
+            cut("a", "b")
+            winner = await becomes_solo(cluster)
         await load.goes_on()
         loser = "b" if winner == "a" else "a"
         assert await role(cluster, loser) in NO_MASTER
@@ -54,17 +54,18 @@ async def becomes_solo(cluster) -> str:
     return next(m.name for m in view.members for d in m.domains if d.role == "MASTER" and d.epoch == 2)
 
 
+@pytest.mark.clock
 async def test_partition_arbiter_with_replica_only(tmp_path: Path) -> None:
     """The replica serves; the old master has neither peer nor register: it acknowledges nothing and is left."""
     async with pair(tmp_path, limits=Limits(park_ms=500)) as cluster, under_load(cluster) as load:
-        cluster.network.isolate("a")
-        began = time.monotonic()
-        await becomes(cluster, "b", "MASTER", epoch=2)
-        assert time.monotonic() - began < CUT_OFF_S
+        with Soon("the takeover", CUT_OFF_S), Stopwatch() as watch:
+            cluster.network.isolate("a")
+            await becomes(cluster, "b", "MASTER", epoch=2)
         await becomes(cluster, "a", *NO_MASTER)
         await acknowledges_nothing(cluster, "a")
         await load.goes_on()
-        assert load.longest_pause_s < CUT_OFF_S, "producers were left with the member that cannot answer"
+        # Longer where producers are left with the member that cannot answer.
+        watch.judge("the longest pause", CUT_OFF_S, load.longest_pause_s)
         assert await role(cluster, "a") in NO_MASTER
         cluster.network.heal()
         await cluster.wait_ready()

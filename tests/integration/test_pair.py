@@ -37,6 +37,7 @@ from tests.integration.support import (
     stopped_at_end,
     until,
 )
+from tests.support.starvation import Soon, Stopwatch
 
 pytestmark = pytest.mark.process
 
@@ -300,6 +301,7 @@ class Load:
         assert self.firsts == sorted(self.firsts), "out of order"
 
 
+@pytest.mark.clock
 @pytest.mark.requirement("R105", "R110", "R122")
 async def test_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pair: Cluster) -> None:
     name = new_name()
@@ -310,20 +312,22 @@ async def test_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pai
             await load.goes_on()
             for _ in range(2):  # each member once
                 master, replica = await roles(pair)
-                pair.kill(master)
-                await load.goes_on()
-                assert await role_of(pair, replica) == "MASTER"
-                await pair.restart(master)
-                await pair.wait_ready()
-                await load.goes_on()
+                with Stopwatch() as watch:
+                    pair.kill(master)
+                    await load.goes_on()
+                    assert await role_of(pair, replica) == "MASTER"
+                    await pair.restart(master)
+                    await pair.wait_ready()
+                    await load.goes_on()
+                watch.judge("a message", TAKEOVER_S, load.slowest_s)
         load.check()
-        assert load.slowest_s < TAKEOVER_S
         info = await client.get_queue(name)
         assert info.length <= 1, "everything was settled but what woke the consumer"
         assert info.enqueued_total == len(load.sent), "each was ordered once"
     await pair.wait_for(PairView.equal, "equal members")
 
 
+@pytest.mark.clock
 async def test_a_frozen_master_is_replaced_and_never_serves_again(pair: Cluster) -> None:
     name = new_name()
     async with sdk(pair) as client, raw_to(*pair.endpoints) as (a, b):
@@ -332,11 +336,9 @@ async def test_a_frozen_master_is_replaced_and_never_serves_again(pair: Cluster)
         async with load.running():
             await load.goes_on()
             pair.pause("a")
-            frozen = time.monotonic()
-            header = (await b.admin.GetQueue(admin.GetQueueRequest(name=name), timeout=CALL_S)).header
-            took_s = time.monotonic() - frozen
+            with Soon("the takeover", TAKEOVER_S):
+                header = (await b.admin.GetQueue(admin.GetQueueRequest(name=name), timeout=CALL_S)).header
             assert (header.member, header.epoch) == ("b", 2)
-            assert took_s <= TAKEOVER_S, f"takeover took {took_s:.2f} s"
             await load.goes_on()
             pair.resume("a")
             while True:  # from its first breath on it forwards, or refuses; it never answers as master of epoch 1

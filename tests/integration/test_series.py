@@ -22,6 +22,7 @@ from chaos.workload import Workload
 from tandemq.v1 import pair_service_pb2 as pb
 from tests.integration.matrix import under_load
 from tests.integration.support import CALL_S, raw_to, roles, until
+from tests.support.starvation import Stopwatch
 
 pytestmark = pytest.mark.process
 
@@ -51,34 +52,38 @@ def epochs_served(load: Workload) -> set[int]:
     return {ack.epoch for ack in load.history.acked}
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("kills", SHORT + LONG)
 async def test_kills_in_a_row(tmp_path: Path, kills: int) -> None:
     async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
         for _ in range(kills):
-            master, _ = await roles(cluster)
-            await load.goes_on(20)
-            cluster.kill(master)
-            await load.goes_on(20)
-            await cluster.restart(master)
-            await cluster.wait_ready()
+            with Stopwatch() as watch:
+                master, _ = await roles(cluster)
+                await load.goes_on(20)
+                cluster.kill(master)
+                await load.goes_on(20)
+                await cluster.restart(master)
+                await cluster.wait_ready()
+            watch.judge("the longest pause", 3.0, load.longest_pause_s)
     assert len(epochs_served(load)) >= kills + 1
-    assert load.longest_pause_s < 3.0
 
 
+@pytest.mark.clock
 @pytest.mark.parametrize("handoffs", SHORT + LONG)
 async def test_handoffs_in_a_row(tmp_path: Path, handoffs: int) -> None:
     """Asked of the master and of the replica in turn. No epoch but those that were handed over: no copy, no claim."""
     async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
         for number in range(handoffs):
-            master, replica = await roles(cluster)
-            await load.goes_on(20)
-            asked = master if number % 2 else replica
-            await until(partial(_is_done, cluster, load, asked), f"handoff {number + 1}, asked of {asked}")
-            assert load.history.handed[-1].master == replica
-            await load.goes_on(20)
+            with Stopwatch() as watch:
+                master, replica = await roles(cluster)
+                await load.goes_on(20)
+                asked = master if number % 2 else replica
+                await until(partial(_is_done, cluster, load, asked), f"handoff {number + 1}, asked of {asked}")
+                assert load.history.handed[-1].master == replica
+                await load.goes_on(20)
+            watch.judge("the longest pause", 1.0, load.longest_pause_s)
         assert await roles(cluster) == (("b", "a") if handoffs % 2 else ("a", "b"))
     assert epochs_served(load) == set(range(1, handoffs + 2))
-    assert load.longest_pause_s < 1.0
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -105,36 +104,6 @@ class Zone(asyncio.DatagramProtocol):
         reply = data[:2] + struct.pack(">HHHHH", flags, 1, len(addresses), 0, 0) + question + b"".join(answers)
         assert self._transport is not None
         self._transport.sendto(reply, address)
-
-
-class Pulse:
-    """Whether this process got to run while something was timed; where not, a time says nothing."""
-
-    STEP_S, LATE_S = 0.02, 0.3
-
-    def __init__(self) -> None:
-        self.late_s = 0.0
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        self.began_s = time.monotonic()
-        self._task = asyncio.create_task(self._beat())
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None):
-        assert self._task is not None
-        self.took_s = time.monotonic() - self.began_s
-        self._task.cancel()
-
-    async def _beat(self) -> None:
-        while True:
-            before = time.monotonic()
-            await asyncio.sleep(self.STEP_S)
-            self.late_s = max(self.late_s, time.monotonic() - before - self.STEP_S)
-
-    def invalid(self) -> str:
-        """Why the time says nothing; empty: it counts."""
-        return f"INVALID: this process was not run for {self.late_s:.1f} s" if self.late_s > self.LATE_S else ""
 
 
 def silent(address: str, port: int) -> list[socket.socket]:
