@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from failover.authority import Authority, WitnessAuthority
-from failover.etcd import EtcdAuthority
 from failover.local_authority import LocalAuthority
 
 if TYPE_CHECKING:
@@ -17,5 +16,7 @@ def make(config: ManagerConfig) -> Authority:
     if config.authority == "none":
         return LocalAuthority(config.member)
     if config.authority == "etcd":
+        from failover.etcd import EtcdAuthority  # with the classes of its protocol, which most pairs never use
+
         return EtcdAuthority(config.etcd.endpoints, config.etcd.prefix, config.pair, config.member)
     return WitnessAuthority(config.witness, config.pair, config.member)

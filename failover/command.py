@@ -16,8 +16,8 @@ import msgspec
 from failover.classifier import Answer, Event, Evidence, Outcome, SafetyClass, Verdict
 from failover.event_json import AnswerJson, encode
 from failover.process import Ended, Process, Ran
+from failover.reasons import tidy
 
-REASON_CHARS_MAX = 500
 VERDICT_BY_CODE = {verdict.value: verdict for verdict in Verdict}
 # What people take for a verdict and is none: every shell, interpreter and kill produces these by itself.
 WELL_KNOWN_CODES = {
@@ -124,9 +124,3 @@ def code_text(code: int) -> str:
     if code > 128:
         return f"exit code {code}, which is what a shell says when a program dies of signal {code - 128}"
     return f"exit code {code}" + (f": {WELL_KNOWN_CODES[code]}" if code in WELL_KNOWN_CODES else "")
-
-
-def tidy(text: str) -> str:
-    """Printable, one line, bounded: a script's text goes into logs and onto an operator's terminal."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return line if len(line) <= REASON_CHARS_MAX else f"{line[: REASON_CHARS_MAX - 3]}..."

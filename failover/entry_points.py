@@ -12,11 +12,13 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from failover.classifier import Answer, Classifier, Event, Outcome, SafetyClass, Verdict
-from failover.command import tidy
+from failover.reasons import tidy
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "tandemq.classifiers"
 LOAD_S = 10.0
@@ -123,12 +125,12 @@ class Guarded:
 
 def names() -> list[str]:
     """Of all classifiers that installed packages offer."""
-    return sorted(entry_points(group=GROUP).names)
+    return sorted({point.name for point in _offered()})
 
 
 def load(name: str) -> Guarded:
     """The classifier of this name. Blocks while its module is imported. Raises BadClassifierError."""
-    found = list(entry_points(group=GROUP, name=name))
+    found = [point for point in _offered() if point.name == name]
     if not found:
         known = ", ".join(names()) or "none"
         raise BadClassifierError(
@@ -150,6 +152,12 @@ def load(name: str) -> Guarded:
         raise BadClassifierError(f"classifier {name!r} ({found[0].value}) cannot be used: {why}")
     inner: Classifier = made  # type: ignore[assignment]  # why_no_classifier has looked
     return Guarded(inner, name, aside)
+
+
+def _offered() -> list[EntryPoint]:
+    from importlib.metadata import entry_points  # a twentieth of a member's imports, and rarely needed
+
+    return list(entry_points(group=GROUP))
 
 
 def _made(point: EntryPoint) -> object:

@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import replace
 
 from failover.classifier import Answer, Classifier, Event, Outcome, Verdict
-from failover.command import tidy
 from failover.journal import Journal, call_line, outcome_line
+from failover.reasons import tidy
 
 # Beyond the limit of a call: a classifier that keeps the contract ends a second after it (SIGKILL), a stuck one a
 # second later.

@@ -1,35 +1,62 @@
-"""Makes the classifier that a configuration names: a shipped one, else one from an entry point; it never calls it."""
+"""Makes the classifier that a configuration names: a shipped one, else one from an entry point; it never calls it.
+
+Each one's module is loaded when it is the one in force: a member needs one of them, at most those of `combine`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from failover.alt_path import AltPath
 from failover.classifier import AuthorityClassifier, Classifier, Suspend
-from failover.combine import Combine
-from failover.command import Command
-from failover.entry_points import BadClassifierError, load
-from failover.operator import OperatorAlert
-from failover.peer_outdate import PeerOutdate
 from tandemq.config import ConfigError, ManagerConfig
+
+
+def _command(config: ManagerConfig) -> Classifier:
+    from failover.command import Command
+
+    return Command(config.failover.command)
+
+
+def _alt_path(config: ManagerConfig) -> Classifier:
+    from failover.alt_path import AltPath
+
+    failover = config.failover
+    return AltPath(
+        failover.probe_address,
+        failover.probe_targets,
+        bias_s=failover.probe_bias_ms / 1000,
+        http=failover.probe_http,
+    )
+
+
+def _peer_outdate(config: ManagerConfig) -> Classifier:
+    from failover.peer_outdate import PeerOutdate
+
+    return PeerOutdate(config.failover.outdate_endpoint, bias_s=config.failover.probe_bias_ms / 1000)
+
+
+def _combine(config: ManagerConfig) -> Classifier:
+    from failover.combine import Combine
+
+    return Combine([make(config, name) for name in config.failover.members], config.failover.rule)
+
+
+def _operator(config: ManagerConfig) -> Classifier:
+    from failover.operator import OperatorAlert
+
+    return OperatorAlert(config.endpoint)
+
 
 # What each shipped name makes. Called once for each runner; a builder that needs another classifier calls `make`.
 BUILDERS: dict[str, Callable[[ManagerConfig], Classifier]] = {
     "witness": lambda _config: AuthorityClassifier("witness"),
     "etcd": lambda _config: AuthorityClassifier("etcd"),
     "suspend": lambda _config: Suspend(),
-    "command": lambda config: Command(config.failover.command),
-    "alt-path": lambda config: AltPath(
-        config.failover.probe_address,
-        config.failover.probe_targets,
-        bias_s=config.failover.probe_bias_ms / 1000,
-        http=config.failover.probe_http,
-    ),
-    "peer-outdate": lambda config: PeerOutdate(
-        config.failover.outdate_endpoint, bias_s=config.failover.probe_bias_ms / 1000
-    ),
-    "combine": lambda config: Combine([make(config, name) for name in config.failover.members], config.failover.rule),
-    "operator": lambda config: OperatorAlert(config.endpoint),
+    "command": _command,
+    "alt-path": _alt_path,
+    "peer-outdate": _peer_outdate,
+    "combine": _combine,
+    "operator": _operator,
 }
 
 
@@ -45,6 +72,8 @@ def make(config: ManagerConfig, name: str = "") -> Classifier:
     name = name or name_of(config)
     if (builder := BUILDERS.get(name)) is not None:
         return builder(config)
+    from failover.entry_points import BadClassifierError, load
+
     try:
         return load(name)
     except BadClassifierError as error:

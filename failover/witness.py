@@ -13,14 +13,12 @@ import re
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
-from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
 
 from failover.register import Register, check_form
 from failover.wire import SERVER_OPTIONS, BadRegisterError, from_message, to_message
@@ -29,6 +27,7 @@ from tandemq import refusing
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import bounded
+from tandemq.edge.reflection import Reflection
 from tandemq.v1 import common_pb2
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
@@ -73,10 +72,8 @@ class WitnessServer:
             pb_grpc.add_WitnessServiceServicer_to_server(self._servicer, server)
             self._health = health.aio.HealthServicer()
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-            reflection.enable_server_reflection(
-                (SERVICE_NAME, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME),
-                server,
-            )
+            health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+            server.add_generic_rpc_handlers([Reflection((SERVICE_NAME, health_name))])
             self.port = self._bind(server)
             await server.start()
             self._server = server
@@ -284,6 +281,8 @@ async def _check_registers(context: _Context, request: pb.CompareAndSetRequest) 
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # cold path, slow import
+
     try:
         return version("tandemq")
     except PackageNotFoundError:

@@ -27,8 +27,6 @@ from replica.node.loop import Node
 from replica.node.maintenance import HOUR_MS, Keep, Maintenance
 from replica.node.members import LOCAL, MAIN, Members, domain_number
 from replica.node.recovery import open_shared, recover
-from replica.operations.metrics import Metrics
-from replica.operations.metrics_operator import OperatorMetrics
 from replica.operations.operator import Operator
 from replica.operations.reports import Reports
 from replica.peer.about import About
@@ -384,6 +382,9 @@ class Manager:
         await health.report()
 
     def _collectors(self) -> list[Collector]:
+        from replica.operations.metrics import Metrics  # and its library, which a restart does not wait for
+        from replica.operations.metrics_operator import OperatorMetrics
+
         assert self._members is not None
         assert self._operator is not None
         assert self._verifier is not None

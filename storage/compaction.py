@@ -14,7 +14,6 @@ place until every row of the new one was compared with it and is durable. Never 
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import ExitStack, closing
 from enum import StrEnum
 from itertools import zip_longest
@@ -165,6 +164,8 @@ def _used_bytes(env: lmdb.Environment) -> int:
 
 
 def _check_room(directory: Path, needed: int) -> None:
+    import shutil  # with every kind of archive
+
     free = shutil.disk_usage(directory).free
     if free < needed:
         what = f"The copy needs {needed:,} bytes beside the old file, and {free:,} are free"

@@ -6,7 +6,6 @@ file, the key, the value, and what to do.
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 import json
 import os
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tandemq.client.target import UNIX, is_port
-from tandemq.config_slips import near_miss
+from tandemq.config_slips import near_miss, suggestion
 from tandemq.listening import problem_of_local
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -271,7 +270,7 @@ def parse(document: Mapping[str, Any], source: str) -> dict[str, Any]:
     for section, body in document.items():
         keys = SECTIONS.get(section)
         if keys is None:
-            raise ConfigError(f"{source}: unknown section [{section}]{_suggest(section, SECTIONS)}")
+            raise ConfigError(f"{source}: unknown section [{section}]{suggestion(section, SECTIONS)}")
         if not isinstance(body, Mapping):
             raise ConfigError(f"{source}: {section} = {body!r} stands outside a section; write [{section}] and keys")
         for key, value in body.items():
@@ -303,7 +302,7 @@ def environment_values(environ: Mapping[str, str]) -> dict[str, Any]:
 def _take(values: dict[str, Any], section: str, key: str, value: Any, source: str, *, strict: bool = True) -> None:
     known = SECTIONS[section].get(key)
     if known is None:
-        raise ConfigError(f"{source}: unknown key {section}.{key}{_suggest(key, SECTIONS[section])}")
+        raise ConfigError(f"{source}: unknown key {section}.{key}{suggestion(key, SECTIONS[section])}")
     try:
         converted = msgspec.convert(value, known.kind, strict=strict)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:  # the second: bytes of the environment, no text
@@ -314,11 +313,6 @@ def _take(values: dict[str, Any], section: str, key: str, value: Any, source: st
         values.setdefault(section, {})[known.field] = converted
     else:
         values[known.field] = converted
-
-
-def _suggest(wrong: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(wrong, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(known)}"
 
 
 def check(config: ManagerConfig, source: str = "configuration") -> None:

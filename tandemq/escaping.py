@@ -6,7 +6,6 @@ Escaping twice changes nothing, so each layer may do it. A backslash stays one: 
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Callable
@@ -63,6 +62,8 @@ def json_text(
 
 def in_html(text: str) -> str:
     """For an element or an attribute of HTML, SVG and XML, whose readers refuse most controls."""
+    import html
+
     return html.escape(escaped(text))
 
 

@@ -2,8 +2,9 @@
 the loop nor stalls it.
 
 One request a connection, by HTTP/1.1, parsed by h11 (docs/decisions/0035-edge.md), which is imported when somebody
-first connects. Each connection is one task that owns its socket: it ends with the answer, after a time, or when there
-is one connection too many, and the socket is closed in that moment.
+first connects; what makes metrics is when they are first asked for. Each connection is one task that owns its socket:
+it ends with the answer, after a time, or when there is one connection too many, and the socket is closed in that
+moment.
 """
 
 from __future__ import annotations
@@ -19,15 +20,13 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-
 from tandemq.edge.descriptors import HTTP_CONNECTIONS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import h11
+    from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
 ROLES = {"/role/master": "MASTER", "/role/replica": "REPLICA"}
@@ -66,12 +65,16 @@ class HttpServer:
     """The third port of a member."""
 
     def __init__(
-        self, host: str, port: int, ready: Callable[[], tuple[bool, dict[str, Any]]], *collectors: Collector
+        self,
+        host: str,
+        port: int,
+        ready: Callable[[], tuple[bool, dict[str, Any]]],
+        collectors: Callable[[], Sequence[Collector]] = tuple,
     ) -> None:
         self._ready = ready
-        self._registry = CollectorRegistry(auto_describe=False)
-        for collector in collectors:
-            self._registry.register(collector)
+        self._collectors = collectors
+        """Called in its thread, when metrics are first asked for: their library is not loaded before."""
+        self._registry: CollectorRegistry | None = None
         [(family, kind, proto, _, address), *_] = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)
         self._socket = socket.socket(family, kind, proto)
         try:
@@ -201,6 +204,10 @@ class HttpServer:
         return self._json(200 if fits else 503, {"ready": ready, **facts})
 
     def _metrics_as(self, accept: bytes) -> HttpAnswer:
+        from prometheus_client.exposition import choose_encoder
+
+        if self._registry is None:
+            self._registry = _registry_of(self._collectors())
         try:
             encode, content_type = choose_encoder(accept.decode("latin-1"))
         except (TypeError, ValueError):  # a version in there is no version: whatever everybody can read
@@ -216,6 +223,15 @@ class HttpServer:
     @staticmethod
     def _json(status: int, body: dict[str, Any]) -> HttpAnswer:
         return HttpAnswer(status, [("content-type", "application/json")], json.dumps(body).encode() + b"\n")
+
+
+def _registry_of(collectors: Sequence[Collector]) -> CollectorRegistry:
+    from prometheus_client import CollectorRegistry
+
+    registry = CollectorRegistry(auto_describe=False)
+    for collector in collectors:
+        registry.register(collector)
+    return registry
 
 
 def _bytes_of(connection: h11.Connection, answer: HttpAnswer, *, bodiless: bool) -> bytes:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
-from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]  # ships no types
 
 from replica.listen.direct import DirectServer
 from replica.listen.http import HttpServer
@@ -22,6 +21,7 @@ from replica.peer.keepalive import keepalive
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import EDGE_OPTIONS, bounded
+from tandemq.edge.reflection import Reflection
 from tandemq.errors import error_of
 from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
 from tandemq.v1.common_pb2 import Reason
@@ -51,6 +51,7 @@ class Served(NamedTuple):
     """None: there is no peer."""
     ready: Callable[[], tuple[bool, dict[str, Any]]]
     collectors: Callable[[], Sequence[Collector]]
+    """Called from another thread, at the first scrape."""
 
 
 class Ports:
@@ -90,8 +91,8 @@ class Ports:
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
         names = [each.service_name() for each in served.handlers if isinstance(each, grpc.ServiceRpcHandler)]
-        names += [health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME]
-        reflection.enable_server_reflection(names, clients)
+        names.append(health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
+        clients.add_generic_rpc_handlers([Reflection(names)])
         self._servers.append(clients)
         if config.listen_client:
             self.bound["client"] = self._bind(clients, config.listen_client)
@@ -105,7 +106,7 @@ class Ports:
             self._servers.append(peers)
         host, _, port = config.listen_http.rpartition(":")
         try:
-            self._http = HttpServer(host.strip("[]"), int(port), served.ready, *served.collectors())
+            self._http = HttpServer(host.strip("[]"), int(port), served.ready, served.collectors)
         except OSError as error:
             raise _port_error(config.listen_http, error) from error
         self.bound["http"] = self._http.port

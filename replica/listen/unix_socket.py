@@ -10,7 +10,6 @@ import fcntl
 import os
 import socket
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +37,8 @@ class UnixSocket:
             self._take_lock()
             self._clear()
             # gRPC binds with whatever mode the process makes files: nobody else looks into this directory meanwhile.
+            import tempfile
+
             with tempfile.TemporaryDirectory(prefix=".tq-", dir=self.path.parent) as private:
                 made = Path(private) / "s"
                 if not listen(f"unix:{made}"):

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -166,11 +166,23 @@ def _set_up_logs(member: str, level: str, form: str | None, pair: str = "") -> J
     return set_up(member, level, as_json=form == "json" or (form is None and not sys.stderr.isatty()), pair=pair)
 
 
+@contextlib.contextmanager
+def _loading() -> Iterator[None]:
+    """What is imported lives as long as the process: Python looks through it for garbage neither now nor later."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 async def _manager(config: ManagerConfig, lines: JsonFormatter) -> Server:
     from tandemq.embedded import server_path
 
     server_path()
-    from replica.manager import Manager
+    with _loading():
+        from replica.manager import Manager
 
     manager = Manager(config)
     lines.epoch_of = manager.epoch
@@ -182,8 +194,9 @@ async def _witness(listen: str, data_dir: Path) -> Server:
     from tandemq.embedded import server_path
 
     server_path()
-    from failover.witness import WitnessServer
-    from failover.witness_store import DirectoryInUseError, StoreDamagedError
+    with _loading():
+        from failover.witness import WitnessServer
+        from failover.witness_store import DirectoryInUseError, StoreDamagedError
 
     server = WitnessServer(listen, data_dir)
     try:

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 
 from failover.classifier import Answer, Event, Evidence, SafetyClass, Verdict
-from failover.command import REASON_CHARS_MAX, Command, answer_of, tidy
+from failover.command import Command, answer_of
 from failover.marks import Role
 from failover.process import Ended, Process, Ran
+from failover.reasons import REASON_CHARS_MAX, tidy
 from tests.failover.support import COMMANDS, ECHO_ID, PYTHON, SHELL, WRONG, Wrong, event, is_alive, script
 from tests.integration.support import until
 from tests.support.starvation import Stopwatch

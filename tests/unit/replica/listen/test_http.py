@@ -215,7 +215,7 @@ def test_metrics_are_made_once_for_all_who_ask_at_the_same_time(monkeypatch: pyt
             return iter(())
 
     monkeypatch.setattr(module, "FRESH_S", float(BOUND_S))
-    server = HttpServer("127.0.0.1", 0, lambda: (True, {}), Counting())
+    server = HttpServer("127.0.0.1", 0, lambda: (True, {}), lambda: [Counting()])
     server.start()
     try:
         for _ in range(5):
