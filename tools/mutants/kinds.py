@@ -58,15 +58,15 @@ def mutants_of(module: str, path: str, source: str) -> list[Mutant]:
 
 
 def functions_of(tree: ast.Module) -> Iterator[tuple[str, Function]]:
-    """Functions of the module and of its classes, but those of one name, as of a property that can be set; a function
-    within one is part of that.
+    """Functions of the module and of its classes, but those of one name, as of a property that can be set, and what an
+    object looks like to whoever debugs it; a function within one is part of that.
     """
     found: dict[str, list[Function]] = {}
     waiting: list[tuple[str, ast.stmt]] = [("", each) for each in tree.body]
     for prefix, node in waiting:
         if isinstance(node, ast.ClassDef):
             waiting += [(f"{prefix}{node.name}.", each) for each in node.body]
-        elif isinstance(node, Function):
+        elif isinstance(node, Function) and node.name != "__repr__":  # for who debugs it
             found.setdefault(f"{prefix}{node.name}", []).append(node)
     return ((name, functions[0]) for name, functions in found.items() if len(functions) == 1)
 
@@ -126,6 +126,11 @@ def _changes(function: Function) -> Iterator[tuple[ast.AST, str]]:
                 yield node, "drop-jump"
 
 
+def _is_assertion(node: ast.AST) -> bool:
+    """`strict` of a zip: as an assert, it says what its author knows to be so."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
+
+
 def _behaviour(function: Function) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = list(function.body)
     while waiting:
@@ -133,7 +138,7 @@ def _behaviour(function: Function) -> Iterator[ast.AST]:
         yield node
         if isinstance(node, ast.AnnAssign):
             waiting[:0] = [node.value] if node.value is not None else []
-        elif isinstance(node, ast.JoinedStr | ast.arguments | ast.Assert):
+        elif isinstance(node, ast.JoinedStr | ast.arguments | ast.Assert) or _is_assertion(node):
             continue
         else:
             waiting[:0] = [

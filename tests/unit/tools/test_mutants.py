@@ -35,6 +35,13 @@ SOURCE = textwrap.dedent(
             self.things.append(thing)
             return 1 + len(self.things)
 
+        def __repr__(self):
+            return "full" if self.full else "open"
+
+        def pairs(self):
+            assert len(self.things) == 2
+            return zip(self.things, self.things, strict=True)
+
     def twice(): return 1
     def twice(): return 2
     '''
