@@ -34,14 +34,12 @@ def plan_copies(state: State, now_ms: int, call: CopyCall) -> record_pb2.RecordH
         raise Refused(common_pb2.REASON_BAD_REQUEST, text)
     if call.columns.reply_tos:
         check_reply_tos(to, call.columns.reply_tos)
-    room = room_in(state, call.to)
-    if count > room.messages or call.columns.payload_bytes > room.payload_bytes:
-        raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")
+    room_in(state, call.to)  # refused, if it takes nothing
     # An answer that its own queue let in may be longer than what the other one takes from its producers.
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
     header = header_of(state, to, now_ms, EnqueueCall(to.name, b"", 0, columns, min(to.open_members)))
     op = header.enqueue
-    if op.refusals:  # what is leased there cannot be dropped
+    if op.refusals:  # not even with what it drops: what is leased there stays
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")
     op.internal = True
     op.answers.queue_id = call.queue_id

@@ -254,3 +254,78 @@ def test_a_lease_that_no_snapshot_could_name_is_refused(driver):
         assert (result.settled, result.error.reason) == (0, common_pb2.REASON_BAD_REQUEST)
     assert driver.outcome(REJECT, (1 << 63) - 1, (1, 1)).settled == 1
     assert Machine.restore(driver.master.snapshot(), MEMBERS).digest() == driver.master.digest()
+
+
+def settlement_of(outcome, lease_id, *runs, extension_ms=0):
+    made = queue_service_pb2.Settlement(lease_id=lease_id, outcome=outcome, ranges=ranges_of(*runs))
+    made.extension.FromMilliseconds(extension_ms)
+    return made
+
+
+@pytest.mark.parametrize("acked", [(1, 1), (1, 3)])
+def test_a_message_that_is_extended_and_acked_in_one_call_is_gone(driver, acked):
+    """The lease of the others goes on for the new time; one that holds nothing more ends, and waits for nothing."""
+    driver.send(3)
+    lease_id, _ = driver.lease(duration_ms=100)
+    extended, settled = driver.settle(
+        settlement_of(EXTEND, lease_id, (1, 3), extension_ms=5_000), settlement_of(ACK, lease_id, acked)
+    )
+    assert (extended.settled, settled.settled) == (3, acked[1])
+    left = list(range(acked[1] + 1, 4))
+    assert driver.browse() == left
+    assert next_due_ms(driver.master.state) == (driver.now_ms + 5_001 if left else None)
+    assert driver.restored().digest() == driver.master.digest()
+
+
+def test_a_message_that_is_acked_before_it_is_extended_in_one_call_is_not_extended(driver):
+    driver.send(3)
+    lease_id, _ = driver.lease(duration_ms=100)
+    settled, extended = driver.settle(
+        settlement_of(ACK, lease_id, (2, 2)), settlement_of(EXTEND, lease_id, (1, 3), extension_ms=5_000)
+    )
+    assert (settled.settled, extended.settled, indexes_of(extended.refused)) == (1, 2, [2])
+    assert extended.error.reason == LOST
+    assert next_due_ms(driver.master.state) == driver.now_ms + 5_001
+    settled, extended = driver.settle(
+        settlement_of(ACK, lease_id, (1, 1), (3, 3)), settlement_of(EXTEND, lease_id, (1, 3), extension_ms=9_000)
+    )
+    assert (settled.settled, extended.settled, indexes_of(extended.refused)) == (2, 0, [1, 2, 3])
+    assert next_due_ms(driver.master.state) is None
+
+
+def test_of_two_extensions_the_last_one_counts_and_without_a_time_it_is_the_queues(driver):
+    driver.send(1)
+    lease_id, _ = driver.lease(duration_ms=100)
+    for first_ms, second_ms in ((9_000, 5_000), (1_000, 0)):
+        driver.settle(
+            settlement_of(EXTEND, lease_id, (1, 1), extension_ms=first_ms),
+            settlement_of(EXTEND, lease_id, (1, 1), extension_ms=second_ms),
+        )
+        assert next_due_ms(driver.master.state) == driver.now_ms + (second_ms or 30_000) + 1
+    driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms + 7, role=record_pb2.RoleOp(owner="b")))
+    assert next_due_ms(driver.master.state) == driver.now_ms + 7 + 30_001, "in full, as it was extended last"
+
+
+@pytest.mark.parametrize("ahead", [0, 2, 3])
+def test_a_record_that_comes_twice_or_beyond_a_gap_changes_nothing(driver, ahead):
+    """As of a resync that sends again what is here, or leaves one out."""
+    driver.send(2)
+    header = driver.plan_enqueue(batch_of([1])).header
+    before = driver.replica.digest()
+    with pytest.raises(AssertionError, match="in order"):
+        driver.replica.apply(driver.log_index + ahead, driver.epoch, header)
+    assert driver.replica.digest() == before
+    driver.order(header)
+    with pytest.raises(AssertionError, match="in order"):
+        driver.replica.apply(driver.log_index, driver.epoch, header)
+    assert driver.replica.digest() == driver.master.digest()
+
+
+def test_a_record_of_an_earlier_time_changes_nothing(driver):
+    driver.send(1)
+    header = driver.plan_enqueue(batch_of([1])).header
+    header.time_ms -= 1
+    before = driver.replica.digest()
+    with pytest.raises(AssertionError, match="never falls"):
+        driver.replica.apply(driver.log_index + 1, driver.epoch, header)
+    assert driver.replica.digest() == before
