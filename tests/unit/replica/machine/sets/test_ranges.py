@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replica.machine.sets import ranges as sets
 from replica.machine.sets.ranges import RangeSet
 
 runs = st.tuples(st.integers(0, 60), st.integers(1, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
@@ -86,3 +87,28 @@ def test_adding_twice_and_removing_what_is_not_there_are_broken_invariants():
             RangeSet(ranges).add(start, end)
     with pytest.raises(AssertionError):
         ranges.remove(4, 6)
+
+
+def test_a_front_that_is_gone_is_given_back(monkeypatch):
+    """Runs that leave at the front move nothing, until more than half of the column and the slack are of them."""
+    monkeypatch.setattr(sets, "_SLACK_EDGES", 8)
+    ranges, longest = RangeSet(), 0
+    for at in range(200):
+        ranges.add(10 * at, 10 * at + 5)
+        if at >= 10:
+            assert ranges.first == 10 * (at - 10)
+            ranges.remove(ranges.first, ranges.first + 5)
+        longest = max(longest, len(ranges._edges))
+    assert list(ranges) == [(10 * at, 10 * at + 5) for at in range(190, 200)]
+    assert longest <= 2 * (2 * 10) + 8 + 2, "ten runs are there at most"
+    assert ranges == RangeSet(ranges)
+    assert ranges != RangeSet([(1, 2)])
+    assert ranges != list(ranges)
+    assert repr(RangeSet([(1, 2)])) == "RangeSet([(1, 2)])"
+
+
+def test_nothing_of_a_run_that_begins_where_it_ends():
+    ranges = RangeSet([(5, 9)])
+    assert (ranges.count(6, 6), ranges.discard(6, 6), ranges.count(7, 6), ranges.size) == (0, 0, 0, 4)
+    assert list(ranges.gaps(5, 9)) == []
+    assert list(ranges.gaps(9, 9)) == []
